@@ -1,0 +1,255 @@
+"""The words of the product, as types: requests, writes, what a write leads to, what is observed, decisions.
+
+Every amount is an exact integer count of *nano-units* (one CPU is ``10**9``, one byte is ``10**9``), because a nano is
+the smallest step a Kubernetes quantity can take (``k8s.io/apimachinery/pkg/api/resource``). ``None`` means "not given"
+or "no limit"; no number stands for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+Tree: TypeAlias = Any
+"""A decoded body: dict, list, str, int, float, bool or None, as JSON has them."""
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Quota key (ResourceQuota's spelling, such as ``requests.cpu``) to nano-units."""
+
+
+class Request(NamedTuple):
+    """An HTTP request as it came over the wire. Nothing is decoded yet."""
+
+    method: str
+    target: str
+    """The request target with its query, byte for byte (Envoy's ``:path``)."""
+    headers: Mapping[str, str]
+    """Lower-case names."""
+    body: bytes
+    truncated: bool = False
+    """The body is known to be only a part."""
+
+
+class WorkloadRef(NamedTuple):
+    """Names a workload whatever the API version (DESIGN §6.6)."""
+
+    group: str
+    """API group, ``""`` for the core group."""
+    resource: str
+    """Plural, lower case: ``deployments``."""
+    namespace: str
+    name: str
+
+    @property
+    def group_resource(self) -> str:
+        """``deployments.apps``, as the API server's own sentences spell it."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    def __str__(self) -> str:
+        return f"{self.group_resource} {self.namespace}/{self.name}"
+
+
+class Operation(StrEnum):
+    CREATE = "create"
+    UPDATE = "update"
+    PATCH = "patch"
+    APPLY = "apply"
+    """Server-side apply: creates the object where there is none."""
+
+
+class Precondition(NamedTuple):
+    """What the caller asked the API server to verify before it writes."""
+
+    resource_version: str | None = None
+    uid: str | None = None
+
+
+# What a body says. Each is resolved against the observed object by ``intake.resolve``.
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The whole new object (PUT or POST)."""
+
+    document: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPatch:
+    """RFC 6902 operations, in order."""
+
+    operations: tuple[Mapping[str, Tree], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergePatch:
+    """RFC 7386."""
+
+    patch: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class StrategicMergePatch:
+    """Kubernetes' own: lists merged by key, ``$patch`` and ``$setElementOrder`` directives."""
+
+    patch: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A server-side apply configuration (fully specified intent of one field manager)."""
+
+    configuration: Tree
+
+
+Change: TypeAlias = Put | JsonPatch | MergePatch | StrategicMergePatch | Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What a request means, before it is known what it would change."""
+
+    ref: WorkloadRef
+    """``name`` is empty for a create with ``metadata.generateName``."""
+    operation: Operation
+    scale: bool
+    """Addressed to the ``scale`` subresource."""
+    dry_run: bool
+    change: Change
+    precondition: Precondition = Precondition()
+
+
+@dataclass(frozen=True, slots=True)
+class NotAWrite:
+    """The request cannot grow a workload."""
+
+    code: str
+    """Stable, kebab-case, also a metric label: ``read``, ``other-resource``, ``status`` …"""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The request may grow a workload, and what it says cannot be told. Never guessed (DESIGN rule 6)."""
+
+    code: str
+    """Stable, kebab-case, also a metric label: ``json-syntax``, ``duplicate-key``, ``truncated`` …"""
+    detail: str
+    """Names the place and the cure."""
+    ref: WorkloadRef | None = None
+
+
+Reading: TypeAlias = Write | NotAWrite | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What replicas multiply: a pod template and, for a StatefulSet, its volume claim templates.
+
+    Pruned to what costs, and to what patches address it by: names of containers, ``resources``, ``restartPolicy`` of
+    init containers, ``overhead``, ``runtimeClassName``, pod-level ``resources``; of claims the name,
+    ``resources.requests.storage`` and ``storageClassName``. Equal templates are one object (``intake.objects.intern``).
+    """
+
+    text: bytes
+    """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...]}``."""
+
+
+class OwnerRef(NamedTuple):
+    """The ``controller: true`` entry of ``metadata.ownerReferences``."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str
+
+
+Labels: TypeAlias = str
+"""Labels as one compact string, ``a=1,b=2``, sorted by key: a tenth of a dict's memory, and equal ones are shared."""
+
+
+@dataclass(slots=True)
+class Observed:
+    """One workload as last seen in the cluster. Compact: a gate holds a million of them."""
+
+    replicas: int
+    """``spec.replicas`` after defaulting."""
+    template: Template | None
+    """``None``: this kind declares no template (footprint unknown)."""
+    labels: Labels = ""
+    uid: str = ""
+    resource_version: str = ""
+    owner: OwnerRef | None = None
+    selector: Labels | None = None
+    """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions."""
+    max_surge: int | str | None = None
+    """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a write may leave behind, resolved against one base. Where it may leave one of several, all are listed."""
+
+    replicas: int | None
+    """The highest count; ``None``: not touched."""
+    templates: tuple[Template, ...] = ()
+    """Empty: not touched."""
+    labels: Labels | None = None
+    """``None``: not touched."""
+    owner: OwnerRef | None = None
+    """Of a created or replaced object."""
+
+
+# Decisions.
+
+
+class Verdict(StrEnum):
+    ALLOW = "allow"
+    DENY = "deny"
+    UNAVAILABLE = "unavailable"
+    """Refused because the gate does not know, never because of quota (DESIGN rule 6)."""
+
+
+class Shortage(NamedTuple):
+    """One resource of one quota that a write does not fit."""
+
+    quota: str
+    """Name of the WorkspaceQuota."""
+    path: tuple[str, ...]
+    """From the root of its tree down to it."""
+    resource: str
+    requested: int
+    """Growth of the workload's envelope, nano-units; so are the next three."""
+    used: int
+    reserved: int
+    hard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to one request, with its evidence. Decided exactly once (DESIGN rule 3)."""
+
+    id: str
+    verdict: Verdict
+    reason: str
+    """Stable code, also a metric label: ``fits``, ``exceeded-quota``, ``not-a-write`` …"""
+    sentence: str
+    """For the owner; names quota, resource and numbers."""
+    ref: WorkloadRef | None = None
+    operation: Operation | None = None
+    scale: bool = False
+    dry_run: bool = False
+    replicas: int | None = None
+    """Asked for."""
+    replicas_before: int | None = None
+    """Observed."""
+    shortages: tuple[Shortage, ...] = ()
+    """Every quota and resource that refused."""
+    audit: tuple[Shortage, ...] = ()
+    """What quotas in mode Audit would have refused."""
+    fits: int | None = None
+    """Largest replica count that fits; ``None`` where it was not asked or has no bound."""
+    intent: str | None = field(default=None)
+    """The id of the intent that was recorded, if one was."""
