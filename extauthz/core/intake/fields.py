@@ -1,0 +1,90 @@
+"""Typed access to the fields of a decoded tree, with the API server's own tolerance: null is the same as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NoReturn
+
+from extauthz.core.model import Tree
+
+from .faults import ObjectError
+from .partial import Hidden, Partial
+
+MAX_REPLICAS: Final = 2**31 - 1
+"""``spec.replicas`` is an int32 in every kind (``k8s.io/api/apps/v1/types.go``, ``autoscaling/v1/types.go``)."""
+
+_NOTHING: Final[dict[str, Tree]] = {}
+
+
+def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
+    """An object's keys; null has none. ``of`` is the kind of Partial that may stand here. Raises ObjectError."""
+    if isinstance(value, Partial):
+        return value if value.of == of else _unseen(path)
+    if isinstance(value, dict):
+        return value
+    return _NOTHING if value is None else _wrong(value, path, "an object")
+
+
+def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree], str]]:
+    """A list's objects, each with its path; a null among them is an empty object, as Go decodes it. Raises ObjectError."""
+    if value is None:
+        return
+    if not isinstance(value, list):
+        _wrong(value, path, "a list")
+    for index, item in enumerate(value):
+        at = f"{path}[{index}]"
+        yield mapping(item, at, of), at
+
+
+def text(value: Tree, path: str) -> str:
+    """A string; null is the empty one. Raises ObjectError."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else _wrong(value, path, "a string")
+
+
+def boolean(value: Tree, path: str) -> bool:
+    """True or false; null is false. Raises ObjectError."""
+    if isinstance(value, bool):
+        return value
+    return False if value is None else _wrong(value, path, "true or false")
+
+
+def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
+    """A replica count as a JSON decoder fills an int32: no fraction, no exponent, no string. Raises ObjectError."""
+    if value is None:
+        return default
+    if isinstance(value, Hidden):
+        _unseen(path)
+    if type(value) is not int:
+        raise ObjectError(path, f"must be a whole number, not {_shown(value)}", "replicas-not-an-integer")
+    if value < 0:
+        raise ObjectError(path, f"must not be below zero, is {_shown(value)}", "replicas-negative")
+    if value > MAX_REPLICAS:
+        raise ObjectError(path, f"must be at most {MAX_REPLICAS}, is {_shown(value)}", "replicas-too-large")
+    return value
+
+
+def _wrong(value: Tree, path: str, wanted: str) -> NoReturn:
+    if isinstance(value, Hidden):
+        _unseen(path)
+    raise ObjectError(path, f"must be {wanted}, not {_shown(value)}")
+
+
+def _unseen(path: str) -> NoReturn:
+    cure = "send the value itself, or the whole object by PUT"
+    raise ObjectError(
+        path, f"comes from a field that the gate does not keep; {cure}", "patch-from-unseen-field"
+    )
+
+
+def _shown(value: Tree) -> str:
+    """A value as a sentence may quote it: short, whatever it is."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a number beyond 64 bits"
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."

@@ -1,0 +1,266 @@
+"""Whole Kubernetes objects: what of them the gate keeps, in little memory, and what it reads from a new one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, WorkloadRef
+
+from .faults import ObjectError
+from .fields import boolean, items, mapping, replicas, text
+
+RESOURCES: Final[Mapping[tuple[str, str], str]] = {
+    ("apps", "Deployment"): "deployments",
+    ("apps", "StatefulSet"): "statefulsets",
+    ("apps", "ReplicaSet"): "replicasets",
+    ("extensions", "Deployment"): "deployments",
+    ("extensions", "ReplicaSet"): "replicasets",
+    ("", "ReplicationController"): "replicationcontrollers",
+}
+"""(API group, kind) to the plural, for the kinds whose pod template the gate reads."""
+
+DEFAULT_REPLICAS: Final = 1
+"""``pkg/apis/apps/v1/defaults.go`` and ``pkg/apis/core/v1/defaults.go``: the same for all four kinds."""
+
+DEFAULT_SURGE: Final = "25%"
+"""``SetDefaults_Deployment``: ``spec.strategy.rollingUpdate.maxSurge``."""
+
+_BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_SHARED: Final = 65_536  # most distinct texts kept for sharing; beyond that equal ones may be stored twice
+
+
+class Described(NamedTuple):
+    """What a whole object says, as far as it counts."""
+
+    replicas: int
+    template: Template
+    labels: Labels
+    owner: OwnerRef | None
+    max_surge: int | str | None
+
+
+def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
+    """One object as the API server prints it (``kubectl get -o json``, an item of a List or a watch event).
+
+    Takes the kinds of ``RESOURCES``. Raises ObjectError for another kind, and for fields that no API server prints.
+    """
+    root = mapping(obj, "(root)")
+    group, resource = _resource(root)
+    metadata = mapping(root.get("metadata"), "metadata")
+    spec = mapping(root.get("spec"), "spec")
+    ref = WorkloadRef(group, resource, _name(metadata, "namespace"), _name(metadata, "name"))
+    described = describe(resource, root)
+    return ref, Observed(
+        replicas=described.replicas,
+        template=described.template,
+        labels=described.labels,
+        uid=text(metadata.get("uid"), "metadata.uid"),
+        resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
+        owner=described.owner,
+        selector=_selector(resource, spec.get("selector")),
+        max_surge=described.max_surge,
+    )
+
+
+def describe(resource: str, root: Mapping[str, Tree]) -> Described:
+    """What a whole object of one of the four kinds says, defaulted as the API server does it. Raises ObjectError."""
+    metadata = mapping(root.get("metadata"), "metadata", "metadata")
+    spec = mapping(root.get("spec"), "spec", "spec")
+    return Described(
+        replicas=replicas(spec.get("replicas"), DEFAULT_REPLICAS),
+        template=intern(prune(spec)),
+        labels=labels_text(mapping(metadata.get("labels"), "metadata.labels")),
+        owner=controller(metadata.get("ownerReferences")),
+        max_surge=surge(resource, spec.get("strategy")),
+    )
+
+
+def prune(spec: Tree) -> Tree:
+    """``{"template": …, "volumeClaimTemplates": […]}`` with only what costs, and what patches address it by.
+
+    ``spec`` is an object's spec, or a tree that is pruned already. Amounts become strings. Raises ObjectError.
+    """
+    spec = mapping(spec, "spec", "spec")
+    if spec.get("template") is None:
+        raise ObjectError("spec.template", "is missing")
+    template = mapping(spec["template"], "spec.template", "template")
+    pruned: Tree = {"template": {"spec": _pod(template.get("spec"), "spec.template.spec")}}
+    claims = [
+        _claim(item, at)
+        for item, at in items(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates", "claim")
+    ]
+    if claims:
+        pruned["volumeClaimTemplates"] = claims
+    return pruned
+
+
+def intern(tree: Tree) -> Template:
+    """The Template of a pruned tree; equal trees give one object."""
+    return _template(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode())
+
+
+def labels_text(labels: Mapping[str, Tree]) -> Labels:
+    """``a=1,b=2``, sorted by key. Raises ObjectError for what no label can be."""
+    if not labels:
+        return ""
+    pairs = [f"{_label(key)}={_label(text(value, 'labels'))}" for key, value in sorted(labels.items())]
+    return _shared(",".join(pairs))
+
+
+def labels_dict(labels: Labels) -> dict[str, str]:
+    """The mapping that ``labels_text`` was given."""
+    return dict(pair.split("=", 1) for pair in labels.split(",")) if labels else {}
+
+
+def controller(references: Tree) -> OwnerRef | None:
+    """The owner with ``controller: true``, if there is one. Raises ObjectError."""
+    for item, path in items(references, "metadata.ownerReferences"):
+        if boolean(item.get("controller"), f"{path}.controller"):
+            group, _, _ = text(item.get("apiVersion"), f"{path}.apiVersion").rpartition("/")
+            kind, name, uid = (text(item.get(key), f"{path}.{key}") for key in ("kind", "name", "uid"))
+            return OwnerRef(_shared(group), _shared(kind), name, uid)
+    return None
+
+
+def surge(resource: str, strategy: Tree) -> int | str | None:
+    """A Deployment's maxSurge after defaulting; None where a rollout never goes above the replicas. Raises ObjectError."""
+    if resource != "deployments":
+        return None
+    path = "spec.strategy"
+    given = mapping(strategy, path, "strategy")
+    if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
+        return None
+    value = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate", "rolling-update").get("maxSurge")
+    if value is None:
+        return DEFAULT_SURGE
+    if type(value) is int or isinstance(value, str):
+        return value
+    raise ObjectError(f"{path}.rollingUpdate.maxSurge", "must be a whole number or a percentage")
+
+
+def _resource(root: Mapping[str, Tree]) -> tuple[str, str]:
+    group, _, _ = text(root.get("apiVersion"), "apiVersion").rpartition("/")
+    kind = text(root.get("kind"), "kind")
+    resource = RESOURCES.get((group, kind))
+    if resource is None:
+        raise ObjectError(
+            "kind", f"{kind or '(none)'} of group {group or '(core)'} has no replicas that the gate reads"
+        )
+    return ("apps" if group else ""), resource
+
+
+def _name(metadata: Mapping[str, Tree], key: str) -> str:
+    name = text(metadata.get(key), f"metadata.{key}")
+    if not name:
+        raise ObjectError(f"metadata.{key}", "is missing")
+    return _shared(name) if key == "namespace" else name
+
+
+def _selector(resource: str, selector: Tree) -> Labels | None:
+    given = mapping(selector, "spec.selector")
+    if resource != "replicationcontrollers":
+        if given.get("matchExpressions"):
+            return None
+        given = mapping(given.get("matchLabels"), "spec.selector.matchLabels")
+    return labels_text(given) or None
+
+
+def _pod(tree: Tree, path: str) -> Tree:
+    spec = mapping(tree, path, "pod")
+    pod: Tree = {
+        "containers": [
+            _container(item, at)
+            for item, at in items(spec.get("containers"), f"{path}.containers", "container")
+        ]
+    }
+    if inits := [
+        _init(item, at)
+        for item, at in items(spec.get("initContainers"), f"{path}.initContainers", "container")
+    ]:
+        pod["initContainers"] = inits
+    if volumes := [_volume(item, at) for item, at in items(spec.get("volumes"), f"{path}.volumes", "volume")]:
+        pod["volumes"] = volumes
+    if overhead := _amounts(spec.get("overhead"), f"{path}.overhead"):
+        pod["overhead"] = overhead
+    if runtime := text(spec.get("runtimeClassName"), f"{path}.runtimeClassName"):
+        pod["runtimeClassName"] = runtime
+    return pod | _resources(spec, path)
+
+
+def _container(item: Mapping[str, Tree], path: str) -> Tree:
+    return {"name": text(item.get("name"), f"{path}.name")} | _resources(item, path)
+
+
+def _init(item: Mapping[str, Tree], path: str) -> Tree:
+    policy = text(item.get("restartPolicy"), f"{path}.restartPolicy")
+    return _container(item, path) | ({"restartPolicy": policy} if policy else {})
+
+
+def _volume(item: Mapping[str, Tree], path: str) -> Tree:
+    """Names all volumes, so that patches find theirs; a generic ephemeral volume is a claim per pod (KEP-1698)."""
+    volume: Tree = {"name": text(item.get("name"), f"{path}.name")}
+    ephemeral = mapping(item.get("ephemeral"), f"{path}.ephemeral")
+    if ephemeral.get("volumeClaimTemplate") is not None:
+        at = f"{path}.ephemeral.volumeClaimTemplate"
+        volume["ephemeral"] = {
+            "volumeClaimTemplate": _claim(mapping(ephemeral["volumeClaimTemplate"], at, "claim"), at)
+        }
+    return volume
+
+
+def _claim(item: Mapping[str, Tree], path: str) -> Tree:
+    metadata = mapping(item.get("metadata"), f"{path}.metadata", "claim-metadata")
+    annotations = mapping(metadata.get("annotations"), f"{path}.metadata.annotations")
+    spec = mapping(item.get("spec"), f"{path}.spec", "claim-spec")
+    claim: Tree = {"spec": _resources(spec, f"{path}.spec")}
+    if name := text(metadata.get("name"), f"{path}.metadata.name"):
+        claim["metadata"] = {"name": name}
+    beta = annotations.get(_BETA_STORAGE_CLASS)
+    storage_class = spec.get("storageClassName") if beta is None else beta
+    if storage_class is not None:  # an empty name asks for no class, which is not the same as saying nothing
+        claim["spec"]["storageClassName"] = text(storage_class, f"{path}.spec.storageClassName")
+    return claim
+
+
+def _resources(owner: Mapping[str, Tree], path: str) -> Tree:
+    path = f"{path}.resources"
+    given = mapping(owner.get("resources"), path)
+    kept = {key: _amounts(given.get(key), f"{path}.{key}") for key in ("limits", "requests")}
+    kept = {key: amounts for key, amounts in kept.items() if amounts}
+    return {"resources": kept} if kept else {}
+
+
+def _amounts(tree: Tree, path: str) -> dict[str, str]:
+    return {key: _amount(value, f"{path}[{key}]") for key, value in mapping(tree, path).items()}
+
+
+def _amount(value: Tree, path: str) -> str:
+    """A quantity as text, not checked: ``core.quantities`` does that. Null is a zero that was given (``UnmarshalJSON``)."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "0"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ObjectError(path, "must be a quantity")
+    return getattr(value, "text", None) or repr(
+        value
+    )  # gojson.Number keeps the literal, as UnmarshalJSON sees it
+
+
+def _label(part: str) -> str:
+    if "," in part or "=" in part:
+        raise ObjectError("labels", f"{part[:40]!r} is not a label")
+    return part
+
+
+@lru_cache(maxsize=_SHARED)
+def _template(canonical: bytes) -> Template:
+    return Template(canonical)
+
+
+@lru_cache(maxsize=_SHARED)
+def _shared(value: str) -> str:
+    return value

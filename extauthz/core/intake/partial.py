@@ -1,0 +1,49 @@
+"""Trees of which only a part is known: what a pruned object can and cannot answer about the object in the cluster."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from extauthz.core.model import Tree
+
+KNOWN: Final[dict[str, frozenset[str]]] = {
+    "object": frozenset({"metadata", "spec"}),
+    "metadata": frozenset({"name", "namespace", "uid", "resourceVersion", "labels"}),
+    "spec": frozenset({"replicas", "template", "volumeClaimTemplates", "strategy"}),
+    "strategy": frozenset({"type", "rollingUpdate"}),
+    "rolling-update": frozenset({"maxSurge"}),
+    "template": frozenset({"spec"}),
+    "pod": frozenset(
+        {"containers", "initContainers", "overhead", "resources", "runtimeClassName", "volumes"}
+    ),
+    "container": frozenset({"name", "resources", "restartPolicy"}),
+    "volume": frozenset({"name", "ephemeral"}),
+    "claim": frozenset({"metadata", "spec"}),
+    "claim-metadata": frozenset({"name", "annotations"}),
+    "claim-spec": frozenset({"resources", "storageClassName"}),
+}
+"""Kind of a partial mapping to the keys whose absence is known too."""
+
+
+class Hidden(Enum):
+    """Stands in a tree where there is a value that the gate did not keep."""
+
+    BASE = "base"
+    """Never seen: the object itself is not known. Where it stays put, nothing was changed there."""
+    MOVED = "moved"
+    """Put there by a patch that copies from a field that was not kept."""
+
+
+class Partial(dict[str, Tree]):
+    """A mapping with more keys in the cluster than here. A key that is missing and not ``KNOWN`` may have any value."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: str, content: dict[str, Tree]) -> None:
+        super().__init__(content)
+        self.of = of
+
+    def hides(self, key: str) -> bool:
+        """Whether the object in the cluster may have a value for a key that is not here."""
+        return key not in self and key not in KNOWN[self.of]
