@@ -15,11 +15,12 @@ NANO: Final = 10**9
 MAX_TEXT: Final = 256
 """Longest text that is read. Go has no bound; no quantity that means something is a tenth as long."""
 
-MAX_DIGITS: Final = 40
-"""Most digits before the decimal point. Go takes ``1e2147483647`` too; amounts here stay easy to multiply."""
+CEILING: Final = 10**40 * NANO
+"""What larger amounts are read as. Go keeps ``1e2147483647`` as it is; here every amount stays cheap to
+multiply, and no quota that means something has room for this one."""
 
 _BINARY_CAP: Final = (2**63 - 1) * NANO
-_MAX_BITS: Final = (10**MAX_DIGITS).bit_length()
+_CEILING_DIGITS: Final = 40
 _NO_DIGITS: Final = "it has no digits"
 
 # The scanner of parseQuantityString. Possessive, so that a bad text is refused in one pass.
@@ -38,7 +39,7 @@ _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".j
 
 
 class QuantityError(ValueError):
-    """What Kubernetes does not take for a quantity, or what is absurdly large. Trying again does not help."""
+    """What Kubernetes does not take for a quantity, or an absurdly long text. Trying again does not help."""
 
     def __init__(self, text: object, why: str) -> None:
         super().__init__(f"{text!r} is not a quantity: {why}")
@@ -50,7 +51,7 @@ def parse(text: str | int | float) -> int:
     """Nano-units of a quantity as a JSON string or number spells it (``Quantity.UnmarshalJSON``).
 
     Below a nano-unit it is rounded up (away from zero); with a binary suffix it is capped at 2⁶³-1 units:
-    both as ``ParseQuantity`` does. Raises QuantityError for what Kubernetes refuses and above ``MAX_DIGITS``.
+    both as ``ParseQuantity`` does. Raises QuantityError for what Kubernetes refuses.
     """
     literal = _literal(text)
     match = _SYNTAX.fullmatch(literal)
@@ -68,8 +69,10 @@ def _literal(text: object) -> str:
     """The text ParseQuantity would see. A float prints as the shortest number that reads back, as in Go."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise QuantityError(type(text).__name__, "write text or a number")
-    if isinstance(text, int) and text.bit_length() > _MAX_BITS:
-        raise QuantityError("int", f"it has more than {MAX_DIGITS} digits")
+    if isinstance(text, int):
+        return str(
+            max(-CEILING, min(text, CEILING))
+        )  # Python refuses to print integers of thousands of digits
     literal = str(text).strip(_SPACE)
     if len(literal) > MAX_TEXT:
         raise QuantityError(f"{literal[:16]}…", f"it is longer than {MAX_TEXT} characters")
@@ -99,8 +102,8 @@ def _decimal(digits: str, places: int, power: int) -> int:
     mantissa = int(digits or "0")
     if mantissa == 0:
         return 0
-    if len(digits.lstrip("0")) - places + power > MAX_DIGITS:
-        raise QuantityError(digits, f"it has more than {MAX_DIGITS} digits")
+    if len(digits.lstrip("0")) - places + power > _CEILING_DIGITS:
+        return CEILING
     shift = power - places + 9
     if shift >= 0:
         return mantissa * _ten_to_the(shift)
@@ -127,8 +130,11 @@ def format(nanos: int, resource: str) -> str:
     none. An amount that its own kind of suffix cannot hold exactly gets a decimal one, down to ``n``.
     """
     units, rest = divmod(nanos, NANO)
-    if rest == 0 and (kind := _kind(resource)) != "cpu":
-        return _scaled(units, 1024, _BINARY_UP) if kind == "bytes" and abs(units) >= 1024 else str(units)
+    kind = _kind(resource)
+    if kind == "bytes" and rest == 0 and abs(units) >= 1024:
+        return _scaled(units, 1024, _BINARY_UP)
+    if kind == "count" and rest == 0:
+        return str(units)
     return _scaled(nanos, 1000, _DECIMAL_UP)
 
 

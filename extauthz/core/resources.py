@@ -1,7 +1,7 @@
 """Which keys a quota's ``hard`` may hold, what they are called, and what the gate does about each: one table.
 
-The keys are ResourceQuota's (``pkg/apis/core/helper/helpers.go``, ``pkg/quota/v1/evaluator/core``). A key that
-no write to a workload raises is refused in a quota rather than kept and never enforced (DESIGN rule 1).
+The keys are ResourceQuota's (``pkg/apis/core/helper/helpers.go``, ``pkg/quota/v1/evaluator/core``). A key
+that no write to a workload raises is refused in a quota rather than kept and never enforced (DESIGN rule 1).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Treatment(StrEnum):
     GATED = "gated"
     """A write that raises it is refused where there is no room."""
     OBSERVED = "observed"
-    """What is there counts; part of its growth is seen only afterwards, and then acts like a cut of the quota."""
+    """What is there counts; part of its growth is seen only afterwards, and acts like a cut of the quota."""
     NOT_COUNTED = "not counted"
     """Refused in a quota's ``hard``."""
 
@@ -124,6 +124,12 @@ TABLE: Final[tuple[Family, ...]] = (
         "remove the key, and keep the ResourceQuota of each namespace for them",
     ),
     _not_counted(
+        "any other `<class>.storageclass.storage.k8s.io/<name>`",
+        r"(\S+\.storageclass\.storage\.k8s\.io/)\S+",
+        "of a storage class only requests.storage and persistentvolumeclaims are counted",
+        r'use "\1requests.storage"',
+    ),
+    _not_counted(
         "`<domain>/<name>`, `limits.<domain>/<name>`, such as `nvidia.com/gpu`",
         rf"(?:limits\.)?(?!count/)({_EXTENDED})",
         f"an extended resource is counted by its requests alone: {_NO_OVERCOMMIT}",
@@ -142,7 +148,8 @@ TABLE: Final[tuple[Family, ...]] = (
         r'use "count/\1.apps"',
     ),
     _not_counted(
-        "`configmaps`, `secrets`, `services`, `services.loadbalancers`, `services.nodeports`, `resourcequotas`",
+        "`configmaps`, `secrets`, `services`, `services.loadbalancers`, `services.nodeports`,"
+        " `resourcequotas`",
         r"configmaps|secrets|services(?:\.loadbalancers|\.nodeports)?|resourcequotas",
         "no write to a workload raises it",
         "remove the key, and keep the ResourceQuota of each namespace for it",
