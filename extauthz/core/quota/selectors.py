@@ -1,0 +1,153 @@
+"""Label selectors as Kubernetes has them: what they match, what is refused, and what to index them by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from ..model import Tree
+from .problems import Path, Problems, shown
+
+Anchor: TypeAlias = tuple[str, str | None]
+"""A label that must be there: key and value, or a key with any value (``None``)."""
+
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME_MAX = 63
+_SUBDOMAIN_MAX = 253
+
+_NAME_CURE = "use letters, digits, '-', '_' and '.', a letter or digit first and last, at most 63 characters"
+
+_TESTS: Mapping[str, Callable[[str | None, frozenset[str]], bool]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, _: value is not None,
+    "DoesNotExist": lambda value, _: value is None,
+}
+"""Operator to its test of a label's value (``None``: no such label).
+
+``NotIn`` holds where the label is absent: ``Requirement.Matches`` in
+``k8s.io/apimachinery/pkg/labels/selector.go``.
+"""
+
+_TAKES_VALUES = frozenset({"In", "NotIn"})
+_TAKES_NONE = frozenset({"Exists", "DoesNotExist"})
+
+
+class Requirement(NamedTuple):
+    """One line of ``matchExpressions``."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether these labels meet the requirement."""
+        return _TESTS[self.operator](labels.get(self.key), self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """``metav1.LabelSelector``: every label and requirement must hold. An empty one matches everything."""
+
+    match_labels: tuple[tuple[str, str], ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether an object with these labels is selected."""
+        for key, value in self.match_labels:
+            if labels.get(key) != value:
+                return False
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    @property
+    def selects_all(self) -> bool:
+        """Whether no labels are asked for."""
+        return not self.match_labels and not self.requirements
+
+    def anchors(self) -> list[tuple[Anchor, ...]]:
+        """List what an index may file this selector under.
+
+        Each entry is a set of alternatives: labels that match carry at least one of them. An empty list means
+        that nothing must be there (``{}``, ``NotIn``, ``DoesNotExist``), so no index helps.
+        """
+        found: list[tuple[Anchor, ...]] = [((key, value),) for key, value in self.match_labels]
+        for key, operator, values in self.requirements:
+            if operator == "In":
+                found.append(tuple((key, value) for value in sorted(values)))
+            elif operator == "Exists":
+                found.append(((key, None),))
+        return found
+
+
+def parse(tree: Tree, path: Path, problems: Problems) -> LabelSelector:
+    """Read a selector, noting in ``problems`` all that Kubernetes would refuse. The result counts if none is.
+
+    Source: ``ValidateLabelSelector`` in ``k8s.io/apimachinery/pkg/apis/meta/v1/validation``.
+    """
+    fields = problems.mapping(tree, path)
+    problems.unknown_fields(fields, ("matchLabels", "matchExpressions"), path)
+    here = (*path, "matchLabels")
+    labels = problems.mapping(fields.get("matchLabels"), here)
+    pairs = [_pair(key, labels[key], (*here, key), problems) for key in sorted(labels)]
+    here = (*path, "matchExpressions")
+    expressions = problems.items(fields.get("matchExpressions"), here)
+    requirements = [_requirement(item, (*here, at), problems) for at, item in enumerate(expressions)]
+    return LabelSelector(tuple(pairs), tuple(requirements))
+
+
+def is_subdomain(text: str) -> bool:
+    """Tell whether ``text`` is a lower-case RFC 1123 subdomain within 253 characters, as object names are."""
+    return len(text) <= _SUBDOMAIN_MAX and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def _pair(key: str, value: Tree, path: Path, problems: Problems) -> tuple[str, str]:
+    _check_key(key, path, problems)
+    return key, _value(value, path, problems)
+
+
+def _requirement(tree: Tree, path: Path, problems: Problems) -> Requirement:
+    fields = problems.mapping(tree, path)
+    problems.unknown_fields(fields, ("key", "operator", "values"), path)
+    key = problems.text(fields.get("key"), (*path, "key")) or ""
+    if isinstance(fields.get("key"), str):
+        _check_key(key, (*path, "key"), problems)
+    operator = _operator(fields.get("operator"), (*path, "operator"), problems)
+    here = (*path, "values")
+    given = problems.items(fields.get("values"), here)
+    values = [_value(item, (*here, at), problems) for at, item in enumerate(given)]
+    if operator in _TAKES_VALUES and not given:
+        problems.add(here, f"{operator} without values", "list at least one value")
+    if operator in _TAKES_NONE and given:
+        problems.add(here, f"{operator} takes no values", "remove values, or use In or NotIn")
+    return Requirement(key, operator, frozenset(values))
+
+
+def _operator(value: Tree, path: Path, problems: Problems) -> str:
+    text = problems.text(value, path) or ""
+    if text and text not in _TESTS:
+        problems.add(path, f"{shown(text)} is not an operator", f"use one of {', '.join(_TESTS)}")
+    return text
+
+
+def _check_key(key: str, path: Path, problems: Problems) -> None:
+    prefix, slash, name = key.rpartition("/")
+    if slash and not is_subdomain(prefix):
+        problems.add(
+            path, f"the prefix of label key {shown(key)} is not a DNS subdomain", "write example.com/name"
+        )
+    if not _is_name(name):
+        problems.add(path, f"{shown(key)} is not a label key", _NAME_CURE)
+
+
+def _value(value: Tree, path: Path, problems: Problems) -> str:
+    text = problems.text(value, path)
+    if text and not _is_name(text):
+        problems.add(path, f"{shown(text)} is not a label value", _NAME_CURE)
+    return text or ""
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= _NAME_MAX and _NAME.fullmatch(text) is not None

@@ -1,0 +1,198 @@
+"""WorkspaceQuota: from an object as a person wrote it to the frozen value that the tree is built of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from .. import quantities, resources
+from ..model import Amounts, Tree
+from . import selectors
+from .problems import Path, Problem, Problems, shown
+from .selectors import LabelSelector
+
+GROUP = "extauthz.dev"
+API_VERSION = f"{GROUP}/v1alpha1"
+KIND = "WorkspaceQuota"
+
+_NAME_CURE = (
+    "use lower-case letters, digits, '-' and '.', a letter or digit first and last, within 253 characters"
+)
+_QUANTITY_CURE = 'write for example "10", 500m or 64Gi'
+
+_OBJECT_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
+_METADATA_FIELDS = (
+    "name", "namespace", "labels", "annotations", "generation", "uid", "resourceVersion", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "ownerReferences", "managedFields",
+    "generateName", "selfLink",
+)  # fmt: skip
+_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode")
+
+
+class Mode(StrEnum):
+    """What to do at the limit."""
+
+    ENFORCE = "Enforce"
+    """Refuse."""
+    CLAMP = "Clamp"
+    """Grant what still fits where a door can change the write; refuse elsewhere."""
+    AUDIT = "Audit"
+    """Let it pass and say what would have been refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceQuota:
+    """One quota: whom it covers, what is hard, and what to do at the limit."""
+
+    name: str
+    parent: str | None = None
+    namespace_selector: LabelSelector | None = None
+    """``None`` selects nothing: such a quota is charged only through its descendants."""
+    workload_selector: LabelSelector | None = None
+    """On the workload's own labels; ``None`` selects all, and so does ``{}``, which is read as ``None``."""
+    hard: Amounts = field(default_factory=dict)
+    """Canonical key to nano-units; a key that is not there has no limit."""
+    mode: Mode = Mode.ENFORCE
+    generation: int = 0
+
+    def matches(self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]) -> bool:
+        """Tell whether a workload is covered by this quota itself, ancestors left aside."""
+        selector = self.namespace_selector
+        if selector is None or not selector.matches(namespace_labels):
+            return False
+        return self.workload_selector is None or self.workload_selector.matches(workload_labels)
+
+
+class QuotaSpecError(ValueError):
+    """An object is not a good WorkspaceQuota. The author's fault; trying again does not help.
+
+    ``problems`` lists everything that is wrong with it.
+    """
+
+    code = "bad-quota"
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+def parse(tree: Tree) -> WorkspaceQuota:
+    """Read a WorkspaceQuota object.
+
+    Raises:
+        QuotaSpecError: with every problem of the object.
+    """
+    problems = Problems()
+    root = problems.mapping(tree, ())
+    problems.unknown_fields(root, _OBJECT_FIELDS, ())
+    _check_kind(root, problems)
+    name, generation = _metadata(root.get("metadata"), problems)
+    spec = problems.mapping(root.get("spec"), ("spec",))
+    problems.unknown_fields(spec, _SPEC_FIELDS, ("spec",))
+    quota = WorkspaceQuota(
+        name=name,
+        parent=_parent(spec.get("parent"), problems),
+        namespace_selector=_selector(spec, "namespaceSelector", problems),
+        workload_selector=_unless_all(_selector(spec, "workloadSelector", problems)),
+        hard=_hard(spec.get("hard"), problems),
+        mode=_mode(spec.get("mode"), problems),
+        generation=generation,
+    )
+    if problems:
+        raise QuotaSpecError(tuple(problems))
+    return quota
+
+
+def _check_kind(root: Mapping[str, Tree], problems: Problems) -> None:
+    for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if root.get(key) != wanted:
+            problems.add((key,), f"{shown(root.get(key))} is not a {KIND}'s {key}", f"write {key}: {wanted}")
+
+
+def _metadata(tree: Tree, problems: Problems) -> tuple[str, int]:
+    fields = problems.mapping(tree, ("metadata",))
+    problems.unknown_fields(fields, _METADATA_FIELDS, ("metadata",))
+    if fields.get("namespace"):
+        problems.add(("metadata", "namespace"), f"a {KIND} is cluster-scoped", "remove metadata.namespace")
+    generation = fields.get("generation")
+    if generation is not None and type(generation) is not int:
+        problems.add(("metadata", "generation"), f"{shown(generation)} is not an integer", "remove it")
+        generation = None
+    return _name(fields.get("name"), ("metadata", "name"), problems), generation or 0
+
+
+def _name(value: Tree, path: Path, problems: Problems) -> str:
+    text = problems.text(value, path)
+    if text is not None and not selectors.is_subdomain(text):
+        problems.add(path, f"{shown(text)} is not an object name", _NAME_CURE)
+    return text or ""
+
+
+def _parent(value: Tree, problems: Problems) -> str | None:
+    return None if value is None else _name(value, ("spec", "parent"), problems)
+
+
+def _selector(spec: Mapping[str, Tree], key: str, problems: Problems) -> LabelSelector | None:
+    tree = spec.get(key)
+    return None if tree is None else selectors.parse(tree, ("spec", key), problems)
+
+
+def _unless_all(selector: LabelSelector | None) -> LabelSelector | None:
+    return None if selector is None or selector.selects_all else selector
+
+
+def _mode(value: Tree, problems: Problems) -> Mode:
+    if value is None:
+        return Mode.ENFORCE
+    if isinstance(value, str) and value in {mode.value for mode in Mode}:
+        return Mode(value)
+    problems.add(("spec", "mode"), f"{shown(value)} is not a mode", f"use one of {', '.join(Mode)}")
+    return Mode.ENFORCE
+
+
+def _hard(tree: Tree, problems: Problems) -> dict[str, int]:
+    path: Path = ("spec", "hard")
+    hard: dict[str, int] = {}
+    written_as: dict[str, str] = {}
+    for written, value in problems.mapping(tree, path).items():
+        key = _key(written, (*path, written), problems)
+        amount = _amount(key or written, value, (*path, written), problems)
+        if key is None or amount is None:
+            continue
+        if key in hard:
+            twin = written_as[key]
+            problems.add(
+                (*path, written), f'"{written}" and "{twin}" are the same resource', "keep one of them"
+            )
+        hard[key] = amount
+        written_as[key] = written
+    return hard
+
+
+def _key(written: str, path: Path, problems: Problems) -> str | None:
+    try:
+        return resources.canonical(written)
+    except resources.ResourceKeyError as error:
+        problems.add(path, error.why, error.cure)
+        return None
+
+
+def _amount(key: str, value: Tree, path: Path, problems: Problems) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        problems.add(path, f"{shown(value)} is not a quantity", _QUANTITY_CURE)
+        return None
+    try:
+        amount = quantities.parse(value)
+    except quantities.QuantityError as error:
+        problems.add(path, f"{shown(value)} is not a quantity: {error.why}", _QUANTITY_CURE)
+        return None
+    if amount < 0:
+        problems.add(path, f"{shown(value)} is negative", "write 0 or more, or remove the key for no limit")
+    elif amount % quantities.NANO and _counts_things(key):
+        problems.add(path, f"{shown(value)} is not a whole number", f"{key} counts objects: write an integer")
+    return amount
+
+
+def _counts_things(key: str) -> bool:
+    return key == "pods" or key.startswith("count/") or key.endswith("persistentvolumeclaims")

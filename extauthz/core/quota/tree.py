@@ -1,0 +1,222 @@
+"""The tree of quotas: who stands above whom, and which quotas cover a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from .index import SelectorIndex
+from .problems import Path, Problem
+from .spec import WorkspaceQuota
+
+
+class QuotaNode:
+    """One quota at its place in the tree. Equal only to itself, so that it can key the ledger's books."""
+
+    __slots__ = ("_lineage", "index", "parent", "quota")
+
+    def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int) -> None:
+        self.quota = quota
+        self.parent = parent
+        self.index = index
+        """Position in ``QuotaTree.nodes``; a parent's is lower than its children's."""
+        self._lineage: tuple[QuotaNode, ...] | None = None
+
+    @property
+    def lineage(self) -> tuple[QuotaNode, ...]:
+        """Nodes from the root of its tree down to it. One tuple, shared by all workloads it covers."""
+        if self._lineage is None:
+            self._lineage = _with_ancestors([self])
+        return self._lineage
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Names from the root of its tree down to it."""
+        return tuple(node.quota.name for node in self.lineage)
+
+    def __repr__(self) -> str:
+        return f"QuotaNode({'/'.join(self.path)})"
+
+
+class TreeProblem(NamedTuple):
+    """A quota that does not stand well in the tree."""
+
+    position: int
+    """Of the quota in what ``QuotaTree.build`` was given, so that a source can name its file and line."""
+    quota: str
+    problem: Problem
+
+    def __str__(self) -> str:
+        return f'WorkspaceQuota "{self.quota}": {self.problem}'
+
+
+class QuotaTreeError(ValueError):
+    """The quotas make no tree. Their author's fault; trying again does not help. ``problems`` lists all."""
+
+    code = "bad-quota-tree"
+
+    def __init__(self, problems: tuple[TreeProblem, ...]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+class QuotaTree:
+    """All quotas in force. Immutable: a change of quotas is another tree."""
+
+    __slots__ = ("_by_labels", "_by_namespace", "nodes", "warnings")
+
+    nodes: tuple[QuotaNode, ...]
+    """Every node, each parent before its children, children by name."""
+    warnings: tuple[TreeProblem, ...]
+    """What is allowed but hardly meant: a child's limit above its parent's."""
+
+    def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
+        self.nodes = nodes
+        self.warnings = warnings
+        selecting = [node for node in nodes if node.quota.namespace_selector is not None]
+        self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)
+        self._by_labels = SelectorIndex(
+            (node, (node.quota.namespace_selector, node.quota.workload_selector)) for node in selecting
+        )
+
+    @classmethod
+    def build(cls, quotas: Iterable[WorkspaceQuota]) -> QuotaTree:
+        """Make the tree.
+
+        Raises:
+            QuotaTreeError: with every duplicate name, missing parent and cycle.
+        """
+        given = list(quotas)
+        problems = [*_duplicates(given), *_orphans(given)]
+        if not problems:
+            problems = _cycles(given)
+        if problems:
+            raise QuotaTreeError(tuple(problems))
+        return cls(_plant(given), tuple(_overtopping(given)))
+
+    def matching(
+        self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]
+    ) -> tuple[QuotaNode, ...]:
+        """Return every quota that covers a workload, and every ancestor of one, once each, parents first.
+
+        An ancestor counts whatever its own selectors say: what a child is charged, all above it are charged.
+        """
+        found = [
+            node
+            for node in self._by_labels.lookup(namespace_labels, workload_labels)
+            if node.quota.matches(namespace_labels, workload_labels)
+        ]
+        return found[0].lineage if len(found) == 1 else _with_ancestors(found)
+
+    def namespace_candidates(self, namespace_labels: Mapping[str, str]) -> tuple[QuotaNode, ...]:
+        """Return every quota that selects such a namespace, ancestors not included.
+
+        Where none of them has a ``workload_selector``, ``matching`` says the same for all workloads there.
+        """
+        return tuple(sorted(self._candidates(namespace_labels), key=_by_index))
+
+    def may_match_namespace(self, namespace_labels: Mapping[str, str]) -> bool:
+        """Tell whether ``namespace_candidates`` has any, at the cost of the first."""
+        return any(True for _ in self._candidates(namespace_labels))
+
+    def workload_labels_matter(self, namespace_labels: Mapping[str, str]) -> bool:
+        """Tell whether a candidate looks at workload labels, at the cost of the first that does."""
+        return any(node.quota.workload_selector is not None for node in self._candidates(namespace_labels))
+
+    def _candidates(self, namespace_labels: Mapping[str, str]) -> Iterator[QuotaNode]:
+        for node in self._by_namespace.lookup(namespace_labels):
+            selector = node.quota.namespace_selector
+            if selector is not None and selector.matches(namespace_labels):
+                yield node
+
+
+def _with_ancestors(found: Iterable[QuotaNode]) -> tuple[QuotaNode, ...]:
+    nodes: set[QuotaNode] = set()
+    for leaf in found:
+        node: QuotaNode | None = leaf
+        while node is not None and node not in nodes:
+            nodes.add(node)
+            node = node.parent
+    return tuple(sorted(nodes, key=_by_index))
+
+
+def _by_index(node: QuotaNode) -> int:
+    return node.index
+
+
+def _problem(position: int, quota: WorkspaceQuota, path: Path, detail: str, cure: str) -> TreeProblem:
+    return TreeProblem(position, quota.name, Problem(path, detail, cure))
+
+
+def _duplicates(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    seen: set[str] = set()
+    for position, quota in enumerate(quotas):
+        if quota.name in seen:
+            detail = f'there is another WorkspaceQuota "{quota.name}"'
+            yield _problem(position, quota, ("metadata", "name"), detail, "rename or remove one of them")
+        seen.add(quota.name)
+
+
+def _orphans(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    names = {quota.name for quota in quotas}
+    for position, quota in enumerate(quotas):
+        if quota.parent is not None and quota.parent not in names:
+            detail = f'there is no WorkspaceQuota "{quota.parent}"'
+            yield _problem(
+                position, quota, ("spec", "parent"), detail, "name one that exists, or remove parent"
+            )
+
+
+def _cycles(quotas: Sequence[WorkspaceQuota]) -> list[TreeProblem]:
+    """Find each ring of parents once, by walking up from every quota that was not walked over before."""
+    parents = {quota.name: quota.parent for quota in quotas}
+    position = {quota.name: at for at, quota in enumerate(quotas)}
+    done: set[str] = set()
+    problems = []
+    for quota in quotas:
+        walk: dict[str, None] = {}
+        name: str | None = quota.name
+        while name is not None and name not in done and name not in walk:
+            walk[name] = None
+            name = parents[name]
+        if name is not None and name in walk:
+            ring = list(walk)[list(walk).index(name) :]
+            detail = f"parents run in a circle: {' → '.join([*ring, name])}"
+            at = position[name]
+            problems.append(
+                _problem(at, quotas[at], ("spec", "parent"), detail, "remove parent from one of them")
+            )
+        done.update(walk)
+    return problems
+
+
+def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:
+    """Make the nodes, roots first, without recursion: a tree may be deeper than Python's stack."""
+    children: dict[str | None, list[WorkspaceQuota]] = {}
+    for quota in sorted(quotas, key=lambda quota: quota.name, reverse=True):
+        children.setdefault(quota.parent, []).append(quota)
+    nodes: list[QuotaNode] = []
+    waiting: list[tuple[WorkspaceQuota, QuotaNode | None]] = [
+        (quota, None) for quota in children.get(None, ())
+    ]
+    while waiting:
+        quota, parent = waiting.pop()
+        node = QuotaNode(quota, parent, len(nodes))
+        nodes.append(node)
+        waiting.extend((child, node) for child in children.get(quota.name, ()))
+    return tuple(nodes)
+
+
+def _overtopping(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """Compare each limit with the parent's own; further up the parent's is compared in its turn."""
+    by_name = {quota.name: quota for quota in quotas}
+    for position, quota in enumerate(quotas):
+        if quota.parent is None:
+            continue
+        limits = by_name[quota.parent].hard
+        for key in sorted(quota.hard.keys() & limits.keys()):
+            if quota.hard[key] > limits[key]:
+                detail = f'it is above that of the parent "{quota.parent}", which is reached first'
+                yield _problem(
+                    position, quota, ("spec", "hard", key), detail, "lower it, or raise the parent's"
+                )
