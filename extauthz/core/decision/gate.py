@@ -1,0 +1,316 @@
+"""The decision: one request in, one answer out, in one synchronous step over the ledger.
+
+The chain is ordered: what cannot grow passes; what cannot be told is refused by its named reason; what grows must fit
+every quota and every ancestor. Nothing here waits, logs or looks at a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from extauthz.core.decision import handover, sentences
+from extauthz.core.decision.policy import OnUnknown, Policy
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.intake import read, resolve
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.model import (
+    Decision,
+    NotAWrite,
+    Observed,
+    Operation,
+    Outcome,
+    Precondition,
+    Request,
+    Unreadable,
+    Verdict,
+    WorkloadRef,
+    Write,
+)
+from extauthz.core.quota.tree import QuotaTree
+
+
+class ClusterPicture(Protocol):
+    """What a state source knows of the cluster."""
+
+    @property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
+    @property
+    def limit_ranges(self) -> Mapping[str, Sequence[LimitRangeDefaults]]: ...
+    @property
+    def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One write on its way through the chain."""
+
+    id: str
+    write: Write
+    ref: WorkloadRef
+    """Its key in the ledger: a create that leaves its name to the server has one of its own."""
+    now_s: float
+    charge: bool
+    observed: Observed | None
+
+    def answer(self, verdict: Verdict, reason: str, sentence: str, replicas: int | None = None) -> Decision:
+        write = self.write
+        before = self.observed.replicas if self.observed is not None else None
+        return Decision(
+            self.id,
+            verdict,
+            reason,
+            sentence,
+            write.ref,
+            write.operation,
+            write.scale,
+            write.dry_run,
+            replicas,
+            before,
+        )
+
+
+class Gate:
+    """Quotas, cluster and ledger behind one ``decide``."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy if policy is not None else Policy()
+        self.ledger = Ledger()
+        self._quotas_known = False
+        self._state_known = False
+        self._hold_until_s: float | None = None
+
+    # What is known.
+
+    @property
+    def synced(self) -> bool:
+        """Quotas and state are both known."""
+        return self._quotas_known and self._state_known
+
+    def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
+        """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
+        self.ledger.set_tree(tree)
+        self._quotas_known = True
+        self.tick(now_s)
+
+    def load_state(self, state: ClusterPicture, now_s: float) -> None:
+        """Take a whole picture of the cluster."""
+        self.ledger.set_namespaces(lambda scope: scope.set_namespaces(state.namespaces, state.limit_ranges))
+        self.ledger.replace(state.workloads)
+        self._state_known = True
+        self.tick(now_s)
+
+    def hold(self, until_s: float) -> None:
+        """Grant no growth before ``until_s``: intents of an earlier life may still land (DESIGN §6.5)."""
+        self._hold_until_s = until_s
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass."""
+        self.ledger.tick(now_s)
+        if self._hold_until_s is not None and now_s >= self._hold_until_s:
+            self._hold_until_s = None
+
+    def consistent_read(self, started_s: float) -> int:
+        """The state now loaded is no older than ``started_s``. Returns how many intents ended by it (§6.3e)."""
+        return self.ledger.consistent_read(started_s)
+
+    def settle(self, intent_id: str, event: Event, *, version: str = "") -> bool:
+        """Tell what became of an allowed request; True if its intent has ended."""
+        return self.ledger.settle(intent_id, event, version=version)
+
+    def usage(self) -> Iterable[UsageRow]:
+        """Used, reserved and hard of every quota and key, nano-units."""
+        return self.ledger.usage()
+
+    def export_intents(self, now_s: float) -> list[dict[str, object]]:
+        """Live intents as JSON-ready records, for the next start (DESIGN §6.5)."""
+        return handover.dump(self.ledger, now_s)
+
+    def import_intents(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
+        """Take over the intents of a clean stop.
+
+        Raises:
+            HandoverError: a record is not one that ``export_intents`` wrote.
+        """
+        handover.load(self.ledger, records, now_s)
+
+    # Deciding.
+
+    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
+        """Answer ``request``. With ``charge`` false the same path is taken and nothing is recorded (rule 4)."""
+        reading = read(request)
+        if isinstance(reading, NotAWrite):
+            return Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
+        if isinstance(reading, Unreadable):
+            return self._unreadable(reading, decision_id)
+        ref = reading.ref
+        if not ref.name:
+            ref = ref._replace(name=f"#{decision_id}")
+        entry = self.ledger.get(ref)
+        observed = entry.observed if entry is not None else None
+        question = _Question(decision_id, reading, ref, now_s, charge, observed)
+        return self._decide_write(question)
+
+    def _unreadable(self, reading: Unreadable, decision_id: str) -> Decision:
+        allow = self.policy.on_unreadable == "allow"
+        why = f"cannot read it ({reading.code}): {reading.detail}"
+        verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
+        return Decision(
+            decision_id, verdict, reading.code, sentences.unavailable(reading.ref, why), reading.ref
+        )
+
+    def _decide_write(self, question: _Question) -> Decision:
+        bases = self._bases(question.ref)
+        outcomes = []
+        for base in bases:
+            outcome = resolve(question.write, base)
+            if isinstance(outcome, Unreadable):
+                return self._unreadable(replace(outcome, ref=question.write.ref), question.id)
+            outcomes.append(outcome)
+        creates = question.write.operation in (Operation.CREATE, Operation.APPLY)
+        if not creates and _only_zero(outcomes):
+            return question.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
+        if not self.synced:
+            why = "does not know the quotas yet" if not self._quotas_known else "has not seen the cluster yet"
+            return self._unknown(question, self.policy.on_unsynced, "unsynced", f"{why}; try again shortly")
+        if not self.ledger.scope.may_cover(question.ref.namespace):
+            return question.answer(
+                Verdict.ALLOW, "no-quota", "no quota covers this namespace", outcomes[0].replicas
+            )
+        if bases == (None,) and not creates:
+            return self._unknown_workload(question)
+        if question.ref.namespace not in self.ledger.scope.namespaces:
+            why = (
+                f'has not seen the namespace "{question.ref.namespace}", so cannot tell which quotas cover it'
+            )
+            return self._unknown(question, self.policy.on_unknown_workload, "unknown-namespace", why)
+        return self._weigh(question, outcomes, creates)
+
+    def _unknown_workload(self, question: _Question) -> Decision:
+        why = f'has not seen it in namespace "{question.ref.namespace}", so cannot tell what it costs'
+        return self._unknown(question, self.policy.on_unknown_workload, "unknown-workload", why)
+
+    def _unknown(self, question: _Question, setting: OnUnknown, reason: str, why: str) -> Decision:
+        verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
+        return question.answer(verdict, reason, sentences.unavailable(question.write.ref, why))
+
+    def _bases(self, ref: WorkloadRef) -> tuple[Observed | None, ...]:
+        """Every state that the write may find: the observed one, and each that an intent may leave first."""
+        entry = self.ledger.get(ref)
+        if entry is None:
+            return (None,)
+        observed = entry.observed
+        bases: dict[tuple[object, object], Observed | None] = {}
+        if observed is not None:
+            bases[observed.template, observed.labels] = observed
+        for intent in entry.live_intents():
+            labels = intent.labels if intent.labels is not None else (observed.labels if observed else "")
+            for template in intent.templates or ((observed.template,) if observed and intent.labels else ()):
+                found = observed or Observed(0, template, labels)
+                bases.setdefault((template, labels), replace(found, template=template, labels=labels))
+        return tuple(bases.values()) or (None,)
+
+    def _weigh(self, question: _Question, outcomes: list[Outcome], creates: bool) -> Decision:
+        intent = self._intent(question, outcomes, creates)
+        born = _born(outcomes[0]) if creates and question.observed is None else None
+        proposal = self.ledger.propose(question.ref, intent, born)
+        if not proposal.after.envelope_in and not self.ledger.scope.may_cover(question.ref.namespace):
+            return question.answer(
+                Verdict.ALLOW, "no-quota", "no quota covers this workload", intent.replicas
+            )
+        refusal = self._refusal(question, intent, proposal)
+        if refusal is not None:
+            return refusal
+        return self._grant(question, intent, born, proposal)
+
+    def _intent(self, question: _Question, outcomes: list[Outcome], creates: bool) -> Intent:
+        """The most that the write may leave, over all the states that it may find."""
+        counts = [outcome.replicas for outcome in outcomes if outcome.replicas is not None]
+        templates = tuple(dict.fromkeys(template for outcome in outcomes for template in outcome.templates))
+        changed = [outcome.labels for outcome in outcomes if outcome.labels is not None]
+        return Intent(
+            id=question.id,
+            replicas=max(counts) if counts else None,
+            templates=templates,
+            labels=changed[0] if changed else None,
+            creates=creates,
+            precondition=question.write.precondition,
+            expires_s=question.now_s + self.policy.window_s,
+        )
+
+    def _refusal(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision | None:
+        if not proposal.grows:
+            return None
+        if self._hold_until_s is not None and question.now_s < self._hold_until_s:
+            left = round(self._hold_until_s - question.now_s)
+            why = f"restarted and grants no growth for another {left} s, as writes of before may still land"
+            return self._unknown(question, self.policy.on_unsynced, "hold", why)
+        if proposal.after.unknown:
+            why = "does not know what one of its pods costs"
+            return self._unknown(question, self.policy.on_unknown_footprint, "unknown-footprint", why)
+        if proposal.unpriced:
+            why = f"does not know what quota {', '.join(proposal.unpriced)} has in use: some workload has no known cost"
+            return self._unknown(question, self.policy.on_unknown_footprint, "unknown-usage", why)
+        if proposal.shortages:
+            fits = self.ledger.largest_replicas(proposal)
+            sentence = sentences.exceeded(question.write.ref, proposal.shortages, fits)
+            denied = question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas)
+            return replace(denied, shortages=proposal.shortages, audit=proposal.audit, fits=fits)
+        return None
+
+    def _grant(
+        self, question: _Question, intent: Intent, born: Observed | None, proposal: Proposal
+    ) -> Decision:
+        reason, sentence = ("fits", "fits every quota") if proposal.grows else ("no-growth", "grows nothing")
+        if question.write.dry_run or not question.charge:
+            sentence += "; a question, charged nothing"
+        elif not proposal.exceeds_observed and _lands_on(question.observed, intent.precondition):
+            sentence += "; can land only on what is observed"
+        else:
+            full = self._full(question)
+            if full is not None:
+                return full
+            self.ledger.record(question.ref, intent, born)
+            allowed = question.answer(Verdict.ALLOW, reason, sentence, intent.replicas)
+            return replace(allowed, audit=proposal.audit, intent=intent.id)
+        return replace(
+            question.answer(Verdict.ALLOW, reason, sentence, intent.replicas), audit=proposal.audit
+        )
+
+    def _full(self, question: _Question) -> Decision | None:
+        entry = self.ledger.get(question.ref)
+        here = len(entry.live_intents()) if entry is not None else 0
+        if here < self.policy.max_intents_per_workload and self.ledger.intents < self.policy.max_intents:
+            return None
+        why = f"already follows {here} writes to it that may still land; the oldest is forgotten after W"
+        return question.answer(
+            Verdict.UNAVAILABLE, "too-many-intents", sentences.unavailable(question.write.ref, why)
+        )
+
+
+def _only_zero(outcomes: list[Outcome]) -> bool:
+    """All that the write does is to ask for no replicas.
+
+    A write that asks for none and grows the template besides is weighed: a scale-up that was allowed before may land
+    after it, on the grown template.
+    """
+    return all(o.replicas == 0 and not o.templates and o.labels is None for o in outcomes)
+
+
+def _born(outcome: Outcome) -> Observed:
+    template = outcome.templates[0] if outcome.templates else None
+    return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)
+
+
+def _lands_on(observed: Observed | None, precondition: Precondition) -> bool:
+    """Whether the API server will refuse the write unless it finds exactly what is observed."""
+    version = precondition.resource_version
+    return (
+        observed is not None
+        and version is not None
+        and version != ""
+        and version == observed.resource_version
+    )

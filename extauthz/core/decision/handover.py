@@ -1,0 +1,79 @@
+"""Intents as JSON-ready records: a clean stop hands them to the next start (DESIGN §6.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from extauthz.core.ledger.intents import Intent, State
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.model import Precondition, Template, WorkloadRef
+
+
+class HandoverError(ValueError):
+    """A record of a handover cannot be read. The gate then holds for W, as after a crash."""
+
+
+def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
+    """Every live intent; times as seconds left, since the next start has another clock."""
+    return [
+        {
+            "id": intent.id,
+            "workload": list(ref),
+            "replicas": intent.replicas,
+            "templates": [template.text.decode() for template in intent.templates],
+            "labels": list(intent.labels),
+            "creates": intent.creates,
+            "precondition": list(intent.precondition),
+            "left_s": intent.expires_s - now_s,
+            "state": intent.state.value,
+            "answered_version": intent.answered_version,
+        }
+        for ref, intent in ledger.live_intents()
+    ]
+
+
+def load(ledger: Ledger, records: Iterable[Mapping[str, object]], now_s: float) -> None:
+    """Record every intent again.
+
+    Raises:
+        HandoverError: a record is not one that ``dump`` wrote; the ledger then holds those before it.
+    """
+    for number, record in enumerate(records):
+        try:
+            ref, intent = _one(record, now_s)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise HandoverError(f"intent {number}: {error!r}") from error
+        ledger.record(ref, intent)
+
+
+def _one(record: Mapping[str, object], now_s: float) -> tuple[WorkloadRef, Intent]:
+    group, resource, namespace, name = map(str, _list(record["workload"]))
+    replicas = record["replicas"]
+    if not isinstance(replicas, int | None):
+        raise TypeError("replicas must be an integer or null")
+    left_s = record["left_s"]
+    if not isinstance(left_s, int | float):
+        raise TypeError("left_s must be a number of seconds")
+    version, uid = _list(record["precondition"])
+    intent = Intent(
+        id=str(record["id"]),
+        replicas=replicas,
+        templates=tuple(Template(str(text).encode()) for text in _list(record["templates"])),
+        labels=tuple(map(str, _list(record["labels"]))),
+        creates=bool(record["creates"]),
+        precondition=Precondition(_optional(version), _optional(uid)),
+        expires_s=now_s + left_s,
+        state=State(str(record["state"])),
+        answered_version=str(record["answered_version"]),
+    )
+    return WorkloadRef(group, resource, namespace, name), intent
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def _optional(value: object) -> str | None:
+    return None if value is None else str(value)

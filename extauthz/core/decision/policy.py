@@ -1,0 +1,29 @@
+"""What the gate does where it does not know, and its bounds (DESIGN rule 6). Each default is argued here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+OnUnknown: TypeAlias = Literal["deny", "allow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Failure is a policy: every kind of not knowing has a setting, and refuses by default.
+
+    Allowing an unreadable write lets any client around the quota by spelling it oddly; allowing an unknown workload or
+    footprint lets growth pass uncounted until it is observed; allowing while unsynced or on hold lets growth pass that
+    nobody weighs at all.
+    """
+
+    on_unreadable: OnUnknown = "deny"
+    on_unknown_workload: OnUnknown = "deny"
+    on_unknown_footprint: OnUnknown = "deny"
+    on_unsynced: OnUnknown = "deny"
+    window_s: float = 90.0
+    """W: how long after its decision an allowed write may still land (DESIGN §6.3e)."""
+    max_intents_per_workload: int = 64
+    """An autoscaler that retries every 2 s, as Knative's does, stays below it for W."""
+    max_intents: int = 100_000
+    """A bound of memory: about 1 KiB each."""

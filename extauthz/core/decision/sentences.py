@@ -1,0 +1,46 @@
+"""The sentences that owners read. ResourceQuota's wording is the model, so that administrators recognise it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+
+from extauthz.core import quantities
+from extauthz.core.model import Shortage, WorkloadRef
+
+
+def subject(ref: WorkloadRef) -> str:
+    """``deployments.apps "web"``, as the API server begins its refusals (``apierrors.NewForbidden``)."""
+    return f'{ref.group_resource} "{ref.name}"'
+
+
+def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None) -> str:
+    """A denial, with every quota that refused and the numbers of each.
+
+    Example: ``deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
+    limited: pods=4; largest allowed replicas: 4``.
+    """
+    parts = [
+        _one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)
+    ]
+    room = f"; largest allowed replicas: {fits}" if fits is not None else ""
+    return f"{subject(ref)} is forbidden: {'; '.join(parts)}{room}"
+
+
+def _one_quota(quota: str, shortages: list[Shortage]) -> str:
+    def amounts(of: Callable[[Shortage], int], rows: Iterable[Shortage]) -> str:
+        return ",".join(f"{row.resource}={quantities.format(of(row), row.resource)}" for row in rows)
+
+    reserved = [short for short in shortages if short.reserved]
+    pending = f", reserved: {amounts(lambda row: row.reserved, reserved)}" if reserved else ""
+    return (
+        f"exceeded workspace quota: {quota}, requested: {amounts(lambda row: row.requested, shortages)}, "
+        f"used: {amounts(lambda row: row.used, shortages)}{pending}, "
+        f"limited: {amounts(lambda row: row.hard, shortages)}"
+    )
+
+
+def unavailable(ref: WorkloadRef | None, why: str) -> str:
+    """A refusal for want of knowledge: never worded as a quota denial (DESIGN rule 6)."""
+    what = subject(ref) if ref is not None else "this write"
+    return f"{what} was not decided: the quota gate {why}"

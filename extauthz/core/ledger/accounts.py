@@ -1,0 +1,137 @@
+"""What every quota has used and reserved, and whether a move from one position to another fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from extauthz.core.ledger.entry import Position
+from extauthz.core.model import Shortage
+from extauthz.core.quota.spec import Mode
+from extauthz.core.quota.tree import QuotaNode, QuotaTree
+
+
+class UsageRow(NamedTuple):
+    """One key of one quota, nano-units."""
+
+    quota: str
+    resource: str
+    used: int
+    reserved: int
+    hard: int
+
+
+class Growth(NamedTuple):
+    """What a move does to all quotas; fields as in ``ledger.Proposal``."""
+
+    shortages: tuple[Shortage, ...]
+    audit: tuple[Shortage, ...]
+    grows: bool
+    exceeds_observed: bool
+    unpriced: tuple[str, ...]
+
+
+class _Account:
+    __slots__ = ("reserved", "unpriced", "used")
+
+    def __init__(self) -> None:
+        self.used: dict[str, int] = {}
+        self.reserved: dict[str, int] = {}
+        self.unpriced = 0
+
+
+class Accounts:
+    """One account a quota. A quota in mode Audit reserves nothing: it is charged as observed."""
+
+    def __init__(self, tree: QuotaTree) -> None:
+        self._nodes = tree.nodes
+        self._accounts: dict[QuotaNode, _Account] = {}
+
+    def add(self, at: Position, sign: int) -> None:
+        """Count ``at`` in (``sign`` +1) or out (-1)."""
+        for node in at.envelope_in:
+            account = self._accounts.get(node)
+            if account is None:
+                account = self._accounts[node] = _Account()
+            observed_here = node in at.used_in
+            account.unpriced += sign if at.unknown else 0
+            for key in node.quota.hard:
+                used = at.used.amount(key) if observed_here else 0
+                if used:
+                    account.used[key] = account.used.get(key, 0) + sign * used
+                    assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
+                reserved = at.envelope.amount(key) - used if node.quota.mode is not Mode.AUDIT else 0
+                if reserved:
+                    account.reserved[key] = account.reserved.get(key, 0) + sign * reserved
+                    assert account.reserved[key] >= 0, (
+                        f"reserve of {key} in {node.quota.name} fell below zero"
+                    )
+
+    def taken(self, node: QuotaNode, key: str) -> int:
+        """Used and reserved together, nano-units."""
+        account = self._accounts.get(node)
+        return account.used.get(key, 0) + account.reserved.get(key, 0) if account is not None else 0
+
+    def weigh(self, before: Position, after: Position) -> Growth:
+        """Judge the move: only keys that grow are checked, in every quota and ancestor."""
+        refused: list[Shortage] = []
+        audited: list[Shortage] = []
+        unpriced: list[str] = []
+        unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
+        grows = False
+        exceeds_observed = after.unknown and after.envelope.replicas > before.used.replicas
+        for node in after.envelope_in:
+            audits = node.quota.mode is Mode.AUDIT
+            grows_here = unknown
+            for key, hard in node.quota.hard.items():
+                wanted = after.envelope.amount(key)
+                observed = before.used.amount(key) if node in before.used_in else 0
+                charged = (
+                    before.envelope.amount(key) if node in before.envelope_in and not audits else observed
+                )
+                exceeds_observed = exceeds_observed or wanted > observed
+                if wanted <= charged:
+                    continue
+                grows_here = True
+                if self.taken(node, key) + wanted - charged > hard:
+                    short = self._shortage(node, key, wanted - charged, hard)
+                    (audited if audits else refused).append(short)
+            if grows_here and not audits:
+                grows = True
+                account = self._accounts.get(node)
+                if account is not None and account.unpriced:
+                    unpriced.append(node.quota.name)
+        return Growth(tuple(refused), tuple(audited), grows, exceeds_observed, tuple(unpriced))
+
+    def _shortage(self, node: QuotaNode, key: str, requested: int, hard: int) -> Shortage:
+        account = self._accounts.get(node) or _Account()
+        used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
+        return Shortage(node.quota.name, node.path, key, requested, used, reserved, hard)
+
+    def largest_replicas(self, before: Position, after: Position) -> int | None:
+        """The highest replica count that would fit with ``after``'s footprint, in every enforcing quota.
+
+        ``None`` where no count is bound, or where even none would fit (a ``count/…`` key that is exhausted).
+        """
+        best: int | None = None
+        for node in after.envelope_in:
+            if node.quota.mode is Mode.AUDIT:
+                continue
+            for key, hard in node.quota.hard.items():
+                charged = before.envelope.amount(key) if node in before.envelope_in else 0
+                fixed = after.envelope.per_object.get(key, 0)
+                room = max(hard - self.taken(node, key) + charged, charged) - fixed
+                each = after.envelope.per_pod.get(key, 0)
+                if room < 0:
+                    return None
+                if each:
+                    best = min(room // each, best) if best is not None else room // each
+        return best
+
+    def rows(self) -> Iterator[UsageRow]:
+        """Every key of every quota, quotas in the tree's order."""
+        for node in self._nodes:
+            account = self._accounts.get(node) or _Account()
+            for key, hard in node.quota.hard.items():
+                used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
+                yield UsageRow(node.quota.name, key, used, reserved, hard)

@@ -1,0 +1,98 @@
+"""Which ReplicaSets are covered by a live Deployment, and so are charged through it (DESIGN rule 8).
+
+Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
+has above that is charged (``entry.position``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extauthz.core.intake.objects import labels_dict
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.model import Observed, OwnerRef, WorkloadRef
+
+CREATORS: dict[tuple[str, str], dict[tuple[str, str], str]] = {
+    ("apps", "replicasets"): {("apps", "Deployment"): "deployments"},
+}
+"""(group, resource) of a child to the owners known to create it: (group, kind) to the owner's resource."""
+
+
+def owner_ref(child: WorkloadRef, owner: OwnerRef | None) -> WorkloadRef | None:
+    """The workload that ``owner`` names, if it is of a kind known to create ``child``'s kind."""
+    if owner is None:
+        return None
+    resource = CREATORS.get((child.group, child.resource), {}).get((owner.group, owner.kind))
+    return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
+
+
+def covers(owner: Observed | None, child: Observed) -> bool:
+    """Whether ``owner`` is live, is the very one that the child names (UID), and selects it."""
+    if owner is None or child.owner is None or not owner.uid or owner.uid != child.owner.uid:
+        return False
+    if not owner.selector:
+        return False
+    labels = labels_dict(child.labels)
+    return all(labels.get(key) == value for key, value in labels_dict(owner.selector).items())
+
+
+class Families:
+    """Keeps ``Entry.head`` and ``Entry.children`` true to what is observed."""
+
+    def __init__(self) -> None:
+        self._children: dict[WorkloadRef, dict[WorkloadRef, Entry]] = {}
+        """Owner named by a child, to the children that name it, covered or not."""
+        self._owners: dict[WorkloadRef, WorkloadRef] = {}
+        """Child to the owner that it names."""
+
+    def touched(
+        self, entry: Entry, observed: Observed | None, entries: Mapping[WorkloadRef, Entry]
+    ) -> tuple[Entry, ...]:
+        """Every entry whose position may change when ``entry`` becomes ``observed``. Each once."""
+        owner = owner_ref(entry.ref, observed.owner) if observed is not None else None
+        named = entries.get(owner) if owner is not None else None
+        ones = (entry, entry.head, named, *self._children.get(entry.ref, {}).values())
+        return tuple({id(one): one for one in ones if one is not None}.values())
+
+    def regroup(self, entry: Entry, entries: Mapping[WorkloadRef, Entry]) -> None:
+        """Attach ``entry`` to its owner or detach it, and likewise the children that name it."""
+        self._name_owner(entry)
+        self._attach(entry, entries)
+        for child in self._children.get(entry.ref, {}).values():
+            self._attach(child, entries)
+
+    def leave(self, entry: Entry) -> None:
+        """Forget an entry that is no more."""
+        self._detach(entry)
+        self._unname_owner(entry)
+
+    def _name_owner(self, entry: Entry) -> None:
+        self._unname_owner(entry)
+        shown = entry.observed or entry.born
+        owner = owner_ref(entry.ref, shown.owner) if shown is not None else None
+        if owner is not None:
+            self._children.setdefault(owner, {})[entry.ref] = entry
+            self._owners[entry.ref] = owner
+
+    def _unname_owner(self, entry: Entry) -> None:
+        owner = self._owners.pop(entry.ref, None)
+        if owner is None:
+            return
+        del self._children[owner][entry.ref]
+        if not self._children[owner]:
+            del self._children[owner]
+
+    def _attach(self, child: Entry, entries: Mapping[WorkloadRef, Entry]) -> None:
+        self._detach(child)
+        owner = self._owners.get(child.ref)
+        head = entries.get(owner) if owner is not None else None
+        shown = child.observed or child.born
+        if head is not None and shown is not None and covers(head.observed, shown):
+            child.head = head
+            head.children = {**(head.children or {}), child.ref: child}
+
+    def _detach(self, child: Entry) -> None:
+        head, child.head = child.head, None
+        if head is not None and head.children is not None:
+            del head.children[child.ref]
+            head.children = head.children or None

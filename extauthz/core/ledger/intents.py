@@ -1,0 +1,119 @@
+"""An intent: a write that was allowed and may still land; and the table that says when it no longer can (DESIGN §6.3).
+
+"Not there" is not "will never be": the API server may finish a request after its client went away. So an intent ends
+only by the rows of ``TRANSITIONS``, and every pair of state and event has a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from extauthz.core.model import Labels, Observed, Precondition, Template
+
+
+class State(StrEnum):
+    OPEN = "open"
+    """Allowed; nothing certain is known since."""
+    SUCCEEDED = "succeeded"
+    """The API server answered 2xx; the observed object has not shown it yet."""
+    EXPIRED = "expired"
+    """W has elapsed: it cannot land any more, but what it did may not be observed yet."""
+    ENDED = "ended"
+
+
+class Event(StrEnum):
+    NOT_FORWARDED = "not-forwarded"
+    """It never left the proxy (§6.3a)."""
+    REFUSED = "refused"
+    """Answered 4xx, but not 408, in a single attempt (§6.3b)."""
+    ANSWERED_OK = "answered-ok"
+    """Answered 2xx."""
+    ANSWERED_UNCLEAR = "answered-unclear"
+    """408, 5xx or a reset: it may have landed, and may still."""
+    SEEN = "seen"
+    """The observed state has reached the response's resourceVersion, or a consistent read made after it (§6.3c)."""
+    PRECONDITION_PASSED = "precondition-passed"
+    """The observed object has moved past the precondition, or is gone (§6.3d)."""
+    WINDOW_ELAPSED = "window-elapsed"
+    """W has elapsed since it was allowed (§6.3e)."""
+    READ_AFTER_WINDOW = "read-after-window"
+    """A consistent read that began after W is part of the observed state (§6.3e)."""
+
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.OPEN: {
+        Event.NOT_FORWARDED: State.ENDED,
+        Event.REFUSED: State.ENDED,
+        Event.ANSWERED_OK: State.SUCCEEDED,
+        Event.ANSWERED_UNCLEAR: State.OPEN,
+        Event.SEEN: State.OPEN,  # without a response nothing seen proves that it will not land later
+        Event.PRECONDITION_PASSED: State.ENDED,
+        Event.WINDOW_ELAPSED: State.EXPIRED,
+        Event.READ_AFTER_WINDOW: State.OPEN,
+    },
+    State.SUCCEEDED: {
+        Event.NOT_FORWARDED: State.SUCCEEDED,
+        Event.REFUSED: State.SUCCEEDED,
+        Event.ANSWERED_OK: State.SUCCEEDED,
+        Event.ANSWERED_UNCLEAR: State.SUCCEEDED,
+        Event.SEEN: State.ENDED,
+        Event.PRECONDITION_PASSED: State.ENDED,
+        Event.WINDOW_ELAPSED: State.SUCCEEDED,
+        Event.READ_AFTER_WINDOW: State.ENDED,
+    },
+    State.EXPIRED: {
+        Event.NOT_FORWARDED: State.ENDED,
+        Event.REFUSED: State.ENDED,
+        Event.ANSWERED_OK: State.SUCCEEDED,
+        Event.ANSWERED_UNCLEAR: State.EXPIRED,
+        Event.SEEN: State.EXPIRED,
+        Event.PRECONDITION_PASSED: State.ENDED,
+        Event.WINDOW_ELAPSED: State.EXPIRED,
+        Event.READ_AFTER_WINDOW: State.ENDED,
+    },
+    State.ENDED: dict.fromkeys(Event, State.ENDED),
+}
+
+
+@dataclass(slots=True)
+class Intent:
+    """What one allowed request may still do. ``None`` and ``()`` mean: it leaves that as it is. Where it may
+    leave one of several, all are listed."""
+
+    id: str
+    replicas: int | None
+    templates: tuple[Template, ...]
+    labels: tuple[Labels, ...]
+    creates: bool
+    """It may bring the object into being."""
+    precondition: Precondition
+    expires_s: float
+    """The gate's own monotonic clock: when W has elapsed."""
+    state: State = State.OPEN
+    answered_version: str = ""
+    """The response's resourceVersion, once SUCCEEDED."""
+
+    def on(self, event: Event) -> bool:
+        """Take ``event``; True if the intent has ended by it."""
+        self.state = TRANSITIONS[self.state][event]
+        return self.state is State.ENDED
+
+    def passed_by(self, observed: Observed | None) -> bool:
+        """Whether its precondition can no longer be met, as ``observed`` (``None``: gone) shows."""
+        wants_version, wants_uid = self.precondition
+        if wants_version is None and wants_uid is None:
+            return False
+        if observed is None:
+            return True
+        if wants_uid is not None and observed.uid and observed.uid != wants_uid:
+            return True
+        return wants_version is not None and is_newer(observed.resource_version, wants_version)
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether resourceVersion ``version`` is later than ``than``; False where the two cannot be compared.
+
+    resourceVersions of one resource are ordered decimal integers (KEP-5504, comparable resource version).
+    """
+    return version.isdecimal() and than.isdecimal() and int(version) > int(than)

@@ -1,0 +1,268 @@
+"""The ledger: envelopes of all workloads against the accounts of all quotas (DESIGN §6, single gate).
+
+Pure and synchronous: nothing can happen between the check and the record of a grant. Every change moves an entry from
+one ``Position`` to the next and the accounts by the difference, so that usage kept incrementally equals usage
+recomputed from scratch (``drift`` tells).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from extauthz.core.ledger.accounts import Accounts, UsageRow
+from extauthz.core.ledger.charge import NOTHING
+from extauthz.core.ledger.entry import Entry, Position, position
+from extauthz.core.ledger.families import Families
+from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.ledger.scope import Scope
+from extauthz.core.model import Observed, Shortage, WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
+
+NOWHERE = Position(NOTHING, (), NOTHING, (), False)
+
+
+class Proposal(NamedTuple):
+    """What a write would do to the envelope. Nothing is recorded yet."""
+
+    head: Entry
+    before: Position
+    after: Position
+    shortages: tuple[Shortage, ...]
+    """What does not fit, in quotas that enforce."""
+    audit: tuple[Shortage, ...]
+    """What does not fit, in quotas that only audit."""
+    grows: bool
+    """Some quota key rises above the present envelope."""
+    exceeds_observed: bool
+    """Some quota key rises above what is observed: landing on the observed object, it would be growth."""
+    unpriced: tuple[str, ...]
+    """Quotas whose usage cannot be told, for want of some workload's footprint."""
+
+
+class Ledger:
+    """Workloads, their intents, and what every quota has used and reserved."""
+
+    def __init__(self, scope: Scope | None = None) -> None:
+        self.scope = scope if scope is not None else Scope()
+        self._entries: dict[WorkloadRef, Entry] = {}
+        self._pending: dict[str, Entry] = {}
+        self._accounts = Accounts(self.scope.tree)
+        self._families = Families()
+
+    # What is known.
+
+    def get(self, ref: WorkloadRef) -> Entry | None:
+        return self._entries.get(ref)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def intents(self) -> int:
+        """How many intents are live."""
+        return len(self._pending)
+
+    def live_intents(self) -> Iterator[tuple[WorkloadRef, Intent]]:
+        """Every live intent with its workload."""
+        for intent_id, entry in self._pending.items():
+            if entry.intents:
+                yield entry.ref, entry.intents[intent_id]
+
+    def usage(self) -> Iterator[UsageRow]:
+        """Used, reserved and hard of every quota and key, nano-units."""
+        return self._accounts.rows()
+
+    # Deciding: synchronous, and nothing is recorded unless told.
+
+    def propose(self, ref: WorkloadRef, intent: Intent, born: Observed | None = None) -> Proposal:
+        """Weigh ``intent`` on ``ref`` against all quotas, without recording it.
+
+        ``born`` is the object that a create would make. An entry is weighed with the intent on it and put back as it
+        was, so that a question costs nothing.
+        """
+        entry = self._entries.get(ref) or self._newborn(ref, born)
+        head = entry.head or entry
+        before = self._position(head)
+        _add(entry, intent)
+        after = self._position(head)
+        _remove(entry, intent.id)
+        if ref not in self._entries:
+            self._families.leave(entry)
+        return Proposal(head, before, after, *self._accounts.weigh(before, after))
+
+    def largest_replicas(self, proposal: Proposal) -> int | None:
+        """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
+        return self._accounts.largest_replicas(proposal.before, proposal.after)
+
+    def record(self, ref: WorkloadRef, intent: Intent, born: Observed | None = None) -> None:
+        """Record an allowed ``intent``."""
+        assert intent.id not in self._pending, f"intent {intent.id} is recorded already"
+        entry = self._entries.get(ref)
+        if entry is None:
+            entry = self._entries[ref] = self._newborn(ref, born)
+        with_intent = entry
+        self._change(entry.head or entry, lambda: _add(with_intent, intent))
+        self._pending[intent.id] = entry
+
+    def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
+        entry = Entry(ref)
+        entry.born = born
+        self._families.regroup(entry, self._entries)
+        return entry
+
+    # Settling: an intent ends by these and by nothing else.
+
+    def settle(self, intent_id: str, event: Event, *, version: str = "") -> bool:
+        """Tell what became of the request behind an intent. True if the intent has ended; unknown ids change nothing."""
+        entry = self._pending.get(intent_id)
+        if entry is None or entry.intents is None:
+            return False
+        intent = entry.intents[intent_id]
+        if event is Event.ANSWERED_OK:
+            intent.answered_version = version
+        if not intent.on(event):
+            return False
+        self._end(entry, [intent])
+        return True
+
+    def tick(self, now_s: float) -> int:
+        """Let time pass: intents whose W has elapsed await a consistent read. Returns how many do so now."""
+        waiting = 0
+        for _, intent in self.live_intents():
+            if intent.expires_s <= now_s:
+                intent.on(Event.WINDOW_ELAPSED)
+                waiting += 1
+        return waiting
+
+    def consistent_read(self, started_s: float) -> int:
+        """The observed state now holds a consistent read that began at ``started_s``. Returns how many intents ended."""
+        ended: dict[WorkloadRef, list[Intent]] = {}
+        for ref, intent in list(self.live_intents()):
+            if intent.expires_s <= started_s:
+                intent.on(Event.WINDOW_ELAPSED)
+                if intent.on(Event.READ_AFTER_WINDOW):
+                    ended.setdefault(ref, []).append(intent)
+        for ref, intents in ended.items():
+            self._end(self._entries[ref], intents)
+        return sum(map(len, ended.values()))
+
+    def _end(self, entry: Entry, intents: Iterable[Intent]) -> None:
+        def remove() -> None:
+            for intent in intents:
+                _remove(entry, intent.id)
+                del self._pending[intent.id]
+
+        self._change(entry.head or entry, remove)
+        self._forget_if_idle(entry)
+
+    # Observing.
+
+    def observe(
+        self, ref: WorkloadRef, observed: Observed | None, *, reached: Callable[[str], bool] | None = None
+    ) -> None:
+        """Take the newest state of a workload (``None``: it is gone).
+
+        ``reached`` tells whether the source has come as far as a resourceVersion, which settles answered intents; a
+        source that cannot tell (a file) leaves it out.
+        """
+        entry = self._entries.get(ref)
+        if entry is None:
+            if observed is None:
+                return
+            entry = self._entries[ref] = Entry(ref)
+        self._move(entry, observed)
+        self._settle_observed(entry, reached)
+        self._forget_if_idle(entry)
+
+    def _move(self, entry: Entry, observed: Observed | None) -> None:
+        touched = self._families.touched(entry, observed, self._entries)
+        before = [self._position(one) for one in touched if one.head is None]
+        entry.observed = observed
+        self._families.regroup(entry, self._entries)
+        for old in before:
+            self._accounts.add(old, -1)
+        for one in touched:
+            if one.head is None:
+                self._accounts.add(self._position(one), +1)
+
+    def _settle_observed(self, entry: Entry, reached: Callable[[str], bool] | None) -> None:
+        ended = []
+        for intent in entry.live_intents():
+            if intent.passed_by(entry.observed):
+                intent.on(Event.PRECONDITION_PASSED)
+                ended.append(intent)
+            elif reached is not None and intent.answered_version and reached(intent.answered_version):
+                intent.on(Event.SEEN)
+                ended.append(intent)
+        if ended:
+            self._end(entry, ended)
+
+    def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
+        """Take a whole new picture; what is not in it is gone. Intents stay (§6.4)."""
+        seen = set()
+        for ref, observed in workloads:
+            seen.add(ref)
+            entry = self._entries.get(ref)
+            if entry is None or entry.observed != observed:
+                self.observe(ref, observed)
+        for ref in [
+            ref for ref, entry in self._entries.items() if ref not in seen and entry.observed is not None
+        ]:
+            self.observe(ref, None)
+
+    # Quotas and namespaces.
+
+    def set_tree(self, tree: QuotaTree) -> None:
+        """Put another quota tree in force. Use and reservations are counted anew; intents stay."""
+        self.scope.set_tree(tree)
+        self._accounts = self._recount()
+
+    def set_namespaces(self, update: Callable[[Scope], None]) -> None:
+        """Change what is known of namespaces by ``update`` and count anew."""
+        update(self.scope)
+        self._accounts = self._recount()
+
+    def _recount(self) -> Accounts:
+        accounts = Accounts(self.scope.tree)
+        for entry in self._entries.values():
+            if entry.head is None:
+                accounts.add(self._position(entry), +1)
+        return accounts
+
+    def drift(self) -> Mapping[tuple[str, str], int]:
+        """Recount from scratch: (quota, key) to how far the incremental count is off. Empty when all is well."""
+        fresh = {(row.quota, row.resource): row.used + row.reserved for row in self._recount().rows()}
+        kept = {(row.quota, row.resource): row.used + row.reserved for row in self.usage()}
+        return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
+
+    # Inner workings.
+
+    def _position(self, head: Entry) -> Position:
+        if head.idle and not head.children:
+            return NOWHERE
+        return position(head, self.scope)
+
+    def _change(self, head: Entry, mutate: Callable[[], None]) -> None:
+        before = self._position(head)
+        mutate()
+        self._accounts.add(before, -1)
+        self._accounts.add(self._position(head), +1)
+
+    def _forget_if_idle(self, entry: Entry) -> None:
+        if entry.idle and self._entries.get(entry.ref) is entry:
+            self._families.leave(entry)
+            del self._entries[entry.ref]
+
+
+def _add(entry: Entry, intent: Intent) -> None:
+    if entry.intents is None:
+        entry.intents = {}
+    entry.intents[intent.id] = intent
+
+
+def _remove(entry: Entry, intent_id: str) -> None:
+    assert entry.intents is not None, "an entry with intents has a table of them"
+    del entry.intents[intent_id]
+    if not entry.intents:
+        entry.intents = None

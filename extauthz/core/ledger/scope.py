@@ -1,0 +1,101 @@
+"""Which quotas cover a workload, and what one of its pods costs: what the ledger needs to know of everything else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cachetools import LRUCache
+
+from extauthz.core.footprint import LimitRangeDefaults, per_pod
+from extauthz.core.intake.objects import labels_dict
+from extauthz.core.model import Amounts, Labels, Template
+from extauthz.core.quota.tree import QuotaNode, QuotaTree
+
+Nodes = tuple[QuotaNode, ...]
+
+_CACHED_FOOTPRINTS = 65_536
+_CACHED_MATCHES = 65_536
+
+
+@dataclass(slots=True)
+class Namespace:
+    """What of a namespace bears on quota."""
+
+    labels: Mapping[str, str]
+    limit_ranges: tuple[LimitRangeDefaults, ...] = ()
+    candidates: Nodes = ()
+    """Quotas that may cover some workload in it, ancestors not included."""
+    everything: Nodes | None = None
+    """The quotas of all its workloads alike, where no candidate looks at workload labels."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The quota tree over the known namespaces. Answers are cached; a new tree or namespace starts afresh."""
+
+    tree: QuotaTree = field(default_factory=lambda: QuotaTree.build(()))
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+    _footprints: LRUCache[tuple[Template, tuple[LimitRangeDefaults, ...]], Amounts] = field(
+        default_factory=lambda: LRUCache(_CACHED_FOOTPRINTS)
+    )
+    _matches: LRUCache[tuple[str, Labels], Nodes] = field(default_factory=lambda: LRUCache(_CACHED_MATCHES))
+
+    def set_tree(self, tree: QuotaTree) -> None:
+        """Put another quota tree in force."""
+        self.tree = tree
+        for namespace in self.namespaces.values():
+            self._place(namespace)
+        self._matches.clear()
+
+    def set_namespaces(
+        self,
+        labels: Mapping[str, Mapping[str, str]],
+        limit_ranges: Mapping[str, Sequence[LimitRangeDefaults]],
+    ) -> None:
+        """Replace all that is known of namespaces."""
+        self.namespaces = {
+            name: Namespace(own_labels, tuple(limit_ranges.get(name, ())))
+            for name, own_labels in labels.items()
+        }
+        for namespace in self.namespaces.values():
+            self._place(namespace)
+        self._matches.clear()
+
+    def _place(self, namespace: Namespace) -> None:
+        namespace.candidates = self.tree.namespace_candidates(namespace.labels)
+        by_namespace_alone = all(node.quota.workload_selector is None for node in namespace.candidates)
+        namespace.everything = self.tree.matching(namespace.labels, {}) if by_namespace_alone else None
+
+    def nodes(self, namespace: str, labels: Labels) -> Nodes:
+        """Every quota that covers a workload with ``labels``, and every ancestor; none in an unknown namespace."""
+        known = self.namespaces.get(namespace)
+        if known is None:
+            return ()
+        if known.everything is not None:
+            return known.everything
+        key = (namespace, labels)
+        found = self._matches.get(key)
+        if found is None:
+            found = self._matches[key] = self.tree.matching(known.labels, labels_dict(labels))
+        return found
+
+    def may_cover(self, namespace: str) -> bool:
+        """Whether some workload there can be under a quota. An unknown namespace may (DESIGN rule 6)."""
+        known = self.namespaces.get(namespace)
+        return known is None or bool(known.candidates)
+
+    def per_pod(self, namespace: str, template: Template) -> Amounts:
+        """What one pod costs, nano-units by quota key.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        known = self.namespaces.get(namespace)
+        limit_ranges = known.limit_ranges if known is not None else ()
+        key = (template, limit_ranges)
+        cost = self._footprints.get(key)
+        if cost is None:
+            cost = self._footprints[key] = per_pod(json.loads(template.text), limit_ranges)
+        return cost
