@@ -1,0 +1,119 @@
+"""Reads JSON the way the API server does (``sigs.k8s.io/json``, a case-sensitive ``encoding/json`` that keeps integers).
+
+The scanner is the standard library's; its hooks and the checks here close the gap to Go's reading.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isinf
+from typing import NoReturn
+
+from extauthz.core.model import Tree
+
+from .errors import BodyError
+
+MAX_DEPTH = 100
+"""Deeper bodies are refused. The server allows 10,000 (``encoding/json`` ``maxNestingDepth``); a workload needs 20."""
+
+MAX_CONTAINERS = 100_000
+"""Objects and arrays in one body: bounds time and memory (an empty object costs two bytes to send and 64 to hold)."""
+
+MAX_NUMBER_CHARS = 400
+"""Longer spellings of a fraction are refused: no float64 needs more than 330 characters to be written out in full."""
+
+
+class Number(float):
+    """A JSON number that is not spelled as an integer (``3.0``, ``1e2``), with its source text.
+
+    Where the server decodes into a typed integer, it refuses these; where it goes through an untyped tree (strategic
+    merge patch, apply) it may take ``3.0`` for 3. A quantity (``cpu: 0.1``) is read from ``text``, as the server does.
+    """
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        if len(text) > MAX_NUMBER_CHARS:
+            raise BodyError("number-too-long", f"a number of {len(text)} characters")
+        number = super().__new__(cls, text)
+        if isinf(number):
+            raise BodyError("number-out-of-range", f"{text} is outside the range of a float64")
+        number.text = text
+        return number
+
+
+def _object(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
+    # Of duplicate keys Go merges structs and lets the last scalar win, differently in typed and untyped targets.
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise BodyError("duplicate-key", f"{_first_duplicate(pairs)!a} is given more than once in one object")
+    return members
+
+
+def _first_duplicate(pairs: list[tuple[str, Tree]]) -> str:
+    seen: set[str] = set()
+    return next(key for key, _ in pairs if key in seen or seen.add(key))
+
+
+def _constant(name: str) -> NoReturn:
+    raise BodyError("not-a-number", f"{name} is not JSON")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number, parse_constant=_constant).decode
+
+
+def loads(data: bytes) -> Tree:
+    """Decodes one JSON text. Integers are ``int``, other numbers ``Number``.
+
+    Raises ``BodyError``: ``json-syntax``, ``invalid-utf8``, ``duplicate-key``, ``too-deep``, ``too-many-values``,
+    ``not-a-number``, ``number-out-of-range``, ``number-too-long``, ``lone-surrogate``.
+    """
+    containers = data.count(b"{") + data.count(b"[")
+    if containers > MAX_CONTAINERS:
+        raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} objects and arrays")
+    try:
+        tree = _decode(data.decode())
+    except UnicodeDecodeError as error:
+        # Go puts U+FFFD there and reads on.
+        raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise BodyError("json-syntax", f"{error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise BodyError("too-deep", f"nested more than {MAX_DEPTH} deep") from None
+    except ValueError:
+        raise BodyError("number-too-long", "an integer of more than 4,300 digits") from None
+    if containers > MAX_DEPTH or b"\\u" in data:
+        check(tree)
+    return tree
+
+
+def check(tree: Tree) -> None:
+    """Refuses trees nested deeper than ``MAX_DEPTH`` and strings that hold half a surrogate pair.
+
+    Go reads a lone ``\\ud800`` as U+FFFD; Python keeps it, and cannot encode it again.
+    """
+    level = [tree]
+    for _ in range(MAX_DEPTH + 1):
+        if not level:
+            return
+        below: list[Tree] = []
+        for node in level:
+            if type(node) is dict:
+                below += node
+                below += node.values()
+            elif type(node) is list:
+                below += node
+            elif type(node) is str and not _encodable(node):
+                raise BodyError("lone-surrogate", f"{node[:40]!a} holds half a surrogate pair")
+        level = below
+    if level:
+        raise BodyError("too-deep", f"nested more than {MAX_DEPTH} deep")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,36 @@
+"""Reads the query of a request target the way the API server does: Go's ``net/url`` and Kubernetes' ``dryRun``."""
+
+from __future__ import annotations
+
+from .percent import PercentError, unquote
+
+MAX_PARAMETERS = 10_000
+"""``net/url.defaultMaxParams``: above it Go (since 1.24.12 and 1.25.6) reads no parameter at all, before it all of them."""
+
+
+def dry_run(query: str) -> bool:
+    """Whether the server takes a write with this query for a dry run: ``dryRun`` is there, and every value is ``All``.
+
+    Any other value is refused by the server (``ValidateDryRun`` in ``apimachinery/pkg/apis/meta/v1/validation``), so
+    that the write is not taken for a dry run here. Never raises.
+    """
+    if "ry" not in query and "%" not in query:
+        return False
+    if query.count("&") >= MAX_PARAMETERS:
+        return False
+    values = [value for key, value in parse(query) if key == "dryRun"]
+    return bool(values) and all(value == "All" for value in values)
+
+
+def parse(query: str) -> list[tuple[str, str]]:
+    """``url.ParseQuery`` as ``URL.Query`` uses it: what is malformed is dropped silently, a pair with ``;`` included."""
+    pairs: list[tuple[str, str]] = []
+    for part in query.split("&"):
+        if not part or ";" in part:
+            continue
+        key, _, value = part.partition("=")
+        try:
+            pairs.append((unquote(key.replace("+", " ")), unquote(value.replace("+", " "))))
+        except PercentError:
+            continue
+    return pairs

@@ -1,0 +1,155 @@
+"""Tells from method and target whether a request can grow a workload, and which: the API server's reading of paths.
+
+Sources: ``net/url`` (``ParseRequestURI``), ``k8s.io/apiserver/pkg/endpoints/request/requestinfo.go``, go-restful's
+``CurlyRouter`` and ``k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go``. None of them cleans a
+path: one decoding of the escapes, then the segments between slashes, leading and trailing slashes cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
+
+from . import query
+from .percent import PercentError, unquote
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a write goes. A create has no name yet; a patch may turn out to be an apply."""
+
+    ref: WorkloadRef
+    operation: Operation
+    scale: bool
+    dry_run: bool
+
+
+OPERATIONS = {"POST": Operation.CREATE, "PUT": Operation.UPDATE, "PATCH": Operation.PATCH}
+
+WORKLOADS = {
+    ("apps", "deployments"): "apps",
+    ("apps", "statefulsets"): "apps",
+    ("apps", "replicasets"): "apps",
+    ("", "replicationcontrollers"): "",
+    # Servers before 1.16 hold the very same objects under this group too.
+    ("extensions", "deployments"): "apps",
+    ("extensions", "replicasets"): "apps",
+    ("extensions", "replicationcontrollers"): "",
+}
+"""(group, resource) in the path to the group that the object belongs to (DESIGN §6.6)."""
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "CONNECT"})
+_READ = NotAWrite("read", "reading changes nothing")
+_DELETE = NotAWrite("delete", "deleting frees room, it never takes any")
+_OTHER = NotAWrite("other-resource", "not a resource with replicas, and not a scale subresource")
+_STATUS = NotAWrite("status", "the API server keeps spec as it is when it writes status")
+_SUBRESOURCE = NotAWrite("other-subresource", "this subresource holds no replica count and no pod template")
+_VERB_PREFIX = NotAWrite("watch", "below /watch/ and /proxy/ the API server reads, whatever the method")
+
+_VERB_PREFIXES = frozenset({"proxy", "watch"})  # RequestInfo's specialVerbs
+
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+_CACHED_TARGET_CHARS = 512
+"""Longer targets are read anew each time, so that the cache stays below some megabytes whatever is sent."""
+
+
+def read(method: str, target: str) -> Route | NotAWrite | Unreadable:
+    """Reads a request line. Never raises; what the API server might take for growth is never ``NotAWrite``."""
+    if len(target) <= _CACHED_TARGET_CHARS and len(method) <= len("OPTIONS"):
+        return _read_cached(method, target)
+    return _read(method, target)
+
+
+def _read(method: str, target: str) -> Route | NotAWrite | Unreadable:
+    if method in _READS:
+        return _READ
+    if method == "DELETE":
+        return _DELETE
+    raw_path, _, raw_query = _origin_form(target).partition("?")
+    try:
+        path = unquote(raw_path)
+    except PercentError:
+        return _odd(raw_path, "it holds a % that no two hexadecimal digits follow")
+    why = _oddity(path)
+    if why:
+        return _odd(path, why)
+    outcome = _route(path.strip("/").split("/"))
+    if not isinstance(outcome, tuple):
+        return outcome
+    ref, scale = outcome
+    operation = OPERATIONS.get(method)
+    if operation is None or bool(ref.name) == (operation is Operation.CREATE):
+        return Unreadable("method-not-served", f"no API server is known to serve {method!a} here", ref)
+    return Route(ref, operation, scale, query.dry_run(raw_query))
+
+
+_read_cached = lru_cache(maxsize=4096)(_read)
+
+
+def _origin_form(target: str) -> str:
+    """Cuts scheme and authority off an absolute-form target (RFC 9112 §3.2.2), as ``http.ReadRequest`` does."""
+    scheme, separator, rest = target.partition("://")
+    if not separator or "/" in scheme or "?" in scheme:
+        return target
+    authority = re.match(r"[^/?]*", rest)
+    assert authority is not None
+    return rest[authority.end() :]
+
+
+# Paths that name an object in more than one way, depending on who reads them. The API server answers most of them with
+# 404, but a proxy on the way may rewrite them into what it serves.
+_ODD = re.compile(r"//|/\.{1,2}(?:/|$)|[\\#;%\x00-\x1f\x7f\udc80-\udcff]")
+
+
+def _oddity(path: str) -> str:
+    if not path.startswith(("/api/", "/apis/")):
+        return "the API server serves /api and /apis at the root only"
+    found = _ODD.search(path)
+    return f"it holds {found.group()!a}" if found else ""
+
+
+_GROWTH_SEGMENT = re.compile(
+    r"(?<![^/\\;#])(?:deployments|statefulsets|replicasets|replicationcontrollers|scale)(?![^/\\;#?])"
+)
+
+
+def _odd(path: str, why: str) -> NotAWrite | Unreadable:
+    """An odd path passes only if no reading of it can name a workload."""
+    loose = path.casefold()
+    for _ in range(3):
+        loose = re.sub(r"%([0-9a-f]{2})", lambda escape: chr(int(escape[1], 16)), loose).casefold()
+    if _GROWTH_SEGMENT.search(loose):
+        return Unreadable("odd-path", f"the path may name a workload, and {why}; spell it plainly")
+    return _OTHER
+
+
+def _route(parts: list[str]) -> tuple[WorkloadRef, bool] | NotAWrite:
+    """RequestInfo's reading of the segments: the workload and whether its scale is meant."""
+    group, parts = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    if not parts:
+        return _OTHER
+    if parts[0] in _VERB_PREFIXES:
+        return _VERB_PREFIX
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+        namespace, parts = parts[1], parts[2:]
+    resource, name, subresource = (parts + ["", "", ""])[:3]
+    return _workload(group, resource, namespace, name, subresource)
+
+
+def _workload(
+    group: str, resource: str, namespace: str, name: str, subresource: str
+) -> tuple[WorkloadRef, bool] | NotAWrite:
+    owner_group = WORKLOADS.get((group, resource))
+    ref = WorkloadRef(group if owner_group is None else owner_group, resource, namespace, name)
+    if subresource == "scale":
+        return ref, True
+    if owner_group is None:
+        return _OTHER
+    if not subresource:
+        return ref, False
+    return _STATUS if subresource == "status" else _SUBRESOURCE
