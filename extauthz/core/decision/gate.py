@@ -13,7 +13,8 @@ from typing import Protocol
 from extauthz.core.decision import handover, sentences
 from extauthz.core.decision.policy import OnUnknown, Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake import read, resolve
+from extauthz.core.intake.read import read
+from extauthz.core.intake.resolve import resolve
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Ledger, Proposal
@@ -158,9 +159,7 @@ class Gate:
         allow = self.policy.on_unreadable == "allow"
         why = f"cannot read it ({reading.code}): {reading.detail}"
         verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
-        return Decision(
-            decision_id, verdict, reading.code, sentences.unavailable(reading.ref, why), reading.ref
-        )
+        return Decision(decision_id, verdict, reading.code, sentences.unavailable(reading.ref, why), reading.ref)
 
     def _decide_write(self, question: _Question) -> Decision:
         bases = self._bases(question.ref)
@@ -177,15 +176,11 @@ class Gate:
             why = "does not know the quotas yet" if not self._quotas_known else "has not seen the cluster yet"
             return self._unknown(question, self.policy.on_unsynced, "unsynced", f"{why}; try again shortly")
         if not self.ledger.scope.may_cover(question.ref.namespace):
-            return question.answer(
-                Verdict.ALLOW, "no-quota", "no quota covers this namespace", outcomes[0].replicas
-            )
+            return question.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", outcomes[0].replicas)
         if bases == (None,) and not creates:
             return self._unknown_workload(question)
         if question.ref.namespace not in self.ledger.scope.namespaces:
-            why = (
-                f'has not seen the namespace "{question.ref.namespace}", so cannot tell which quotas cover it'
-            )
+            why = f'has not seen the namespace "{question.ref.namespace}", so cannot tell which quotas cover it'
             return self._unknown(question, self.policy.on_unknown_workload, "unknown-namespace", why)
         return self._weigh(question, outcomes, creates)
 
@@ -203,24 +198,20 @@ class Gate:
         if entry is None:
             return (None,)
         observed = entry.observed
-        bases: dict[tuple[object, object], Observed | None] = {}
+        bases: dict[tuple[object, object], Observed] = {}
         if observed is not None:
             bases[observed.template, observed.labels] = observed
         for intent in entry.live_intents():
-            labels = intent.labels if intent.labels is not None else (observed.labels if observed else "")
-            for template in intent.templates or ((observed.template,) if observed and intent.labels else ()):
-                found = observed or Observed(0, template, labels)
-                bases.setdefault((template, labels), replace(found, template=template, labels=labels))
+            for template in intent.templates or ((observed.template,) if observed is not None else ()):
+                for labels in intent.labels or (observed.labels if observed is not None else "",):
+                    found = observed or Observed(0, template)
+                    bases.setdefault((template, labels), replace(found, template=template, labels=labels))
         return tuple(bases.values()) or (None,)
 
     def _weigh(self, question: _Question, outcomes: list[Outcome], creates: bool) -> Decision:
         intent = self._intent(question, outcomes, creates)
         born = _born(outcomes[0]) if creates and question.observed is None else None
         proposal = self.ledger.propose(question.ref, intent, born)
-        if not proposal.after.envelope_in and not self.ledger.scope.may_cover(question.ref.namespace):
-            return question.answer(
-                Verdict.ALLOW, "no-quota", "no quota covers this workload", intent.replicas
-            )
         refusal = self._refusal(question, intent, proposal)
         if refusal is not None:
             return refusal
@@ -230,12 +221,12 @@ class Gate:
         """The most that the write may leave, over all the states that it may find."""
         counts = [outcome.replicas for outcome in outcomes if outcome.replicas is not None]
         templates = tuple(dict.fromkeys(template for outcome in outcomes for template in outcome.templates))
-        changed = [outcome.labels for outcome in outcomes if outcome.labels is not None]
+        labels = tuple(dict.fromkeys(outcome.labels for outcome in outcomes if outcome.labels is not None))
         return Intent(
             id=question.id,
             replicas=max(counts) if counts else None,
             templates=templates,
-            labels=changed[0] if changed else None,
+            labels=labels,
             creates=creates,
             precondition=question.write.precondition,
             expires_s=question.now_s + self.policy.window_s,
@@ -261,10 +252,8 @@ class Gate:
             return replace(denied, shortages=proposal.shortages, audit=proposal.audit, fits=fits)
         return None
 
-    def _grant(
-        self, question: _Question, intent: Intent, born: Observed | None, proposal: Proposal
-    ) -> Decision:
-        reason, sentence = ("fits", "fits every quota") if proposal.grows else ("no-growth", "grows nothing")
+    def _grant(self, question: _Question, intent: Intent, born: Observed | None, proposal: Proposal) -> Decision:
+        reason, sentence = _why_granted(proposal)
         if question.write.dry_run or not question.charge:
             sentence += "; a question, charged nothing"
         elif not proposal.exceeds_observed and _lands_on(question.observed, intent.precondition):
@@ -276,9 +265,7 @@ class Gate:
             self.ledger.record(question.ref, intent, born)
             allowed = question.answer(Verdict.ALLOW, reason, sentence, intent.replicas)
             return replace(allowed, audit=proposal.audit, intent=intent.id)
-        return replace(
-            question.answer(Verdict.ALLOW, reason, sentence, intent.replicas), audit=proposal.audit
-        )
+        return replace(question.answer(Verdict.ALLOW, reason, sentence, intent.replicas), audit=proposal.audit)
 
     def _full(self, question: _Question) -> Decision | None:
         entry = self.ledger.get(question.ref)
@@ -286,9 +273,15 @@ class Gate:
         if here < self.policy.max_intents_per_workload and self.ledger.intents < self.policy.max_intents:
             return None
         why = f"already follows {here} writes to it that may still land; the oldest is forgotten after W"
-        return question.answer(
-            Verdict.UNAVAILABLE, "too-many-intents", sentences.unavailable(question.write.ref, why)
-        )
+        return question.answer(Verdict.UNAVAILABLE, "too-many-intents", sentences.unavailable(question.write.ref, why))
+
+
+def _why_granted(proposal: Proposal) -> tuple[str, str]:
+    if not proposal.after.envelope_in:
+        return "no-quota", "no quota covers this workload"
+    if proposal.grows:
+        return "fits", "fits every quota"
+    return "no-growth", "grows nothing"
 
 
 def _only_zero(outcomes: list[Outcome]) -> bool:
@@ -308,9 +301,4 @@ def _born(outcome: Outcome) -> Observed:
 def _lands_on(observed: Observed | None, precondition: Precondition) -> bool:
     """Whether the API server will refuse the write unless it finds exactly what is observed."""
     version = precondition.resource_version
-    return (
-        observed is not None
-        and version is not None
-        and version != ""
-        and version == observed.resource_version
-    )
+    return observed is not None and version is not None and version != "" and version == observed.resource_version

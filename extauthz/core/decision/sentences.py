@@ -20,9 +20,7 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None) 
     Example: ``deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
     limited: pods=4; largest allowed replicas: 4``.
     """
-    parts = [
-        _one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)
-    ]
+    parts = [_one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)]
     room = f"; largest allowed replicas: {fits}" if fits is not None else ""
     return f"{subject(ref)} is forbidden: {'; '.join(parts)}{room}"
 

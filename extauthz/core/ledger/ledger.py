@@ -114,7 +114,7 @@ class Ledger:
     # Settling: an intent ends by these and by nothing else.
 
     def settle(self, intent_id: str, event: Event, *, version: str = "") -> bool:
-        """Tell what became of the request behind an intent. True if the intent has ended; unknown ids change nothing."""
+        """Tell what became of the request behind an intent. True if the intent has ended; unknown ids do nothing."""
         entry = self._pending.get(intent_id)
         if entry is None or entry.intents is None:
             return False
@@ -136,7 +136,7 @@ class Ledger:
         return waiting
 
     def consistent_read(self, started_s: float) -> int:
-        """The observed state now holds a consistent read that began at ``started_s``. Returns how many intents ended."""
+        """The observed state now holds a consistent read that began at ``started_s``. Returns how many ended."""
         ended: dict[WorkloadRef, list[Intent]] = {}
         for ref, intent in list(self.live_intents()):
             if intent.expires_s <= started_s:
