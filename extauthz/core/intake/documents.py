@@ -61,7 +61,7 @@ def _template(template: Template | None) -> dict[str, Tree]:
 
 
 def _pod(pod: dict[str, Tree]) -> Partial:
-    lists = {
+    lists: dict[str, list[Tree]] = {
         key: [Partial("container", {"resources": {}} | item) for item in pod[key]]
         for key in ("containers", "initContainers")
         if key in pod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Flag, auto
 from typing import Final
 
@@ -49,13 +49,18 @@ def touched(patch: Mapping[str, Tree]) -> Area:
     return result
 
 
-def outcome(document: Tree, touched: Area, *, scale: bool) -> Outcome:
-    """What a changed document leaves behind in the areas that were touched. Raises ObjectError."""
+def outcome(
+    document: Tree, touched: Area, *, scale: bool, convert: Callable[[Tree], Tree] = lambda value: value
+) -> Outcome:
+    """What a changed document leaves behind in the areas that were touched. Raises ObjectError.
+
+    ``convert`` is what the server does to a number on its way into ``spec.replicas``.
+    """
     root = mapping(document, "(root)", "object")
     spec = _spec(root, scale=scale)
     count = None
     if Area.REPLICAS in touched:
-        count = _changed_replicas(spec, scale=scale)
+        count = _replicas(convert(spec.get("replicas")), scale=scale)
     if scale:
         return Outcome(count)
     return Outcome(
@@ -69,7 +74,7 @@ def _paths(patch: Mapping[str, Tree]) -> Iterable[tuple[str, ...]]:
     for key, value in patch.items():
         if key.startswith("$"):
             yield ()
-        elif not isinstance(value, dict) or not value:
+        elif not isinstance(value, dict):
             yield (key,)
         else:
             yield from ((key,) if below.startswith("$") else (key, below) for below in value)
@@ -79,8 +84,7 @@ def _spec(root: Mapping[str, Tree], *, scale: bool) -> Mapping[str, Tree]:
     return mapping(root.get("spec"), "spec", "" if scale else "spec")
 
 
-def _changed_replicas(spec: Mapping[str, Tree], *, scale: bool) -> int | None:
-    value = spec.get("replicas")
+def _replicas(value: Tree, *, scale: bool) -> int | None:
     return None if value is Hidden.BASE else replicas(value, 0 if scale else DEFAULT_REPLICAS)
 
 

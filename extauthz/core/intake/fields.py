@@ -13,6 +13,8 @@ from .partial import Hidden, Partial
 MAX_REPLICAS: Final = 2**31 - 1
 """``spec.replicas`` is an int32 in every kind (``k8s.io/api/apps/v1/types.go``, ``autoscaling/v1/types.go``)."""
 
+_INT32: Final = 2**31
+_INT64: Final = 2**63
 _NOTHING: Final[dict[str, Tree]] = {}
 
 
@@ -63,6 +65,17 @@ def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
     if value > MAX_REPLICAS:
         raise ObjectError(path, f"must be at most {MAX_REPLICAS}, is {_shown(value)}", "replicas-too-large")
     return value
+
+
+def converted_int32(value: Tree) -> Tree:
+    """A number as the unstructured converter puts it into an int32, where no JSON decoder stands in between.
+
+    ``fromUnstructured`` (``k8s.io/apimachinery/pkg/runtime/converter.go``) takes a whole float and lets an int64 wrap around;
+    beyond 64 bits, what a float becomes depends on the machine, and it is left as it is. Anything else too.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_INT64 <= value < _INT64:
+        return value
+    return (int(value) + _INT32) % (2 * _INT32) - _INT32 if value == int(value) else value
 
 
 def _wrong(value: Tree, path: str, wanted: str) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from extauthz.core.model import (
-    Change,
+    Apply,
     JsonPatch,
     MergePatch,
     Observed,
@@ -18,10 +18,15 @@ from extauthz.core.model import (
     Write,
 )
 
-from .effects import Area, outcome
+from .applied import applied
+from .documents import document, scale_document
+from .effects import Area, outcome, touched
 from .faults import MeaningError
-from .fields import MAX_REPLICAS
+from .fields import MAX_REPLICAS, converted_int32, mapping
 from .objects import describe
+from .partial import Partial
+from .patches import jsonpatch, merge, strategic
+from .patches.trees import without_nulls
 
 
 def resolve(write: Write, base: Observed | None) -> Outcome | Unreadable:
@@ -35,7 +40,7 @@ def resolve(write: Write, base: Observed | None) -> Outcome | Unreadable:
     if plain is not None:
         return Outcome(plain)
     try:
-        return _CHANGES[type(write.change)](write, base)
+        return _CHANGES[type(write.change)](write, write.change, base)
     except MeaningError as error:
         return Unreadable(error.code, error.detail, write.ref)
 
@@ -67,26 +72,49 @@ def _plain_put(change: Put, scale: bool) -> Tree:
     return spec.get("replicas") if type(spec) is dict else None
 
 
-def _never_plain(change: Change, scale: bool) -> Tree:
-    return None
-
-
 _PLAIN: Final[Mapping[type, Callable[[Any, bool], Tree]]] = {
+    Put: _plain_put,
     JsonPatch: _plain_json_patch,
     MergePatch: _plain_merge,
     StrategicMergePatch: _plain_merge,
-    Put: _plain_put,
+    Apply: lambda change, scale: None,
 }
 
 
-def _put(write: Write, base: Observed | None) -> Outcome:
-    assert isinstance(write.change, Put)
+def _put(write: Write, change: Put, base: Observed | None) -> Outcome:
     if write.scale:
-        return outcome(write.change.document, Area.REPLICAS, scale=True)
-    new = describe(write.ref.resource, write.change.document)
+        return outcome(change.document, Area.REPLICAS, scale=True)
+    new = describe(write.ref.resource, mapping(change.document, "(root)"))
     return Outcome(new.replicas, (new.template,), new.labels, new.owner)
 
 
-_CHANGES: Final[Mapping[type, Callable[[Write, Observed | None], Outcome]]] = {
+def _json_patch(write: Write, change: JsonPatch, base: Observed | None) -> Outcome:
+    document, touched = jsonpatch.apply(_document(write, base), change.operations)
+    return outcome(document, touched, scale=write.scale)
+
+
+def _merge(write: Write, change: MergePatch, base: Observed | None) -> Outcome:
+    document = merge.merge(_document(write, base), change.patch)
+    return outcome(document, touched(change.patch), scale=write.scale)
+
+
+def _strategic(write: Write, change: StrategicMergePatch, base: Observed | None) -> Outcome:
+    document = strategic.merge(_document(write, base), change.patch)
+    return outcome(document, touched(change.patch), scale=write.scale, convert=converted_int32)
+
+
+def _apply(write: Write, change: Apply, base: Observed | None) -> Outcome:
+    return applied(write, without_nulls(mapping(change.configuration, "(root)")), base)
+
+
+def _document(write: Write, base: Observed | None) -> Partial:
+    return scale_document(write.ref, base) if write.scale else document(write.ref, base)
+
+
+_CHANGES: Final[Mapping[type, Callable[[Write, Any, Observed | None], Outcome]]] = {
     Put: _put,
+    JsonPatch: _json_patch,
+    MergePatch: _merge,
+    StrategicMergePatch: _strategic,
+    Apply: _apply,
 }

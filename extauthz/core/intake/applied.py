@@ -1,0 +1,52 @@
+"""What a server-side apply may leave behind: the most of what its fields' owners, unknown to the gate, allow."""
+
+from __future__ import annotations
+
+import json
+
+from extauthz.core.model import Observed, Outcome, Tree, Write
+
+from .fields import converted_int32, mapping, replicas
+from .objects import DEFAULT_REPLICAS, controller, intern, labels_dict, labels_text, prune
+from .patches import apply
+
+_EXACT = 2**53  # beyond it the server's YAML decoder, which reads every number as a float64, loses digits
+
+
+def applied(write: Write, configuration: dict[str, Tree], base: Observed | None) -> Outcome:
+    """The outcome of applying a configuration without nulls. Raises MeaningError.
+
+    Replicas that are left out stay, or fall back to the default. Labels that are left out are taken to stay.
+    """
+    spec = mapping(configuration.get("spec"), "spec")
+    count = _replicas(spec.get("replicas"), base, scale=write.scale)
+    if write.scale:
+        return Outcome(count)
+    metadata = mapping(configuration.get("metadata"), "metadata")
+    labels = mapping(metadata.get("labels"), "metadata.labels")
+    known = labels_dict(base.labels) if base else {}
+    return Outcome(
+        replicas=count,
+        templates=tuple(dict.fromkeys(intern(prune(tree)) for tree in _templates(spec, base))),
+        labels=labels_text(known | labels) if labels or base is None else None,
+        owner=controller(metadata.get("ownerReferences")),
+    )
+
+
+def _replicas(value: Tree, base: Observed | None, *, scale: bool) -> int | None:
+    if value is not None:
+        return replicas(value if _is_inexact(value) else converted_int32(value), 0)
+    if scale:
+        return None  # stays, or goes to zero
+    return max(base.replicas, DEFAULT_REPLICAS) if base else DEFAULT_REPLICAS
+
+
+def _is_inexact(value: Tree) -> bool:
+    return isinstance(value, int | float) and abs(value) > _EXACT
+
+
+def _templates(spec: dict[str, Tree], base: Observed | None) -> list[Tree]:
+    if base is None:
+        return [prune(spec)]
+    live = json.loads(base.template.text) if base.template else {"template": {"spec": {"containers": []}}}
+    return apply.templates(live, prune({"template": {}} | spec))

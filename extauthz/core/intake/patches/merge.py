@@ -1,0 +1,30 @@
+"""JSON merge patches (RFC 7386) as ``MergePatch`` of ``gopkg.in/evanphx/json-patch.v4`` applies them."""
+
+from __future__ import annotations
+
+from extauthz.core.model import Tree
+
+from ..faults import PatchError
+from ..partial import Hidden
+from .trees import copied, without_nulls
+
+
+def merge(document: dict[str, Tree], patch: Tree) -> Tree:
+    """Changes ``document`` by ``patch``; what it now holds shares nothing with the patch. Raises PatchError."""
+    if not isinstance(patch, dict):
+        raise PatchError("patch-malformed", "a merge patch of an API object must be an object")
+    return _merged(document, copied(patch))
+
+
+def _merged(target: Tree, patch: Tree) -> Tree:
+    if isinstance(target, Hidden) and isinstance(patch, dict):
+        raise PatchError("object-not-seen", "the patch changes a part of an object that the gate has not seen")
+    if not isinstance(target, dict) or not isinstance(patch, dict):
+        # The server also drops nulls inside lists (``pruneNulls``), where RFC 7386 keeps them.
+        return without_nulls(patch)
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        else:
+            target[key] = _merged(target.get(key), value)
+    return target
