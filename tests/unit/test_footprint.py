@@ -1,0 +1,297 @@
+"""A pod's footprint is what ResourceQuota would charge for it, and what cannot be read has a code and a path."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extauthz.core import footprint, resources
+from extauthz.core.footprint import FootprintError, LimitRangeDefaults
+from extauthz.core.quantities import CEILING, NANO
+from extauthz.core.resourcelists import MAX_ITEMS
+
+RECORDED = Path(__file__).parents[1] / "data" / "footprints.jsonl"
+CASES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+REFUSED_BY_VALUE = ("greater than or equal to 0", "must be an integer", "must be greater than zero")
+
+
+def must_raise(case: dict) -> bool:
+    return "error" in case or any(why in line for line in case.get("refused", ()) for why in REFUSED_BY_VALUE)
+
+
+def cost(case: dict) -> dict[str, int]:
+    ranges = [footprint.parse_limit_range(tree) for tree in case.get("limitRanges", ())]
+    return footprint.per_pod(case["tree"], ranges)
+
+
+def pod(*containers: dict, **spec: object) -> dict:
+    return {"template": {"spec": {"containers": list(containers), **spec}}}
+
+
+def wants(**requests: object) -> dict:
+    return {"name": "c", "resources": {"requests": requests}}
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not must_raise(c)], ids=lambda c: c["name"])
+def test_a_pod_costs_what_resource_quota_charges_for_it(case):
+    charged = {resources.canonical(key): min(nanos, CEILING) for key, nanos in case["costs"].items()}
+    assert cost(case) == charged
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if must_raise(c)], ids=lambda c: c["name"])
+def test_what_the_api_server_refuses_for_its_type_or_value_is_refused(case):
+    with pytest.raises(FootprintError):
+        cost(case)
+
+
+def test_the_recording_asks_about_hundreds_of_pods():
+    assert len(CASES) > 200
+    assert sum(map(must_raise, CASES)) > 15
+
+
+BAD_SPECS = [
+    pytest.param(
+        pod(wants(cpu="1Gb")),
+        "bad-quantity",
+        "template.spec.containers[0].resources.requests[cpu]",
+        id="unit",
+    ),
+    pytest.param(
+        pod(wants(cpu="-1")),
+        "negative-quantity",
+        "template.spec.containers[0].resources.requests[cpu]",
+        id="negative",
+    ),
+    pytest.param(
+        pod({"resources": {"limits": {"nvidia.com/gpu": "500m"}}}),
+        "fractional-quantity",
+        "template.spec.containers[0].resources.limits[nvidia.com/gpu]",
+        id="half-a-gpu",
+    ),
+    pytest.param(
+        pod(resources={"requests": {"cpu": "-1"}}),
+        "negative-quantity",
+        "template.spec.resources.requests[cpu]",
+        id="pod-level",
+    ),
+    pytest.param(pod(overhead={"cpu": True}), "bad-quantity", "template.spec.overhead[cpu]", id="overhead"),
+    pytest.param(pod(initContainers="x"), "wrong-type", "template.spec.initContainers", id="no-list"),
+    pytest.param(pod([]), "wrong-type", "template.spec.containers[0]", id="no-object"),
+    pytest.param(
+        pod(initContainers=[{"restartPolicy": 1}]),
+        "wrong-type",
+        "template.spec.initContainers[0].restartPolicy",
+        id="policy",
+    ),
+    pytest.param(pod(runtimeClassName=[]), "wrong-type", "template.spec.runtimeClassName", id="runtime-class"),
+    pytest.param(
+        pod(volumes=[{}, {"ephemeral": {"volumeClaimTemplate": {"spec": 5}}}]),
+        "wrong-type",
+        "template.spec.volumes[1].ephemeral.volumeClaimTemplate.spec",
+        id="ephemeral-volume",
+    ),
+    pytest.param(
+        {**pod(), "volumeClaimTemplates": [{"spec": {"storageClassName": 1}}]},
+        "wrong-type",
+        "volumeClaimTemplates[0].spec.storageClassName",
+        id="class",
+    ),
+    pytest.param({}, "no-template", "template", id="no-template"),
+    pytest.param({"template": None}, "no-template", "template", id="null-template"),
+    pytest.param([], "wrong-type", "(root)", id="no-tree"),
+    pytest.param(pod(*[{}] * (MAX_ITEMS + 1)), "too-many", "template.spec.containers", id="too-many-containers"),
+    pytest.param(
+        pod(wants(**{f"r{i}": 1 for i in range(MAX_ITEMS + 1)})),
+        "too-many",
+        "template.spec.containers[0].resources.requests",
+        id="too-many-resources",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tree", "code", "path"), BAD_SPECS)
+def test_an_error_has_a_code_and_names_the_field(tree, code, path):
+    with pytest.raises(FootprintError) as caught:
+        footprint.per_pod(tree)
+    assert (caught.value.code, caught.value.path) == (code, path)
+    assert str(caught.value) == f"{path}: {caught.value.detail}"
+
+
+def test_an_integer_of_thousands_of_digits_is_refused_without_being_printed():
+    with pytest.raises(FootprintError, match="must not be below zero"):
+        footprint.per_pod(pod(wants(cpu=-(10**5000))))
+
+
+def test_the_longest_lists_are_counted_in_bounded_time():
+    tree = pod(*[wants(cpu="1m", memory="1Ki")] * MAX_ITEMS, initContainers=[wants(cpu="1")] * MAX_ITEMS)
+    started = time.process_time()
+    assert footprint.per_pod(tree)["requests.cpu"] == 10 * NANO
+    assert time.process_time() - started < 3
+
+
+def test_many_resources_beside_many_init_containers_take_linear_time():
+    sidecar = {**wants(**{f"example.com/r{i}": 1 for i in range(MAX_ITEMS)}), "restartPolicy": "Always"}
+    started = time.process_time()
+    footprint.per_pod(pod(initContainers=[sidecar, *[wants(cpu="1")] * (MAX_ITEMS - 1)]))
+    assert time.process_time() - started < 3
+
+
+def test_a_pruned_tree_costs_what_the_full_one_costs():
+    full = {
+        "metadata": {"name": "web"},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "nodeSelector": {"a": "b"},
+                "containers": [{**wants(cpu="1"), "image": "i", "ports": [{}]}],
+            },
+        },
+    }
+    assert footprint.per_pod(full) == footprint.per_pod(pod(wants(cpu="1")))
+
+
+def test_a_runtime_class_adds_its_overhead():
+    kata = footprint.parse_runtime_class({"overhead": {"podFixed": {"cpu": "250m", "memory": "120Mi"}}})
+    amounts = footprint.per_pod(pod(wants(cpu="1"), runtimeClassName="kata"), overheads={"kata": kata})
+    assert amounts["requests.cpu"] == 1_250_000_000
+    assert amounts["requests.memory"] == 120 * 2**20 * NANO
+
+
+@pytest.mark.parametrize("tree", [{}, {"overhead": None}, {"overhead": {}}], ids=["none", "null", "empty"])
+def test_a_runtime_class_without_overhead_adds_nothing(tree):
+    assert footprint.parse_runtime_class(tree) == {}
+
+
+def test_overhead_of_the_template_itself_goes_before_its_runtime_class():
+    tree = pod(wants(cpu="1"), runtimeClassName="kata", overhead={"cpu": "100m"})
+    assert footprint.per_pod(tree, overheads={"kata": {"cpu": NANO}})["requests.cpu"] == 1_100_000_000
+
+
+def test_an_unknown_runtime_class_adds_nothing():
+    tree = pod(wants(cpu="1"), runtimeClassName="nvidia")
+    assert footprint.per_pod(tree, overheads={"kata": {"cpu": NANO}})["requests.cpu"] == NANO
+
+
+@pytest.mark.parametrize(
+    ("claim", "storage_class"),
+    [
+        pytest.param({}, "standard", id="none-named-takes-the-default"),
+        pytest.param({"spec": {"storageClassName": None}}, "standard", id="null-takes-the-default"),
+        pytest.param({"spec": {"storageClassName": "gold"}}, "gold", id="named"),
+        pytest.param({"spec": {"storageClassName": ""}}, None, id="empty-is-no-class"),
+    ],
+)
+def test_a_claim_is_charged_to_its_class(claim, storage_class):
+    amounts = footprint.per_pod({**pod(), "volumeClaimTemplates": [claim]}, default_storage_class="standard")
+    keys = [key for key in amounts if ".storageclass." in key]
+    expected = [f"{storage_class}.storageclass.storage.k8s.io/persistentvolumeclaims"] if storage_class else []
+    assert keys == expected
+
+
+def test_a_limit_range_is_hashable_and_equal_ones_are_equal():
+    tree = {"spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi", "cpu": 1}}]}}
+    turned = {"spec": {"limits": [{"default": {"cpu": "1", "memory": "1024Mi"}, "type": "Container"}]}}
+    assert footprint.parse_limit_range(tree) == footprint.parse_limit_range(turned)
+    assert len({footprint.parse_limit_range(tree), footprint.parse_limit_range(turned)}) == 1
+
+
+def test_a_limit_range_that_the_api_server_stores_with_a_negative_default_is_read_as_zero():
+    item = {"type": "Container", "default": {"cpu": "-1", "nvidia.com/gpu": "500m"}}
+    defaults = footprint.parse_limit_range({"spec": {"limits": [item]}})
+    assert dict(defaults.limits) == {"cpu": 0, "nvidia.com/gpu": NANO // 2}
+
+
+@pytest.mark.parametrize(
+    ("tree", "path"),
+    [
+        pytest.param({"spec": {"limits": {}}}, "spec.limits", id="no-list"),
+        pytest.param(
+            {"spec": {"limits": [{"type": "Container", "max": {"cpu": "x"}}]}},
+            "spec.limits[0].max[cpu]",
+            id="unit",
+        ),
+    ],
+)
+def test_a_limit_range_that_cannot_exist_is_refused(tree, path):
+    with pytest.raises(FootprintError) as caught:
+        footprint.parse_limit_range(tree)
+    assert caught.value.path == path
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(0, 9), max_size=3)
+CONTAINERS = st.builds(
+    lambda requests, limits, sidecar: {
+        "resources": {"requests": requests, "limits": limits},
+        **({"restartPolicy": "Always"} if sidecar else {}),
+    },
+    AMOUNTS,
+    AMOUNTS,
+    st.booleans(),
+)
+
+
+def slow_requests(containers: list[dict], inits: list[dict]) -> dict[str, int]:
+    """KEP-753's definition as it is written: the most that runs at any one time."""
+
+    def asked(container: dict, name: str) -> int:
+        given_resources = container["resources"]
+        return given_resources["requests"].get(name, given_resources["limits"].get(name, 0))
+
+    def at_once(name: str) -> int:
+        moments = [
+            asked(init, name) + sum(asked(i, name) for i in inits[:index] if "restartPolicy" in i)
+            for index, init in enumerate(inits)
+        ]
+        running = sum(asked(c, name) for c in itertools.chain(containers, (i for i in inits if "restartPolicy" in i)))
+        return max([running, *moments])
+
+    return {name: at_once(name) for name in ("cpu", "memory", "nvidia.com/gpu")}
+
+
+@given(st.lists(CONTAINERS, max_size=4), st.lists(CONTAINERS, max_size=5))
+def test_requests_are_the_most_that_runs_at_any_one_time(containers, inits):
+    amounts = footprint.per_pod(pod(*containers, initContainers=inits))
+    expected = slow_requests(containers, inits)
+    assert {name: amounts.get(f"requests.{name}", 0) for name in expected} == {k: v * NANO for k, v in expected.items()}
+
+
+@given(st.lists(CONTAINERS, max_size=3), st.lists(AMOUNTS, min_size=1, max_size=3))
+def test_more_limit_ranges_never_make_a_pod_cheaper(containers, defaults):
+    ranges = [LimitRangeDefaults(tuple((k, v * NANO) for k, v in d.items())) for d in defaults]
+    all_of_them = footprint.per_pod(pod(*containers), ranges)
+    for fewer in (ranges[:-1], ranges[1:], []):
+        for key, amount in footprint.per_pod(pod(*containers), fewer).items():
+            assert all_of_them[key] >= amount
+
+
+FIELDS = [
+    *("template", "spec", "containers", "initContainers", "restartPolicy", "overhead", "metadata"),
+    *("resources", "requests", "limits", "cpu", "type", "max", "default"),
+    *("volumes", "ephemeral", "volumeClaimTemplate", "volumeClaimTemplates"),
+]
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["Always", "Container", "1", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
+    max_leaves=30,
+)
+CODES = {"bad-quantity", "negative-quantity", "fractional-quantity", "wrong-type", "no-template"}
+
+
+@given(TREES)
+def test_no_tree_raises_anything_but_a_footprint_error(tree):
+    for read in (footprint.per_pod, footprint.parse_limit_range, footprint.parse_runtime_class):
+        assert code_of(read, tree) in CODES | {None}
+
+
+def code_of(read, tree) -> str | None:
+    try:
+        read(tree)
+    except FootprintError as error:
+        return error.code
+    return None
