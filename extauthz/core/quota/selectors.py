@@ -126,18 +126,16 @@ def _requirement(tree: Tree, path: Path, problems: Problems) -> Requirement:
 
 
 def _operator(value: Tree, path: Path, problems: Problems) -> str:
-    text = problems.text(value, path) or ""
-    if text and text not in _TESTS:
+    text = problems.text(value, path)
+    if text is not None and text not in _TESTS:
         problems.add(path, f"{shown(text)} is not an operator", f"use one of {', '.join(_TESTS)}")
-    return text
+    return text or ""
 
 
 def _check_key(key: str, path: Path, problems: Problems) -> None:
     prefix, slash, name = key.rpartition("/")
     if slash and not is_subdomain(prefix):
-        problems.add(
-            path, f"the prefix of label key {shown(key)} is not a DNS subdomain", "write example.com/name"
-        )
+        problems.add(path, f"the prefix of label key {shown(key)} is not a DNS subdomain", "write example.com/name")
     if not _is_name(name):
         problems.add(path, f"{shown(key)} is not a label key", _NAME_CURE)
 

@@ -16,9 +16,7 @@ GROUP = "extauthz.dev"
 API_VERSION = f"{GROUP}/v1alpha1"
 KIND = "WorkspaceQuota"
 
-_NAME_CURE = (
-    "use lower-case letters, digits, '-' and '.', a letter or digit first and last, within 253 characters"
-)
+_NAME_CURE = "use lower-case letters, digits, '-' and '.', a letter or digit first and last, within 253 characters"
 _QUANTITY_CURE = 'write for example "10", 500m or 64Gi'
 
 _OBJECT_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
@@ -162,9 +160,7 @@ def _hard(tree: Tree, problems: Problems) -> dict[str, int]:
             continue
         if key in hard:
             twin = written_as[key]
-            problems.add(
-                (*path, written), f'"{written}" and "{twin}" are the same resource', "keep one of them"
-            )
+            problems.add((*path, written), f'"{written}" and "{twin}" are the same resource', "keep one of them")
         hard[key] = amount
         written_as[key] = written
     return hard

@@ -162,9 +162,7 @@ def _orphans(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
     for position, quota in enumerate(quotas):
         if quota.parent is not None and quota.parent not in names:
             detail = f'there is no WorkspaceQuota "{quota.parent}"'
-            yield _problem(
-                position, quota, ("spec", "parent"), detail, "name one that exists, or remove parent"
-            )
+            yield _problem(position, quota, ("spec", "parent"), detail, "name one that exists, or remove parent")
 
 
 def _cycles(quotas: Sequence[WorkspaceQuota]) -> list[TreeProblem]:
@@ -183,9 +181,7 @@ def _cycles(quotas: Sequence[WorkspaceQuota]) -> list[TreeProblem]:
             ring = list(walk)[list(walk).index(name) :]
             detail = f"parents run in a circle: {' → '.join([*ring, name])}"
             at = position[name]
-            problems.append(
-                _problem(at, quotas[at], ("spec", "parent"), detail, "remove parent from one of them")
-            )
+            problems.append(_problem(at, quotas[at], ("spec", "parent"), detail, "remove parent from one of them"))
         done.update(walk)
     return problems
 
@@ -196,9 +192,7 @@ def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:
     for quota in sorted(quotas, key=lambda quota: quota.name, reverse=True):
         children.setdefault(quota.parent, []).append(quota)
     nodes: list[QuotaNode] = []
-    waiting: list[tuple[WorkspaceQuota, QuotaNode | None]] = [
-        (quota, None) for quota in children.get(None, ())
-    ]
+    waiting: list[tuple[WorkspaceQuota, QuotaNode | None]] = [(quota, None) for quota in children.get(None, ())]
     while waiting:
         quota, parent = waiting.pop()
         node = QuotaNode(quota, parent, len(nodes))
@@ -217,6 +211,4 @@ def _overtopping(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
         for key in sorted(quota.hard.keys() & limits.keys()):
             if quota.hard[key] > limits[key]:
                 detail = f'it is above that of the parent "{quota.parent}", which is reached first'
-                yield _problem(
-                    position, quota, ("spec", "hard", key), detail, "lower it, or raise the parent's"
-                )
+                yield _problem(position, quota, ("spec", "hard", key), detail, "lower it, or raise the parent's")

@@ -1,0 +1,174 @@
+"""WorkspaceQuota objects: what a good one is read as, and every way in which one is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.core.quota.problems import shown
+from extauthz.core.quota.selectors import LabelSelector
+from extauthz.core.quota.spec import Mode, QuotaSpecError, WorkspaceQuota, parse
+
+CPU = 10**9
+
+
+def tree(**changes):
+    base = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}}
+    return base | changes
+
+
+def refused(obj) -> dict[str, str]:
+    with pytest.raises(QuotaSpecError) as caught:
+        parse(obj)
+    assert str(caught.value) == "; ".join(map(str, caught.value.problems))
+    return dict(str(problem).split(": ", 1) for problem in caught.value.problems)
+
+
+def test_the_example_of_the_design():
+    obj = tree(
+        metadata={"name": "acme", "generation": 7, "uid": "u", "managedFields": []},
+        spec={
+            "parent": "big-corp",
+            "namespaceSelector": {"matchLabels": {"workspace": "acme"}},
+            "workloadSelector": {},
+            "hard": {
+                "requests.cpu": "10",
+                "requests.memory": "64Gi",
+                "requests.nvidia.com/gpu": "4",
+                "pods": 100,
+            },
+            "mode": "Clamp",
+        },
+        status={"anything": "goes"},
+    )
+    assert parse(obj) == WorkspaceQuota(
+        name="acme",
+        parent="big-corp",
+        namespace_selector=LabelSelector((("workspace", "acme"),)),
+        workload_selector=None,
+        hard={
+            "requests.cpu": 10 * CPU,
+            "requests.memory": 64 * 2**30 * 10**9,
+            "requests.nvidia.com/gpu": 4 * CPU,
+            "pods": 100 * CPU,
+        },
+        mode=Mode.CLAMP,
+        generation=7,
+    )
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"parent": None, "hard": None, "mode": None, "namespaceSelector": None}])
+def test_what_is_left_out_selects_nothing_limits_nothing_and_enforces(spec):
+    quota = parse(tree(spec=spec))
+    assert quota == WorkspaceQuota(name="acme")
+    assert (quota.namespace_selector, quota.hard, quota.mode) == (None, {}, Mode.ENFORCE)
+    assert not quota.matches({}, {})
+
+
+def test_aliases_of_keys_are_read_as_resource_quota_reads_them():
+    assert parse(tree(spec={"hard": {"cpu": 1.5, "memory": "1Ki"}})).hard == {
+        "requests.cpu": 1_500_000_000,
+        "requests.memory": 1024 * 10**9,
+    }
+
+
+@pytest.mark.parametrize(
+    ("selectors", "namespace", "workload", "covered"),
+    [
+        pytest.param({"namespaceSelector": {}}, {"a": "b"}, {}, True, id="empty-selects-every-namespace"),
+        pytest.param({"workloadSelector": {}}, {}, {}, False, id="none-selects-no-namespace"),
+        pytest.param({"namespaceSelector": {"matchLabels": {"a": "b"}}}, {"a": "c"}, {}, False, id="other-value"),
+        pytest.param(
+            {"namespaceSelector": {}, "workloadSelector": {"matchLabels": {"u": "1"}}},
+            {"u": "1"},
+            {},
+            False,
+            id="workload-label-is-not-looked-for-on-the-namespace",
+        ),
+        pytest.param(
+            {"namespaceSelector": {}, "workloadSelector": {"matchLabels": {"u": "1"}}},
+            {},
+            {"u": "1"},
+            True,
+            id="both",
+        ),
+    ],
+)
+def test_whom_a_quota_covers(selectors, namespace, workload, covered):
+    assert parse(tree(spec=selectors)).matches(namespace, workload) is covered
+
+
+@pytest.mark.parametrize(
+    ("obj", "path", "says"),
+    [
+        (tree(apiVersion="v1"), "apiVersion", "'v1' is not a WorkspaceQuota's apiVersion; write apiVersion: extauthz"),
+        (tree(kind="ResourceQuota"), "kind", "write kind: WorkspaceQuota"),
+        (tree(sepc={}), "sepc", "did you mean spec?"),
+        (tree(metadata={"name": "a", "lables": {}}), "metadata.lables", "did you mean labels?"),
+        (tree(metadata={"name": "a", "namespace": "b"}), "metadata.namespace", "is cluster-scoped"),
+        (tree(metadata={"name": "a", "generation": "1"}), "metadata.generation", "'1' is not an integer"),
+        (tree(metadata={"name": "a", "generation": True}), "metadata.generation", "true is not an integer"),
+        (tree(metadata={}), "metadata.name", "null is not a string; give it a value"),
+        (tree(metadata={"name": 12}), "metadata.name", "12 is not a string; put it in quotes"),
+        (tree(metadata={"name": "Acme"}), "metadata.name", "'Acme' is not an object name; use lower-case"),
+        (tree(metadata={"name": ""}), "metadata.name", "'' is not an object name"),
+        (tree(spec=[]), "spec", "[] is not a mapping"),
+        (tree(spec={"hards": {}}), "spec.hards", "did you mean hard?"),
+        (tree(spec={"parent": "A"}), "spec.parent", "'A' is not an object name"),
+        (tree(spec={"mode": "enforce"}), "spec.mode", "'enforce' is not a mode; use one of Enforce, Clamp, Audit"),
+        (tree(spec={"mode": ["Audit"]}), "spec.mode", "is not a mode"),
+        (tree(spec={"hard": {"cpu": "10x"}}), "spec.hard.cpu", "'10x' is not a quantity"),
+        (tree(spec={"hard": {"cpu": None}}), "spec.hard.cpu", "null is not a quantity; write for example"),
+        (tree(spec={"hard": {"cpu": True}}), "spec.hard.cpu", "true is not a quantity"),
+        (tree(spec={"hard": {"cpu": -1}}), "spec.hard.cpu", "-1 is negative; write 0 or more"),
+        (tree(spec={"hard": {"pods": "0.5"}}), "spec.hard.pods", "'0.5' is not a whole number; pods counts objects"),
+        (
+            tree(spec={"hard": {"count/deployments.apps": "1m"}}),
+            "spec.hard[count/deployments.apps]",
+            "is not a whole number",
+        ),
+        (
+            tree(spec={"hard": {"gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1500m"}}),
+            "spec.hard[gold.storageclass.storage.k8s.io/persistentvolumeclaims]",
+            "is not a whole number",
+        ),
+        (tree(spec={"hard": {"nvidia.com/gpu": 1}}), "spec.hard[nvidia.com/gpu]", 'use "requests.nvidia.com/gpu"'),
+        (tree(spec={"hard": {"secrets": 1}}), "spec.hard.secrets", "no write to a workload raises it"),
+        (
+            tree(spec={"hard": {"cpu": 1, "requests.cpu": 2}}),
+            "spec.hard[requests.cpu]",
+            '"requests.cpu" and "cpu" are the same resource; keep one of them',
+        ),
+        (
+            tree(spec={"workloadSelector": {"matchLabels": {"a": 1}}}),
+            "spec.workloadSelector.matchLabels.a",
+            "put it in quotes",
+        ),
+    ],
+)
+def test_a_bad_field_is_refused_with_its_path_and_cure(obj, path, says):
+    found = refused(obj)
+    assert list(found) == [path]
+    assert says in found[path]
+
+
+def test_every_problem_of_an_object_is_listed():
+    obj = {"kind": "WorkspaceQuota", "spec": {"hard": {"cpu": "x", "secrets": 1}, "mode": "No"}}
+    assert list(refused(obj)) == [
+        "apiVersion",
+        "metadata.name",
+        "spec.hard.cpu",
+        "spec.hard.secrets",
+        "spec.mode",
+    ]
+
+
+@pytest.mark.parametrize("obj", [None, [], "text", 3])
+def test_what_is_no_mapping_at_all_is_refused(obj):
+    assert "metadata.name" in refused(obj)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "null"), (False, "false"), (0, "0"), ("a", "'a'"), ("x" * 99, "'" + "x" * 56 + "...")]
+)
+def test_values_are_shown_as_yaml_spells_them_and_cut(value, text):
+    assert shown(value) == text
