@@ -1,0 +1,201 @@
+"""Send every spelling of the corpus to a real API server and record what the server took it for.
+
+Run as ``python -m tests.controlplane.record_spellings`` (tests/controlplane/README.md); it writes
+``tests/data/spellings.jsonl`` and ``tests/data/spellings-before.json``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane import fixtures
+from tests.controlplane.corpus import (
+    applies,
+    binary,
+    jsonpatches,
+    media,
+    merges,
+    objects,
+    paths,
+    queries,
+    values,
+    yamltext,
+)
+from tests.controlplane.corpus.base import Spelling
+from tests.controlplane.plane import running_plane
+from tests.controlplane.wire import Reply, Wire, spell
+
+Tree = Any
+LONG_BODY = 4000
+"""Longer ones are stored compressed."""
+
+DATA = Path(__file__).parents[1] / "data"
+MODULES = (paths, queries, media, values, jsonpatches, merges, yamltext, objects, applies, binary)
+FLAGS = {"default": (), "cbor": ("--feature-gates=CBORServingAndStorage=true",)}
+
+
+def all_spellings() -> list[Spelling]:
+    """The corpus. Raises ValueError where two spellings share an id."""
+    corpus = [spelling for module in MODULES for spelling in module.spellings()]
+    ids = [spelling.id for spelling in corpus]
+    if doubled := {id for id in ids if ids.count(id) > 1}:
+        raise ValueError(f"ids used twice: {sorted(doubled)}")
+    return corpus
+
+
+class Recorder:
+    """One server's objects: sends a spelling, looks what became of them, and puts them back."""
+
+    def __init__(self, wire: Wire, raw: Wire) -> None:
+        self._wire, self._raw = wire, raw
+        self.before: dict[str, Tree] = {}
+
+    def set_up(self) -> None:
+        """Create definitions, namespaces and fixtures, and wait until all can be listed."""
+        for definition in fixtures.DEFINITIONS:
+            reply = self._wire.json("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            assert reply.status == 201, reply
+        self._wire.json("POST", "/api/v1/namespaces", {"metadata": {"name": "scale"}})
+        for plural in ("gadgets", "widgets"):
+            self._await(f"/apis/example.dev/v1/namespaces/default/{plural}")
+        self._await("/api/v1/namespaces/scale")
+        self._await("/api/v1/namespaces/default")
+        for ref in (*fixtures.FIXTURES, *fixtures.APPLIED):
+            fixtures.create(self._wire, ref)
+        self.before = dict(fixtures.everything(self._wire))
+
+    def _await(self, path: str) -> None:
+        deadline = time.monotonic() + 30
+        while self._wire.json("GET", path).status != 200:
+            assert time.monotonic() < deadline, path
+            time.sleep(0.1)
+
+    def record(self, spelling: Spelling) -> Tree:
+        """Send it; the row that says what happened. The objects are as before when this returns."""
+        metadata = self.before[spelling.before]["metadata"]
+        body = spelling.body.replace(b"@rv@", metadata["resourceVersion"].encode())
+        body = body.replace(b"@uid@", metadata["uid"].encode())
+        raw = spell(spelling.method, spelling.target, list(spelling.headers), body, spelling.version, spelling.chunked)
+        reply = self._raw.send(raw)
+        now = dict(fixtures.everything(self._wire))
+        row: Tree = {"id": spelling.id, "why": spelling.why, "before": spelling.before}
+        row["request"] = _request(spelling, body)
+        if body != spelling.body:
+            row |= {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
+        if spelling.ordinary:
+            row["ordinary"] = True
+        row |= {"status": reply.status, "reason": _reason(reply)}
+        row["changed"] = {ref: _difference(ref, self.before, now) for ref in sorted(_touched(self.before, now))}
+        answered = None if row["changed"] else _answered(spelling, reply, self.before)
+        if answered is not None:
+            row["answered"] = answered
+        self._restore(now)
+        return row
+
+    def _restore(self, now: dict[str, Tree]) -> None:
+        versions = {ref: tree["metadata"]["resourceVersion"] for ref, tree in self.before.items()}
+        stale = {ref for ref, tree in now.items() if versions.get(ref) != tree["metadata"]["resourceVersion"]}
+        stale |= set(self.before) - set(now)
+        if not stale:
+            return
+        for ref in stale:
+            if ref in now:
+                fixtures.remove(self._wire, ref)
+            if ref in self.before:
+                fixtures.create(self._wire, ref)
+        self.before = dict(fixtures.everything(self._wire))
+
+
+def _touched(before: dict[str, Tree], now: dict[str, Tree]) -> Iterator[str]:
+    for ref in before.keys() | now.keys():
+        if _digest(ref, before.get(ref)) != _digest(ref, now.get(ref)):
+            yield ref
+
+
+def _difference(ref: str, before: dict[str, Tree], now: dict[str, Tree]) -> Tree:
+    """The parts of the digest that are not as before; None for an object that is gone."""
+    old, new = _digest(ref, before.get(ref)) or {}, _digest(ref, now.get(ref))
+    return new and {key: value for key, value in new.items() if old.get(key) != value or key not in old}
+
+
+def _digest(ref: str, tree: Tree) -> Tree:
+    return None if tree is None else fixtures.digest(ref, tree)
+
+
+def _reason(reply: Reply) -> str:
+    tree = reply.tree()
+    is_status = isinstance(tree, dict) and tree.get("kind") == "Status"
+    return str(tree.get("reason", "")) if is_status else ""
+
+
+def _answered(spelling: Spelling, reply: Reply, before: dict[str, Tree]) -> Tree:
+    """What an accepted write that changed nothing would have made of the object: the sign of a dry run."""
+    tree = reply.tree()
+    if reply.status not in (200, 201) or not isinstance(tree, dict) or tree.get("kind") in ("Status", "Table", None):
+        return None
+    old = fixtures.digest(spelling.before, before[spelling.before])
+    if tree["kind"].endswith("List"):
+        return None
+    if tree["kind"] == "Scale":
+        replicas = tree["spec"].get("replicas", 0)
+        return None if replicas == old["replicas"] else {"replicas": replicas}
+    new = fixtures.digest(spelling.before, tree)
+    return None if new == old else new
+
+
+def _request(spelling: Spelling, body: bytes) -> Tree:
+    request: Tree = {"method": spelling.method, "target": spelling.target}
+    request["headers"] = [list(pair) for pair in spelling.headers]
+    if len(body) > LONG_BODY:
+        request["body_zlib_b64"] = base64.b64encode(zlib.compress(body, 9)).decode()
+    else:
+        request["body_b64"] = base64.b64encode(body).decode()
+    if spelling.version != "1.1":
+        request["version"] = spelling.version
+    if spelling.chunked:
+        request["chunked"] = True
+    if spelling.server != "default":
+        request["server"] = spelling.server
+    return request
+
+
+def _record_all(server: str, corpus: Iterable[Spelling]) -> tuple[list[Tree], dict[str, Tree]]:
+    with running_plane(FLAGS[server]) as plane:
+        wire, raw = Wire(plane), Wire(plane)
+        recorder = Recorder(wire, raw)
+        recorder.set_up()
+        first = {ref: _compact(tree) for ref, tree in recorder.before.items()}
+        rows = [recorder.record(spelling) for spelling in corpus]
+        wire.close()
+        raw.close()
+        return rows, first
+
+
+def _compact(tree: Tree) -> Tree:
+    tree["metadata"].pop("managedFields", None)
+    return tree
+
+
+def main() -> None:
+    """Record the whole corpus."""
+    corpus, rows, before = all_spellings(), {}, {}
+    for server in FLAGS:
+        mine, first = _record_all(server, [spelling for spelling in corpus if spelling.server == server])
+        rows |= {row["id"]: row for row in mine}
+        before = before or first
+    lines = [json.dumps(rows[spelling.id], separators=(",", ":"), ensure_ascii=True) for spelling in corpus]
+    (DATA / "spellings.jsonl").write_text("\n".join(lines) + "\n")
+    (DATA / "spellings-before.json").write_text(json.dumps(before, indent=1, sort_keys=True) + "\n")
+    grown = sum(1 for row in rows.values() if row["changed"])
+    dry = sum("answered" in row for row in rows.values())
+    print(f"{len(rows)} spellings, {grown} of them changed something, {dry} dry runs")
+
+
+if __name__ == "__main__":
+    main()
