@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from extauthz.core.model import Observed, Outcome, Tree, Write
+from extauthz.core.model import Labels, Observed, Outcome, Tree, Write
 
 from .fields import converted_int32, mapping, replicas
-from .objects import DEFAULT_REPLICAS, controller, intern, labels_dict, labels_text, prune
+from .objects import DEFAULT_REPLICAS, controller, intern, labels_dict, labels_of, labels_text, prune
 from .patches import apply
 
 _EXACT = 2**53  # beyond it the server's YAML decoder, which reads every number as a float64, loses digits
@@ -23,12 +23,10 @@ def applied(write: Write, configuration: dict[str, Tree], base: Observed | None)
     if write.scale:
         return Outcome(count)
     metadata = mapping(configuration.get("metadata"), "metadata")
-    labels = mapping(metadata.get("labels"), "metadata.labels")
-    known = labels_dict(base.labels) if base else {}
     return Outcome(
         replicas=count,
         templates=tuple(dict.fromkeys(intern(prune(tree)) for tree in _templates(spec, base))),
-        labels=labels_text(known | labels) if labels or base is None else None,
+        labels=_labels(metadata, base) if base else labels_of(write.ref.resource, metadata, spec),
         owner=controller(metadata.get("ownerReferences")),
     )
 
@@ -43,6 +41,11 @@ def _replicas(value: Tree, base: Observed | None, *, scale: bool) -> int | None:
 
 def _is_inexact(value: Tree) -> bool:
     return isinstance(value, int | float) and abs(value) > _EXACT
+
+
+def _labels(metadata: dict[str, Tree], base: Observed) -> Labels | None:
+    labels = mapping(metadata.get("labels"), "metadata.labels")
+    return labels_text(labels_dict(base.labels) | labels) if labels else None
 
 
 def _templates(spec: dict[str, Tree], base: Observed | None) -> list[Tree]:

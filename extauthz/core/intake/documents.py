@@ -13,17 +13,15 @@ from .partial import Hidden, Partial
 def document(ref: WorkloadRef, observed: Observed | None) -> Partial:
     """The workload's own document. Where nothing was observed it holds ``Hidden.BASE``.
 
-    Mappings that the API server prints even when they are empty are always there (``resources``, ``strategy``), and so are
-    labels, so that a patch that adds the first one can be read.
+    ``resources`` are always there, as the API server prints them even when they are empty, and so are labels, so
+    that a patch that adds the first one can be read.
     """
     if observed is None:
         metadata: dict[str, Tree] = {"labels": Hidden.BASE}
-        spec: dict[str, Tree] = {"replicas": Hidden.BASE, "strategy": Hidden.BASE} | _unknown_template()
+        spec: dict[str, Tree] = {"replicas": Hidden.BASE} | _unknown_template()
     else:
         metadata = _identity(observed) | {"labels": labels_dict(observed.labels)}
-        spec = {"replicas": observed.replicas, "strategy": _strategy(observed.max_surge)} | _template(
-            observed.template
-        )
+        spec = {"replicas": observed.replicas} | _template(observed.template)
     metadata |= {"name": ref.name, "namespace": ref.namespace}
     return Partial("object", {"metadata": Partial("metadata", metadata), "spec": Partial("spec", spec)})
 
@@ -37,13 +35,6 @@ def scale_document(ref: WorkloadRef, observed: Observed | None) -> Partial:
 
 def _identity(observed: Observed) -> dict[str, Tree]:
     return {"uid": observed.uid, "resourceVersion": observed.resource_version}
-
-
-def _strategy(max_surge: int | str | None) -> Tree:
-    if max_surge is None:
-        return Partial("strategy", {"type": "Recreate"})
-    rolling = Partial("rolling-update", {"maxSurge": max_surge})
-    return Partial("strategy", {"type": "RollingUpdate", "rollingUpdate": rolling})
 
 
 def _unknown_template() -> dict[str, Tree]:

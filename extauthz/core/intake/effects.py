@@ -42,7 +42,7 @@ def area(path: tuple[str, ...]) -> Area:
 
 
 def touched(patch: Mapping[str, Tree]) -> Area:
-    """What a patch that has the shape of a document touches, directives (``$patch``, ``$retainKeys``) included."""
+    """What a patch in the shape of a document touches, directives (``$patch``, ``$retainKeys``) included."""
     result = Area.NONE
     for path in _paths(patch):
         result |= area(path)
@@ -90,9 +90,7 @@ def _replicas(value: Tree, *, scale: bool) -> int | None:
 
 def _seen(spec: Mapping[str, Tree]) -> Mapping[str, Tree]:
     if Hidden.BASE in (spec.get("template"), spec.get("volumeClaimTemplates")):
-        raise ObjectError(
-            "spec.template", "is patched, and the gate has not seen the object", "object-not-seen"
-        )
+        raise ObjectError("spec.template", "is patched, and the gate has not seen the object", "object-not-seen")
     return spec
 
 
@@ -100,7 +98,5 @@ def _labels(root: Mapping[str, Tree]) -> str:
     metadata = mapping(root.get("metadata"), "metadata", "metadata")
     labels = metadata.get("labels")
     if labels is Hidden.BASE:
-        raise ObjectError(
-            "metadata.labels", "is patched, and the gate has not seen the object", "object-not-seen"
-        )
+        raise ObjectError("metadata.labels", "is patched, and the gate has not seen the object", "object-not-seen")
     return labels_text(mapping(labels, "metadata.labels"))

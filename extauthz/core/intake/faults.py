@@ -1,4 +1,4 @@
-"""What can be wrong with the meaning of a body that decodes. Codes are stable and end up in ``Unreadable``."""
+"""What can be wrong with the meaning of a body that decodes: stable codes that end up in ``Unreadable``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed access to the fields of a decoded tree, with the API server's own tolerance: null is the same as absent."""
+"""Typed access to the fields of a decoded tree, as tolerant as the API server: null is the same as absent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .faults import ObjectError
 from .partial import Hidden, Partial
 
 MAX_REPLICAS: Final = 2**31 - 1
-"""``spec.replicas`` is an int32 in every kind (``k8s.io/api/apps/v1/types.go``, ``autoscaling/v1/types.go``)."""
+"""``spec.replicas`` is an int32 everywhere (``k8s.io/api/apps/v1/types.go``, ``autoscaling/v1/types.go``)."""
 
 _INT32: Final = 2**31
 _INT64: Final = 2**63
@@ -19,7 +19,7 @@ _NOTHING: Final[dict[str, Tree]] = {}
 
 
 def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
-    """An object's keys; null has none. ``of`` is the kind of Partial that may stand here. Raises ObjectError."""
+    """An object's keys; null has none. ``of``: the kind of Partial that may stand here. Raises ObjectError."""
     if isinstance(value, Partial):
         return value if value.of == of else _unseen(path)
     if isinstance(value, dict):
@@ -28,7 +28,7 @@ def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
 
 
 def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree], str]]:
-    """A list's objects, each with its path; a null among them is an empty object, as Go decodes it. Raises ObjectError."""
+    """A list's objects, each with its path; a null among them is an empty one, as in Go. Raises ObjectError."""
     if value is None:
         return
     if not isinstance(value, list):
@@ -53,7 +53,7 @@ def boolean(value: Tree, path: str) -> bool:
 
 
 def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
-    """A replica count as a JSON decoder fills an int32: no fraction, no exponent, no string. Raises ObjectError."""
+    """A count as a JSON decoder fills an int32: no fraction, exponent or string. Raises ObjectError."""
     if value is None:
         return default
     if isinstance(value, Hidden):
@@ -70,8 +70,8 @@ def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
 def converted_int32(value: Tree) -> Tree:
     """A number as the unstructured converter puts it into an int32, where no JSON decoder stands in between.
 
-    ``fromUnstructured`` (``k8s.io/apimachinery/pkg/runtime/converter.go``) takes a whole float and lets an int64 wrap around;
-    beyond 64 bits, what a float becomes depends on the machine, and it is left as it is. Anything else too.
+    ``fromUnstructured`` (``k8s.io/apimachinery/pkg/runtime/converter.go``) takes a whole float, and lets an int64
+    wrap around. What a float beyond 64 bits becomes depends on the machine: it is left as it is, like anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_INT64 <= value < _INT64:
         return value
@@ -86,9 +86,7 @@ def _wrong(value: Tree, path: str, wanted: str) -> NoReturn:
 
 def _unseen(path: str) -> NoReturn:
     cure = "send the value itself, or the whole object by PUT"
-    raise ObjectError(
-        path, f"comes from a field that the gate does not keep; {cure}", "patch-from-unseen-field"
-    )
+    raise ObjectError(path, f"comes from a field that the gate does not keep; {cure}", "patch-from-unseen-field")
 
 
 def _shown(value: Tree) -> str:

@@ -1,4 +1,4 @@
-"""Whole Kubernetes objects: what of them the gate keeps, in little memory, and what it reads from a new one."""
+"""Whole Kubernetes objects: what the gate keeps of them, in little memory, and what it reads from a new one."""
 
 from __future__ import annotations
 
@@ -39,13 +39,12 @@ class Described(NamedTuple):
     template: Template
     labels: Labels
     owner: OwnerRef | None
-    max_surge: int | str | None
 
 
 def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     """One object as the API server prints it (``kubectl get -o json``, an item of a List or a watch event).
 
-    Takes the kinds of ``RESOURCES``. Raises ObjectError for another kind, and for fields that no API server prints.
+    Takes the kinds of ``RESOURCES``. Raises ObjectError for others, and for fields that no API server prints.
     """
     root = mapping(obj, "(root)")
     group, resource = _resource(root)
@@ -61,27 +60,26 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
         resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
         owner=described.owner,
         selector=_selector(resource, spec.get("selector")),
-        max_surge=described.max_surge,
+        max_surge=_surge(resource, spec.get("strategy")),
     )
 
 
 def describe(resource: str, root: Mapping[str, Tree]) -> Described:
-    """What a whole object of one of the four kinds says, defaulted as the API server does it. Raises ObjectError."""
+    """What an object of one of the four kinds says, defaulted as the API server does it. Raises ObjectError."""
     metadata = mapping(root.get("metadata"), "metadata", "metadata")
     spec = mapping(root.get("spec"), "spec", "spec")
     return Described(
         replicas=replicas(spec.get("replicas"), DEFAULT_REPLICAS),
         template=intern(prune(spec)),
-        labels=labels_text(mapping(metadata.get("labels"), "metadata.labels")),
+        labels=labels_of(resource, metadata, spec),
         owner=controller(metadata.get("ownerReferences")),
-        max_surge=surge(resource, spec.get("strategy")),
     )
 
 
 def prune(spec: Tree) -> Tree:
-    """``{"template": …, "volumeClaimTemplates": […]}`` with only what costs, and what patches address it by.
+    """``{"template": …, "volumeClaimTemplates": […]}`` with what costs, and what patches address it by.
 
-    ``spec`` is an object's spec, or a tree that is pruned already. Amounts become strings. Raises ObjectError.
+    ``spec`` is an object's spec, or a pruned tree, which stays as it is. Amounts become text. Raises ObjectError.
     """
     spec = mapping(spec, "spec", "spec")
     if spec.get("template") is None:
@@ -89,8 +87,7 @@ def prune(spec: Tree) -> Tree:
     template = mapping(spec["template"], "spec.template", "template")
     pruned: Tree = {"template": {"spec": _pod(template.get("spec"), "spec.template.spec")}}
     claims = [
-        _claim(item, at)
-        for item, at in items(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates", "claim")
+        _claim(item, at) for item, at in items(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates", "claim")
     ]
     if claims:
         pruned["volumeClaimTemplates"] = claims
@@ -100,6 +97,16 @@ def prune(spec: Tree) -> Tree:
 def intern(tree: Tree) -> Template:
     """The Template of a pruned tree; equal trees give one object."""
     return _template(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode())
+
+
+def labels_of(resource: str, metadata: Mapping[str, Tree], spec: Mapping[str, Tree]) -> Labels:
+    """An object's labels; a ReplicationController without any takes its pods'. Raises ObjectError."""
+    labels = mapping(metadata.get("labels"), "metadata.labels")
+    if not labels and resource == "replicationcontrollers":  # SetDefaults_ReplicationController
+        template = mapping(spec.get("template"), "spec.template", "template")
+        path = "spec.template.metadata"
+        labels = mapping(mapping(template.get("metadata"), path).get("labels"), f"{path}.labels")
+    return labels_text(labels)
 
 
 def labels_text(labels: Mapping[str, Tree]) -> Labels:
@@ -123,22 +130,6 @@ def controller(references: Tree) -> OwnerRef | None:
             kind, name, uid = (text(item.get(key), f"{path}.{key}") for key in ("kind", "name", "uid"))
             return OwnerRef(_shared(group), _shared(kind), name, uid)
     return None
-
-
-def surge(resource: str, strategy: Tree) -> int | str | None:
-    """A Deployment's maxSurge after defaulting; None where a rollout never goes above the replicas. Raises ObjectError."""
-    if resource != "deployments":
-        return None
-    path = "spec.strategy"
-    given = mapping(strategy, path, "strategy")
-    if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
-        return None
-    value = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate", "rolling-update").get("maxSurge")
-    if value is None:
-        return DEFAULT_SURGE
-    if type(value) is int or isinstance(value, str):
-        return value
-    raise ObjectError(f"{path}.rollingUpdate.maxSurge", "must be a whole number or a percentage")
 
 
 def _resource(root: Mapping[str, Tree]) -> tuple[str, str]:
@@ -168,17 +159,31 @@ def _selector(resource: str, selector: Tree) -> Labels | None:
     return labels_text(given) or None
 
 
+def _surge(resource: str, strategy: Tree) -> int | str | None:
+    """A Deployment's maxSurge, defaulted; None where a rollout stays within the replicas. Raises ObjectError."""
+    if resource != "deployments":
+        return None
+    path = "spec.strategy"
+    given = mapping(strategy, path)
+    if text(given.get("type"), f"{path}.type") not in ("", "RollingUpdate"):
+        return None
+    value = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
+    if value is None:
+        return DEFAULT_SURGE
+    if type(value) is int or isinstance(value, str):
+        return value
+    raise ObjectError(f"{path}.rollingUpdate.maxSurge", "must be a whole number or a percentage")
+
+
 def _pod(tree: Tree, path: str) -> Tree:
     spec = mapping(tree, path, "pod")
     pod: Tree = {
         "containers": [
-            _container(item, at)
-            for item, at in items(spec.get("containers"), f"{path}.containers", "container")
+            _container(item, at) for item, at in items(spec.get("containers"), f"{path}.containers", "container")
         ]
     }
     if inits := [
-        _init(item, at)
-        for item, at in items(spec.get("initContainers"), f"{path}.initContainers", "container")
+        _init(item, at) for item, at in items(spec.get("initContainers"), f"{path}.initContainers", "container")
     ]:
         pod["initContainers"] = inits
     if volumes := [_volume(item, at) for item, at in items(spec.get("volumes"), f"{path}.volumes", "volume")]:
@@ -200,7 +205,7 @@ def _init(item: Mapping[str, Tree], path: str) -> Tree:
 
 
 def _volume(item: Mapping[str, Tree], path: str) -> Tree:
-    """Names all volumes, so that patches find theirs; a generic ephemeral volume is a claim per pod (KEP-1698)."""
+    """All are named, so that patches find theirs; a generic ephemeral volume is a claim per pod (KEP-1698)."""
     volume: Tree = {"name": text(item.get("name"), f"{path}.name")}
     ephemeral = mapping(item.get("ephemeral"), f"{path}.ephemeral")
     if ephemeral.get("volumeClaimTemplate") is not None:
@@ -238,16 +243,14 @@ def _amounts(tree: Tree, path: str) -> dict[str, str]:
 
 
 def _amount(value: Tree, path: str) -> str:
-    """A quantity as text, not checked: ``core.quantities`` does that. Null is a zero that was given (``UnmarshalJSON``)."""
+    """A quantity as text, not checked: ``core.quantities`` does that. Null is a zero (``UnmarshalJSON``)."""
     if isinstance(value, str):
         return value
     if value is None:
         return "0"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ObjectError(path, "must be a quantity")
-    return getattr(value, "text", None) or repr(
-        value
-    )  # gojson.Number keeps the literal, as UnmarshalJSON sees it
+    return getattr(value, "text", None) or repr(value)  # gojson.Number keeps the literal, as UnmarshalJSON sees it
 
 
 def _label(part: str) -> str:

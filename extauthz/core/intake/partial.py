@@ -1,4 +1,4 @@
-"""Trees of which only a part is known: what a pruned object can and cannot answer about the object in the cluster."""
+"""Trees of which only a part is known: what a pruned object can say about the one in the cluster."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from extauthz.core.model import Tree
 KNOWN: Final[dict[str, frozenset[str]]] = {
     "object": frozenset({"metadata", "spec"}),
     "metadata": frozenset({"name", "namespace", "uid", "resourceVersion", "labels"}),
-    "spec": frozenset({"replicas", "template", "volumeClaimTemplates", "strategy"}),
-    "strategy": frozenset({"type", "rollingUpdate"}),
-    "rolling-update": frozenset({"maxSurge"}),
+    "spec": frozenset({"replicas", "template", "volumeClaimTemplates"}),
     "template": frozenset({"spec"}),
-    "pod": frozenset(
-        {"containers", "initContainers", "overhead", "resources", "runtimeClassName", "volumes"}
-    ),
+    "pod": frozenset({"containers", "initContainers", "overhead", "resources", "runtimeClassName", "volumes"}),
     "container": frozenset({"name", "resources", "restartPolicy"}),
     "volume": frozenset({"name", "ephemeral"}),
     "claim": frozenset({"metadata", "spec"}),
@@ -36,7 +32,7 @@ class Hidden(Enum):
 
 
 class Partial(dict[str, Tree]):
-    """A mapping with more keys in the cluster than here. A key that is missing and not ``KNOWN`` may have any value."""
+    """A mapping with more keys in the cluster: one that is missing and not ``KNOWN`` may have any value."""
 
     __slots__ = ("of",)
 

@@ -1,4 +1,4 @@
-"""What a write may leave behind, worked out on the object as it was last observed, the way the API server does it."""
+"""What a write may leave behind, worked out on the object as last observed, the way the API server does it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from extauthz.core.model import (
 from .applied import applied
 from .documents import document, scale_document
 from .effects import Area, outcome, touched
-from .faults import MeaningError
+from .faults import MeaningError, ObjectError
 from .fields import MAX_REPLICAS, converted_int32, mapping
 from .objects import describe
 from .partial import Partial
@@ -32,9 +32,9 @@ from .patches.trees import without_nulls
 def resolve(write: Write, base: Observed | None) -> Outcome | Unreadable:
     """What ``write`` may leave behind where ``base`` was. Never raises, and changes neither.
 
-    ``base`` may be None: the object was never seen, or the write creates it. The result holds for this base only; where
-    other writes are in flight, resolve against what each of them may leave. A base lags behind the cluster, so a ``test``
-    operation or a precondition that fails on it may hold there: both are taken as met.
+    ``base`` may be None: the object was never seen, or the write creates it. The result holds for this base only;
+    where other writes are in flight, resolve against what each of them may leave. A base lags behind the cluster, so
+    a ``test`` operation or a precondition that fails on it may hold there: both are taken as met.
     """
     plain = _plain_replicas(write)
     if plain is not None:
@@ -90,21 +90,30 @@ def _put(write: Write, change: Put, base: Observed | None) -> Outcome:
 
 def _json_patch(write: Write, change: JsonPatch, base: Observed | None) -> Outcome:
     document, touched = jsonpatch.apply(_document(write, base), change.operations)
-    return outcome(document, touched, scale=write.scale)
+    return _left_behind(write, document, touched)
 
 
 def _merge(write: Write, change: MergePatch, base: Observed | None) -> Outcome:
     document = merge.merge(_document(write, base), change.patch)
-    return outcome(document, touched(change.patch), scale=write.scale)
+    return _left_behind(write, document, touched(change.patch))
 
 
 def _strategic(write: Write, change: StrategicMergePatch, base: Observed | None) -> Outcome:
     document = strategic.merge(_document(write, base), change.patch)
-    return outcome(document, touched(change.patch), scale=write.scale, convert=converted_int32)
+    return _left_behind(write, document, touched(change.patch), converted_int32)
 
 
 def _apply(write: Write, change: Apply, base: Observed | None) -> Outcome:
     return applied(write, without_nulls(mapping(change.configuration, "(root)")), base)
+
+
+def _left_behind(
+    write: Write, document: Tree, touched: Area, convert: Callable[[Tree], Tree] = lambda value: value
+) -> Outcome:
+    result = outcome(document, touched, scale=write.scale, convert=convert)
+    if result.labels == "" and write.ref.resource == "replicationcontrollers":
+        raise ObjectError("metadata.labels", "without any, the pods' are taken", "patch-from-unseen-field")
+    return result
 
 
 def _document(write: Write, base: Observed | None) -> Partial:

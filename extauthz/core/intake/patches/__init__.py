@@ -1,1 +1,1 @@
-"""How each kind of patch turns one tree into another, as the API server does it. Trees given are never changed."""
+"""How each kind of patch turns one tree into another, as the API server does it. Patches are never changed."""

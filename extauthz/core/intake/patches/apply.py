@@ -1,8 +1,8 @@
 """Server-side apply (KEP-555), bounded from above: the gate does not keep ``metadata.managedFields``.
 
-A field that the configuration sets has its value. A field that it leaves out stays where another manager owns it, and
-goes where this one did; then defaulting may give it a higher value: requests that go become the limits, requests and
-limits that go become a LimitRange's. So several templates are given, and for each resource the highest of their
+A field that the configuration sets has its value. A field that it leaves out stays where another manager owns it,
+and goes where this one did; then defaulting may give it a higher value: requests that go become the limits, requests
+and limits that go become a LimitRange's. So several templates are given, and for each resource the highest of their
 footprints is at least that of whatever the server makes of it.
 """
 
@@ -45,7 +45,7 @@ class _Open(NamedTuple):
 
 
 def templates(live: _Map, applied: _Map) -> list[_Map]:
-    """Pruned trees that bound what applying the pruned tree ``applied`` to the pruned tree ``live`` leaves behind.
+    """Pruned trees that bound what applying the pruned ``applied`` to the pruned ``live`` leaves behind.
 
     Raises PatchError where there are too many, or where a quantity cannot be read.
     """
@@ -69,7 +69,7 @@ def templates(live: _Map, applied: _Map) -> list[_Map]:
 
 
 def _merged(live: Tree, applied: Tree) -> Tree:
-    """What stays if every field that is left out stays. Lists of a pod are maps by name (``+listMapKey=name``)."""
+    """What is left if whatever is left out stays. A pod's lists are maps by name (``+listMapKey=name``)."""
     if isinstance(live, list) and isinstance(applied, list):
         return _merged_list(live, applied)
     if not isinstance(live, dict) or not isinstance(applied, dict):
@@ -127,7 +127,7 @@ def _removals(fields: list[_Open]) -> list[_Removal]:
 
 
 def _pod_level(merged: _Map, applied: _Map) -> list[_Removal]:
-    """Pod-level requests that go become the limits or the containers' sum; both gone leave the containers' sum."""
+    """Pod-level requests that go become the limits or the containers' sum; where both go, only the sum is left."""
     given = applied.get("resources", {})
     requests, limits = (
         tuple(

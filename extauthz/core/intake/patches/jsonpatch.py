@@ -1,8 +1,8 @@
-"""JSON Patch (RFC 6902) as ``gopkg.in/evanphx/json-patch.v4`` applies it, on a document that is known in part.
+"""JSON Patch (RFC 6902) as ``gopkg.in/evanphx/json-patch.v4`` applies it, on a partial document.
 
-Where the library departs from the RFC, the library is followed: a path's first token is dropped unread, so that
-``x/spec/replicas`` means ``/spec/replicas``; ``replace`` and ``copy`` take a key that is missing for null; an index may be
-negative, or carry a sign and leading zeros.
+Where the library departs from the RFC, the library is followed: what comes before a path's first slash is dropped,
+so that ``x/spec/replicas`` means ``/spec/replicas``; ``replace`` and ``copy`` take a key that is missing for null; an
+index may be negative, or carry a sign and leading zeros.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from ..faults import PatchError
 from ..partial import Hidden, Partial
 from .trees import copied
 
-MAX_OPERATIONS: Final = 10_000
-"""``maxJSONPatchOperations`` in ``apiserver/pkg/endpoints/handlers/patch.go``."""
-
 MAX_COPIED: Final = 3 * 1024 * 1024
-"""Most bytes that all ``copy`` operations may add: ``JSONPatchMaxCopyBytes`` in ``apiserver/pkg/server/config.go``."""
+"""Most bytes that ``copy`` operations may add: ``JSONPatchMaxCopyBytes`` in ``apiserver/pkg/server/config.go``."""
 
 MAX_ITEMS: Final = 10_000
 """Longest list that is changed by index: each change moves all that follow it."""
@@ -36,11 +33,9 @@ _Operation: TypeAlias = Mapping[str, Tree]
 def apply(document: Tree, operations: Sequence[_Operation]) -> tuple[Tree, Area]:
     """Changes ``document``; returns it (or the one that replaces it) and what was touched. Raises PatchError.
 
-    ``test`` is taken as passed: what it looks at may have another value in the cluster by now, or was not kept. Operations
-    on fields that were not kept change nothing that counts; values taken from them become ``Hidden.MOVED``.
+    ``test`` is taken as passed: what it looks at may have another value in the cluster by now, or was not kept.
+    Operations on fields that were not kept change nothing that counts; values taken from them are ``Hidden.MOVED``.
     """
-    if len(operations) > MAX_OPERATIONS:
-        raise PatchError("patch-too-large", f"more than {MAX_OPERATIONS} operations")
     patched = _Patched(document)
     for operation in operations:
         name = operation.get("op")

@@ -10,7 +10,7 @@ from .trees import copied, without_nulls
 
 
 def merge(document: dict[str, Tree], patch: Tree) -> Tree:
-    """Changes ``document`` by ``patch``; what it now holds shares nothing with the patch. Raises PatchError."""
+    """Changes ``document`` by ``patch``; they share nothing afterwards. Raises PatchError."""
     if not isinstance(patch, dict):
         raise PatchError("patch-malformed", "a merge patch of an API object must be an object")
     return _merged(document, copied(patch))

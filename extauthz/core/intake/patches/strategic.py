@@ -1,4 +1,4 @@
-"""Strategic merge patches as ``k8s.io/apimachinery/pkg/util/strategicpatch`` applies them, on what is known of a document."""
+"""Strategic merge patches as ``k8s.io/apimachinery/pkg/util/strategicpatch`` applies them, on a partial document."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MERGE_KEYS: Final[Mapping[tuple[str, str], str]] = {
     ("pod", "initContainers"): "name",
     ("pod", "volumes"): "name",
 }
-"""(kind of the mapping, field) to ``patchMergeKey`` where ``patchStrategy`` has ``merge`` (``k8s.io/api/core/v1/types.go``).
-Other lists that count, ``volumeClaimTemplates`` among them, are replaced."""
+"""(kind of the mapping, field) to ``patchMergeKey`` where ``patchStrategy`` has ``merge``
+(``k8s.io/api/core/v1/types.go``). Other lists that count, ``volumeClaimTemplates`` among them, are replaced."""
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -29,7 +29,7 @@ _Map: TypeAlias = dict[str, Tree]
 
 
 def merge(document: _Map, patch: Tree) -> Tree:
-    """Changes ``document`` by ``patch``; what it now holds shares nothing with the patch. Raises PatchError."""
+    """Changes ``document`` by ``patch``; they share nothing afterwards. Raises PatchError."""
     if not isinstance(patch, dict):
         raise _malformed("a strategic merge patch must be an object")
     return _merged_map(document, copied(patch))
@@ -124,7 +124,7 @@ def _delete_primitives(target: _Map, key: str, value: Tree) -> None:
 
 
 def _merged_list(before: list[Tree], patch: list[Tree], merge_key: str) -> list[Tree]:
-    """``mergeSlice`` for lists of objects: deletions and replacement first, then each item into its namesake."""
+    """``mergeSlice`` for objects: deletions and replacement first, then each item into its namesake."""
     if not before and not patch:
         return before
     before, patch = _special(before, patch, merge_key)
@@ -161,7 +161,7 @@ def _check_order(patch: list[Tree], names: list[str], merge_key: str) -> None:
 
 
 def _ordered(merged: list[Tree], first: list[str], before: list[str], merge_key: str) -> list[Tree]:
-    """``normalizeElementOrder``: the patch's items in its order, the others in theirs, interleaved as they were."""
+    """``normalizeElementOrder``: the patch's items in its order, the others in theirs, interleaved as before."""
     by_patch, by_server = _ranks(first), _ranks(before)
     names = _names(merged, merge_key)
     pairs = list(zip(names, merged, strict=True))

@@ -1,4 +1,4 @@
-"""Copies of what a patch brings along, bounded in depth and size: patched documents never share a node with the patch."""
+"""Copies of what a patch brings along, bounded in depth and size: no document shares a node with a patch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_DEPTH: Final = 200
 
 
 def copied(tree: Tree, spend: Callable[[int], None] = lambda size: None, depth: int = 0) -> Tree:
-    """A deep copy. ``spend`` is told the least size in bytes of each node as JSON. What was never seen is marked as moved."""
+    """A deep copy. ``spend`` is told the least size in bytes of each node as JSON. Hidden ones become MOVED."""
     if depth > MAX_DEPTH:
         raise PatchError("patch-too-deep", f"the result is nested more than {MAX_DEPTH} deep")
     if isinstance(tree, dict):
