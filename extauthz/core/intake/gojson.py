@@ -6,6 +6,7 @@ The scanner is the standard library's; its hooks and the checks here close the g
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import isinf
 from typing import NoReturn
 
@@ -60,11 +61,16 @@ def _constant(name: str) -> NoReturn:
     raise BodyError("not-a-number", f"{name} is not JSON")
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number, parse_constant=_constant).decode
+def decoder(fraction: Callable[[str], Tree]) -> Callable[[str], Tree]:
+    """A decoder that makes of a number that is not spelled as an integer what ``fraction`` makes of its text."""
+    return json.JSONDecoder(object_pairs_hook=_object, parse_float=fraction, parse_constant=_constant).decode
 
 
-def loads(data: bytes) -> Tree:
-    """Decodes one JSON text. Integers are ``int``, other numbers ``Number``.
+_decode = decoder(Number)
+
+
+def loads(data: bytes, decode: Callable[[str], Tree] = _decode) -> Tree:
+    """Decodes one JSON text. Integers are ``int``, other numbers ``Number`` (or what ``decode`` was made with).
 
     Raises ``BodyError``: ``json-syntax``, ``invalid-utf8``, ``duplicate-key``, ``too-deep``, ``too-many-values``,
     ``not-a-number``, ``number-out-of-range``, ``number-too-long``, ``lone-surrogate``.
@@ -73,7 +79,7 @@ def loads(data: bytes) -> Tree:
     if containers > MAX_CONTAINERS:
         raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} objects and arrays")
     try:
-        tree = _decode(data.decode())
+        tree = decode(data.decode())
     except UnicodeDecodeError as error:
         # Go puts U+FFFD there and reads on.
         raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None

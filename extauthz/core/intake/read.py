@@ -22,7 +22,7 @@ from extauthz.core.model import (
     Write,
 )
 
-from . import gojson, media, routes
+from . import gocbor, gojson, goproto, goyaml, media, protofields, routes
 from .errors import BodyError
 from .media import Encoding, Meaning
 
@@ -73,7 +73,14 @@ def _check_length(request: Request) -> None:
 
 _DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route], Tree]] = {
     Encoding.JSON: lambda data, route: gojson.loads(data),
+    Encoding.YAML: lambda data, route: goyaml.loads(data),
+    Encoding.CBOR: lambda data, route: gocbor.loads(data),
+    Encoding.PROTOBUF: lambda data, route: goproto.loads(data, _message(route)),
 }
+
+
+def _message(route: routes.Route) -> protofields.Message:
+    return protofields.SCALE if route.scale else protofields.OBJECTS[route.ref.resource]
 
 
 def _members(body: Tree, what: str) -> dict[str, Tree]:

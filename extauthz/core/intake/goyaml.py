@@ -1,0 +1,160 @@
+"""Reads YAML the way the API server does: ``sigs.k8s.io/yaml`` over ``go.yaml.in/yaml/v2`` (a YAML 1.1 dialect), made JSON.
+
+libyaml's scanner, which the Go one is a port of, cuts the text into events; what they mean is decided here by the rules of
+``resolve.go`` and ``decode.go`` of go-yaml. Only the first document counts, as there. Bodies of apply patches are JSON more often
+than not, and JSON is read as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from extauthz.core.model import Tree
+
+from . import gojson, yamlscalars
+from .errors import BodyError
+
+MAX_NODES = 20_000
+"""Values in one document, aliases counted in full (go-yaml: "document contains excessive aliasing")."""
+
+_JSON_IS_NOT_YAML = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+"""NEL, LS and PS: characters of a string in JSON, line breaks in YAML 1.1."""
+
+_decode_json = gojson.decoder(yamlscalars.number)
+
+_MERGE = "<<"
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+
+
+def loads(data: bytes) -> Tree:
+    """Decodes the first document. Raises ``BodyError`` with ``gojson``'s codes or with ``yaml-syntax``, ``yaml-alias``,
+    ``yaml-merge``, ``yaml-key``, ``yaml-tag``.
+    """
+    if data.lstrip()[:1] == b"{" and not any(character in data for character in _JSON_IS_NOT_YAML):
+        try:
+            return gojson.loads(data, _decode_json)
+        except BodyError as error:
+            if error.code != "json-syntax":
+                raise
+    try:
+        tree = _Composer(yaml.parse(data, Loader=yaml.CSafeLoader)).document()
+    except yaml.YAMLError as error:
+        raise BodyError("yaml-syntax", " ".join(str(error).split())) from None
+    except RecursionError:
+        raise BodyError("too-deep", f"nested more than {gojson.MAX_DEPTH} deep") from None
+    gojson.check(tree)
+    return tree
+
+
+class _Composer:
+    """Makes a tree of events, and counts its values."""
+
+    def __init__(self, events: Iterator[yaml.Event]) -> None:
+        self._events = events
+        self._anchors: dict[str, tuple[Tree, int] | None] = {}
+        self._left = MAX_NODES
+
+    def document(self) -> Tree:
+        next(self._events)  # the stream's start
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            return None
+        tree = self._node(next(self._events))
+        next(self._events)  # the document's end: what is wrong just behind the value is an error to go-yaml too
+        return tree
+
+    def _spend(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise BodyError("too-many-values", f"more than {MAX_NODES} YAML values, aliases counted in full")
+
+    def _node(self, event: Any) -> Tree:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event.anchor)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        before = self._left
+        self._spend(1)
+        tree = _COMPOSE[type(event)](self, event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = tree, before - self._left
+        return tree
+
+    def _alias(self, anchor: str) -> Tree:
+        if anchor not in self._anchors:
+            raise BodyError("yaml-alias", f"unknown anchor {anchor[:40]!a}")
+        known = self._anchors[anchor]
+        if known is None:
+            raise BodyError("yaml-alias", f"the value of anchor {anchor[:40]!a} contains itself")
+        tree, values = known
+        self._spend(values)
+        return _copy(tree)
+
+    def scalar(self, event: yaml.ScalarEvent) -> Tree:
+        if event.tag is None and not event.implicit[0]:
+            return event.value
+        return yamlscalars.resolve(event.tag or "", event.value)
+
+    def sequence(self, event: yaml.SequenceStartEvent) -> list[Tree]:
+        members: list[Tree] = []
+        while not isinstance(member := next(self._events), yaml.SequenceEndEvent):
+            members.append(self._node(member))
+        return members
+
+    def mapping(self, event: yaml.MappingStartEvent) -> dict[str, Tree]:
+        members: dict[str, Tree] = {}
+        given: set[str] = set()
+        while not isinstance(key_event := next(self._events), yaml.MappingEndEvent):
+            if _is_merge(key_event):
+                self._merge(members)
+                continue
+            key = _key(self._node(key_event))
+            if key in given:
+                raise BodyError("duplicate-key", f"{key[:40]!a} is given more than once in one mapping")
+            given.add(key)
+            members[key] = self._node(next(self._events))
+        return members
+
+    def _merge(self, members: dict[str, Tree]) -> None:
+        """``<<``: in go-yaml v2 it overrides the keys before it, and those after it override it."""
+        event = next(self._events)
+        value = self._node(event)
+        sources = value[::-1] if isinstance(event, yaml.SequenceStartEvent) else [value]
+        for source in sources:
+            if type(source) is not dict:
+                raise BodyError("yaml-merge", "<< needs a mapping or a sequence of mappings")
+            members.update(source)
+
+
+_COMPOSE = {
+    yaml.ScalarEvent: _Composer.scalar,
+    yaml.SequenceStartEvent: _Composer.sequence,
+    yaml.MappingStartEvent: _Composer.mapping,
+}
+
+
+def _is_merge(event: Any) -> bool:
+    if not isinstance(event, yaml.ScalarEvent) or event.value != _MERGE:
+        return False
+    return event.implicit[0] or event.tag == _MERGE_TAG
+
+
+def _key(value: Tree) -> str:
+    """A key as text, as ``convertToJSONableObject`` writes it."""
+    if type(value) is str:
+        return value
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is int and -(1 << 63) <= value < 1 << 63:
+        return str(value)
+    raise BodyError("yaml-key", f"a mapping key must be a string, an integer or a boolean, not {str(value)[:40]!a}")
+
+
+def _copy(tree: Tree) -> Tree:
+    if type(tree) is dict:
+        return {key: _copy(value) for key, value in tree.items()}
+    if type(tree) is list:
+        return [_copy(member) for member in tree]
+    return tree
