@@ -1,0 +1,47 @@
+# Everything a developer does, by name. `make help` lists it. Only Python 3.11+, make and the package registries are
+# assumed; what needs more has a target of its own that says what it does.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fix bench render clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make .venv with everything that demo, test and bench need
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once; packages come from the package index)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "extauthz needs Python 3.11 or later; try make PYTHON=python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup  ## recorded autoscalers through a real Envoy and the gate; ends by itself
+	@$(BIN)/python -m extauthz.testing.demo
+
+test: setup  ## all tests, the real Envoy's among them
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: setup  ## ruff, strict types, import contracts, doc examples
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m pytest -q --doctest-modules extauthz/core
+
+fix: setup  ## let ruff mend what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup  ## ratios against a floor measured beside them; writes bench/out/
+	@$(BIN)/python -m bench
+
+render: setup  ## write envoy/ anew from `extauthz render`
+	@$(BIN)/extauthz render envoy > envoy/sidecar.yaml
+
+clean:  ## remove what the targets above have made
+	rm -rf $(VENV) build dist bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,153 @@
+"""Small builders of Kubernetes objects, quotas, requests and gates, for our own tests and our users'."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.policy import Policy
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.intake.objects import observe
+from extauthz.core.model import Decision, Observed, Request, WorkloadRef
+from extauthz.core.quota.spec import WorkspaceQuota, parse
+from extauthz.core.quota.tree import QuotaTree
+
+PATCH_TYPES = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+def quota(
+    name: str,
+    hard: Mapping[str, str],
+    *,
+    parent: str | None = None,
+    namespaces: Mapping[str, str] | None = None,
+    workloads: Mapping[str, str] | None = None,
+    mode: str = "Enforce",
+) -> WorkspaceQuota:
+    """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
+
+    A quota with a ``parent`` and none of its own label is written with ``namespaces={}``: it then covers all.
+    """
+    spec: dict[str, Any] = {"hard": dict(hard), "mode": mode}
+    spec["namespaceSelector"] = {"matchLabels": {"workspace": name} if namespaces is None else dict(namespaces)}
+    if workloads is not None:
+        spec["workloadSelector"] = {"matchLabels": dict(workloads)}
+    if parent is not None:
+        spec["parent"] = parent
+    return parse(
+        {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
+    )
+
+
+def pod(requests: Mapping[str, str], limits: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A pod template of one container."""
+    resources = {"requests": dict(requests), **({"limits": dict(limits)} if limits else {})}
+    return {"metadata": {}, "spec": {"containers": [{"name": "main", "image": "x", "resources": resources}]}}
+
+
+def workload(
+    name: str = "web",
+    replicas: int | None = 1,
+    requests: Mapping[str, str] | None = None,
+    *,
+    kind: str = "Deployment",
+    namespace: str = "team-a",
+    labels: Mapping[str, str] | None = None,
+    version: str = "1",
+    **metadata: Any,  # noqa: ANN401 (any field of metadata)
+) -> dict[str, Any]:
+    """A Deployment, StatefulSet or ReplicaSet as the API server prints it; one CPU a pod unless told."""
+    labels = {"app": name} if labels is None else dict(labels)
+    spec: dict[str, Any] = {
+        "selector": {"matchLabels": {"app": name}},
+        "template": pod({"cpu": "1"} if requests is None else requests),
+    }
+    if replicas is not None:
+        spec["replicas"] = replicas
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": version, "labels": labels}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta | metadata, "spec": spec}
+
+
+def owned_by(name: str, uid: str | None = None, kind: str = "Deployment") -> list[dict[str, Any]]:
+    """``metadata.ownerReferences`` of a controller."""
+    return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid or f"uid-{name}", "controller": True}]
+
+
+@dataclass
+class Picture:
+    """A ``ClusterPicture`` made by hand."""
+
+    namespaces: dict[str, dict[str, str]]
+    workloads: list[tuple[WorkloadRef, Observed]]
+    limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
+
+
+def picture(*objects: Mapping[str, Any], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Picture:
+    """The cluster that holds ``objects``; by default one namespace ``team-a`` of workspace ``acme``."""
+    known = {"team-a": {"workspace": "acme"}} if namespaces is None else namespaces
+    return Picture({name: dict(labels) for name, labels in known.items()}, [observe(one) for one in objects])
+
+
+def gate(
+    quotas: Sequence[WorkspaceQuota],
+    *objects: Mapping[str, Any],
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    policy: Policy | None = None,
+) -> Gate:
+    """A synced gate over ``quotas`` and ``objects``."""
+    made = Gate(policy)
+    made.load_quotas(QuotaTree.build(quotas), 0.0)
+    made.load_state(picture(*objects, namespaces=namespaces), 0.0)
+    return made
+
+
+def path(name: str = "web", *, namespace: str = "team-a", resource: str = "deployments", sub: str = "") -> str:
+    """The target of a workload of ``apps/v1``; ``name=""`` is its collection."""
+    tail = f"/{name}" if name else ""
+    return f"/apis/apps/v1/namespaces/{namespace}/{resource}{tail}{f'/{sub}' if sub else ''}"
+
+
+def patch(target: str, body: Any, kind: str = "merge") -> Request:  # noqa: ANN401 (any JSON)
+    """A PATCH of ``kind`` json, merge, strategic or apply."""
+    return Request("PATCH", target, {"content-type": PATCH_TYPES[kind]}, json.dumps(body).encode())
+
+
+def scale(name: str = "web", replicas: int = 1, *, namespace: str = "team-a", resource: str = "deployments") -> Request:
+    """What Knative's autoscaler sends from 1.22 on: a JSON Patch of the scale."""
+    operations = [{"op": "add", "path": "/spec/replicas", "value": replicas}]
+    return patch(path(name, namespace=namespace, resource=resource, sub="scale"), operations, "json")
+
+
+def put_scale(name: str = "web", replicas: int = 1, version: str = "", *, namespace: str = "team-a") -> Request:
+    """What the HPA sends: a PUT of the scale, with its precondition and without a content-type."""
+    metadata = {"name": name, "namespace": namespace, **({"resourceVersion": version} if version else {})}
+    body = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": replicas}}
+    return Request("PUT", path(name, namespace=namespace, sub="scale"), {}, json.dumps(body).encode())
+
+
+def create(obj: Mapping[str, Any], *, query: str = "") -> Request:
+    """A POST of ``obj`` to its collection."""
+    resource = f"{obj['kind'].lower()}s"
+    target = path("", namespace=obj["metadata"]["namespace"], resource=resource) + query
+    return Request("POST", target, {"content-type": "application/json"}, json.dumps(obj).encode())
+
+
+class Asker:
+    """Asks a gate with ids of its own making and a clock that the test moves."""
+
+    def __init__(self, asked: Gate) -> None:
+        self.gate = asked
+        self.now_s = 0.0
+        self._count = 0
+
+    def __call__(self, request: Request, *, charge: bool = True) -> Decision:
+        self._count += 1
+        return self.gate.decide(request, f"d{self._count}", self.now_s, charge=charge)

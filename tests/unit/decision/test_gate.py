@@ -1,0 +1,288 @@
+"""The chain of a decision: what passes, what is unavailable and why, what is denied and with which evidence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.handover import HandoverError
+from extauthz.core.decision.policy import Policy
+from extauthz.core.model import Request, Verdict
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import (
+    Asker,
+    create,
+    gate,
+    patch,
+    path,
+    picture,
+    put_scale,
+    quota,
+    scale,
+    workload,
+)
+
+NANO = 10**9
+GPU = "requests.nvidia.com/gpu"
+
+
+def asker(*objects: dict, hard: dict[str, str] | None = None, policy: Policy | None = None) -> Asker:
+    return Asker(gate([quota("acme", hard or {"requests.cpu": "4"})], *objects, policy=policy))
+
+
+def test_a_denial_is_a_sentence_with_numbers():
+    ask = asker(workload("web", 3, {"nvidia.com/gpu": "1"}), hard={GPU: "4"})
+    denied = ask(scale("web", 5))
+    assert denied.verdict is Verdict.DENY
+    assert denied.sentence == (
+        'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.nvidia.com/gpu=2, '
+        "used: requests.nvidia.com/gpu=3, limited: requests.nvidia.com/gpu=4; largest allowed replicas: 4"
+    )
+    assert (denied.replicas_before, denied.replicas, denied.fits) == (3, 5, 4)
+
+
+def test_the_evidence_names_every_quota_and_resource_that_refused():
+    quotas = [
+        quota("corp", {"pods": "4"}, namespaces={"none": "such"}),
+        quota("acme", {"requests.cpu": "4", "requests.memory": "5Gi", "pods": "100"}, parent="corp"),
+    ]
+    ask = Asker(gate(quotas, workload("web", 3, {"cpu": "1", "memory": "1Gi"})))
+    denied = ask(scale("web", 6))
+    assert [(short.path, short.resource) for short in denied.shortages] == [
+        (("corp",), "pods"),
+        (("corp", "acme"), "requests.cpu"),
+        (("corp", "acme"), "requests.memory"),
+    ]
+    assert denied.sentence == (
+        'deployments.apps "web" is forbidden: exceeded workspace quota: corp, requested: pods=3, used: pods=3, '
+        "limited: pods=4; exceeded workspace quota: acme, requested: requests.cpu=3,requests.memory=3Gi, "
+        "used: requests.cpu=3,requests.memory=3Gi, limited: requests.cpu=4,requests.memory=5Gi; "
+        "largest allowed replicas: 4"
+    )
+
+
+def test_room_that_is_reserved_is_said_to_be():
+    ask = asker(workload("web", 1), workload("api", 1))
+    ask(scale("web", 3))
+    denied = ask(scale("api", 2))
+    assert "used: requests.cpu=2, reserved: requests.cpu=2, limited: requests.cpu=4" in denied.sentence
+    assert denied.fits == 1
+
+
+@pytest.mark.parametrize("target", [0, 1, 8, 9])
+def test_what_grows_nothing_passes_however_far_over_quota(target: int):
+    assert asker(workload("web", 9))(scale("web", target)).verdict is Verdict.ALLOW
+
+
+def test_only_the_resource_that_grows_is_checked():
+    ask = asker(
+        workload("web", 3, {"cpu": "1", "nvidia.com/gpu": "2"}),
+        workload("api", 0),
+        hard={GPU: "4", "requests.cpu": "4"},
+    )
+    assert ask(scale("api", 1)).verdict is Verdict.ALLOW, "GPU is over its limit, but only CPU grows"
+    assert ask(scale("web", 4)).verdict is Verdict.DENY
+
+
+def test_a_child_needs_room_in_every_ancestor():
+    quotas = [
+        quota("root", {"requests.cpu": "3"}, namespaces={"none": "such"}),
+        quota("mid", {}, parent="root", namespaces={"none": "such"}),
+        quota("acme", {"requests.cpu": "100"}, parent="mid"),
+    ]
+    ask = Asker(gate(quotas, workload("web", 3)))
+    denied = ask(scale("web", 4))
+    assert [short.path for short in denied.shortages] == [("root",)]
+
+
+DEARER = [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]
+CPU_PATH = "/spec/template/spec/containers/0/resources/requests/cpu"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        pytest.param({"spec": {"template": {"spec": {"containers": DEARER}}}}, "strategic", id="strategic"),
+        pytest.param([{"op": "replace", "path": CPU_PATH, "value": "2"}], "json", id="json-patch"),
+    ],
+)
+def test_dearer_pods_at_equal_replicas_are_growth(change: object, kind: str):
+    ask = asker(workload("web", 3))
+    denied = ask(patch(path("web"), change, kind))
+    assert (denied.verdict, denied.shortages[0].requested, denied.fits) == (Verdict.DENY, 3 * NANO, 2)
+
+
+def test_a_rollout_restart_changes_no_cost():
+    restart = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
+    allowed = asker(workload("web", 9))(patch(path("web"), restart, "strategic"))
+    assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "no-growth")
+
+
+def test_a_create_is_charged_whole():
+    ask = asker(workload("web", 3))
+    assert ask(create(workload("api", 2))).verdict is Verdict.DENY
+    assert ask(create(workload("api", 1))).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("query", ["?dryRun=All", "?dryRun=All&dryRun=All"], ids=["one", "two"])
+def test_a_dry_run_takes_the_same_path_and_charges_nothing(query: str):
+    ask = asker(workload("web", 3))
+    request = scale("web", 4)
+    question = ask(request._replace(target=request.target + query))
+    assert (question.verdict, question.intent, question.dry_run) == (Verdict.ALLOW, None, True)
+    too_much = scale("web", 5)
+    assert ask(too_much._replace(target=too_much.target + query)).verdict is Verdict.DENY
+    assert ask.gate.ledger.intents == 0
+
+
+def test_asking_without_charge_takes_the_same_path_and_charges_nothing():
+    ask = asker(workload("web", 3))
+    assert ask(scale("web", 4), charge=False).reason == "fits"
+    assert ask(scale("web", 5), charge=False).verdict is Verdict.DENY
+    assert ask.gate.ledger.intents == 0
+
+
+def test_a_read_is_not_a_write():
+    allowed = asker()(Request("GET", path("web"), {}, b""))
+    assert (allowed.verdict, allowed.intent) == (Verdict.ALLOW, None)
+
+
+BROKEN = Request("PATCH", path("web", sub="scale"), {"content-type": "application/merge-patch+json"}, b'{"spec":')
+ELSEWHERE = create(workload("web", 2, namespace="new"))
+FROM_UNSEEN = patch(path("web"), [{"op": "copy", "from": "/spec/minReadySeconds", "path": "/spec/replicas"}], "json")
+UNKNOWN = [
+    pytest.param(BROKEN, "on_unreadable", None, id="unreadable"),
+    pytest.param(BROKEN._replace(truncated=True), "on_unreadable", "truncated", id="truncated"),
+    pytest.param(FROM_UNSEEN, "on_unreadable", "patch-from-unseen-field", id="patch-from-unseen"),
+    pytest.param(scale("nobody", 2), "on_unknown_workload", "unknown-workload", id="unknown-workload"),
+    pytest.param(scale("web", 2, namespace="new"), "on_unknown_workload", "unknown-workload", id="unknown-both"),
+    pytest.param(ELSEWHERE, "on_unknown_workload", "unknown-namespace", id="unknown-namespace"),
+]
+
+
+@pytest.mark.parametrize(("request_", "setting", "reason"), UNKNOWN)
+def test_what_is_not_known_is_unavailable_and_never_a_quota_denial(request_: Request, setting: str, reason: str | None):
+    refused = asker(workload("web", 3))(request_)
+    assert refused.verdict is Verdict.UNAVAILABLE
+    assert reason is None or refused.reason == reason
+    assert "quota gate" in refused.sentence
+    assert "forbidden" not in refused.sentence
+    assert "exceeded" not in refused.sentence
+
+
+@pytest.mark.parametrize(("request_", "setting", "reason"), UNKNOWN)
+def test_each_kind_of_not_knowing_has_a_setting_that_lets_it_pass(request_: Request, setting: str, reason: str | None):
+    ask = asker(workload("web", 3), policy=Policy(**{setting: "allow"}))
+    assert ask(request_).verdict is Verdict.ALLOW
+    others = {"on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unsynced"} - {setting}
+    ask = asker(workload("web", 3), policy=Policy(**dict.fromkeys(others, "allow")))
+    assert ask(request_).verdict is Verdict.UNAVAILABLE, "the other settings do not let it pass"
+
+
+def test_a_custom_resource_that_declares_no_template_has_no_known_footprint():
+    target = "/apis/argoproj.io/v1alpha1/namespaces/team-a/rollouts/web/scale"
+    request = patch(target, {"spec": {"replicas": 3}})
+    assert asker()(request).reason == "unknown-workload"
+
+
+def test_before_quotas_and_state_are_known_growth_is_unavailable_and_zero_passes():
+    empty = Gate()
+    ask = Asker(empty)
+    assert not empty.synced
+    assert ask(scale("web", 2)).reason == "unsynced"
+    assert "quotas" in ask(scale("web", 2)).sentence
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW
+    empty.load_quotas(QuotaTree.build([quota("acme", {"pods": "1"})]), 0.0)
+    assert "cluster" in ask(scale("web", 2)).sentence
+    empty.load_state(picture(workload("web", 1)), 0.0)
+    assert empty.synced
+    assert ask(scale("web", 2)).verdict is Verdict.DENY
+    assert Asker(Gate(Policy(on_unsynced="allow")))(scale("web", 2)).verdict is Verdict.ALLOW
+
+
+def test_on_hold_nothing_grows_until_w_has_passed():
+    ask = asker(workload("web", 2))
+    ask.gate.hold(90.0)
+    held = ask(scale("web", 3))
+    assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
+    assert "90 s" in held.sentence
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW
+    ask.now_s = 90.0
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+    ask.gate.tick(90.0)
+    ask.now_s = 1.0
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW, "the hold has ended for good"
+
+
+def test_a_namespace_under_no_quota_is_left_alone():
+    ask = Asker(gate([quota("acme", {"pods": "1"})], namespaces={"team-a": {}}))
+    allowed = ask(scale("nobody", 50))
+    assert (allowed.verdict, allowed.reason, allowed.intent) == (Verdict.ALLOW, "no-quota", None)
+
+
+def test_a_workload_under_no_quota_is_followed_as_a_label_may_bring_it_under_one():
+    quotas = [quota("acme", {"requests.cpu": "4"}, namespaces={}, workloads={"tier": "a"})]
+    ask = Asker(gate(quotas, workload("web", 1)))
+    allowed = ask(scale("web", 50))
+    assert (allowed.reason, allowed.intent) == ("no-quota", allowed.id)
+    denied = ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}}))
+    assert denied.shortages[0].requested == 50 * NANO, "the scale to 50 may land after the label"
+
+
+def test_intents_are_bounded_per_workload_and_over_all():
+    ask = asker(workload("web", 2), workload("api", 1), policy=Policy(max_intents_per_workload=2, max_intents=3))
+    assert [ask(scale("web", 2)).verdict for _ in range(2)] == [Verdict.ALLOW] * 2
+    assert ask(scale("web", 2)).reason == "too-many-intents"
+    assert ask(scale("api", 1)).verdict is Verdict.ALLOW
+    assert ask(scale("api", 1)).reason == "too-many-intents"
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
+
+
+def test_a_write_to_zero_that_also_grows_the_template_is_weighed():
+    """A scale-up allowed before may land after it, on the grown template."""
+    ask = asker(workload("web", 3))
+    dear = workload("web", 0, {"cpu": "9"})
+    request = Request("PUT", path("web"), {"content-type": "application/json"}, json.dumps(dear).encode())
+    assert ask(request).verdict is Verdict.DENY
+    same = workload("web", 0)
+    assert ask(request._replace(body=json.dumps(same).encode())).verdict is Verdict.ALLOW
+
+
+def test_intents_are_handed_over_with_what_is_left_of_w():
+    ask = asker(workload("web", 1), workload("api", 1))
+    ask(scale("web", 3))
+    ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}}}))
+    ask(put_scale("web", 2, "1"))
+    ask(create(workload("new", 0)))
+    records = json.loads(json.dumps(ask.gate.export_intents(30.0)))
+    heir = asker(workload("web", 1), workload("api", 1))
+    heir.gate.import_intents(records, 1000.0)
+    assert heir.gate.export_intents(1000.0) == records
+    assert list(heir.gate.usage()) == list(ask.gate.usage())
+    assert heir.gate.consistent_read(1059.0) == 0
+    assert heir.gate.consistent_read(1060.0) == 4
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("workload", "x"), ("replicas", "3"), ("left_s", None), ("state", "odd"), ("templates", 1), ("precondition", [])],
+)
+def test_a_handover_that_can_not_be_read_is_an_error(field: str, value: object):
+    ask = asker(workload("web", 1))
+    ask(scale("web", 3))
+    record = ask.gate.export_intents(0.0)[0]
+    with pytest.raises(HandoverError, match="intent 0"):
+        asker(workload("web", 1)).gate.import_intents([record | {field: value}], 0.0)
+
+
+def test_in_audit_everything_passes_and_what_would_have_been_is_said():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "4"}, mode="Audit")], workload("web", 3)))
+    allowed = ask(scale("web", 9))
+    assert (allowed.verdict, len(allowed.audit)) == (Verdict.ALLOW, 1)
+    denying = [quota("acme", {"requests.cpu": "4"}, mode="Audit"), quota("too", {"pods": "3"}, namespaces={})]
+    denied = Asker(gate(denying, workload("web", 3)))(scale("web", 9))
+    assert (denied.verdict, len(denied.shortages), len(denied.audit)) == (Verdict.DENY, 1, 1)
+    assert denied.fits == 3

@@ -1,0 +1,174 @@
+"""Rule 1 by search: a small world in which allowed writes land late, in any order, or never, and the view lags.
+
+The world knows nothing of ledgers: it adds up what its objects cost. Whatever the order of events, that sum stays
+within hard, and so do used and reserved after every grant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from extauthz.core.intake.objects import observe
+from extauthz.core.ledger.intents import Event
+from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.testing.builders import Asker, gate, patch, path, put_scale, quota, scale, workload
+
+HARD = {"acme": 12, "team": 8}
+NAMES = ("a", "b", "c")
+NANO = 10**9
+
+
+@dataclass
+class Thing:
+    """One Deployment as the API server holds it."""
+
+    name: str
+    replicas: int
+    cpu: int
+    version: int
+
+    def tree(self) -> dict:
+        return workload(self.name, self.replicas, {"cpu": str(self.cpu)}, version=str(self.version))
+
+
+@dataclass
+class Flight:
+    """An allowed write under way."""
+
+    decision: Decision
+    name: str
+    replicas: int | None = None
+    cpu: int | None = None
+    version: int | None = None
+    deadline_s: float = 0.0
+    answered: bool = False
+
+
+@dataclass
+class World:
+    things: dict[str, Thing] = field(default_factory=dict)
+    clock: int = 10
+
+    def cost(self) -> int:
+        return sum(thing.replicas * thing.cpu for thing in self.things.values())
+
+    def land(self, flight: Flight) -> bool:
+        thing = self.things[flight.name]
+        if flight.version is not None and flight.version != thing.version:
+            return False
+        self.clock += 1
+        thing.version = self.clock
+        thing.replicas = thing.replicas if flight.replicas is None else flight.replicas
+        thing.cpu = thing.cpu if flight.cpu is None else flight.cpu
+        return True
+
+
+class NeverOver(RuleBasedStateMachine):
+    """Any interleaving of decisions, landings, answers, observations and time."""
+
+    @initialize(replicas=st.lists(st.integers(0, 2), min_size=3, max_size=3))
+    def start(self, replicas: list[int]) -> None:
+        self.world = World({name: Thing(name, n, 1, 1) for name, n in zip(NAMES, replicas, strict=True)})
+        quotas = [
+            quota("acme", {"requests.cpu": str(HARD["acme"])}, namespaces={}),
+            quota("team", {"requests.cpu": str(HARD["team"])}, parent="acme", namespaces={"workspace": "acme"}),
+        ]
+        made = gate(quotas, *(thing.tree() for thing in self.world.things.values()))
+        self.ask = Asker(made)
+        self.flights: list[Flight] = []
+
+    def send(self, request: Request, **flight: int | None) -> None:
+        decision = self.ask(request)
+        if decision.verdict is not Verdict.ALLOW:
+            return
+        self.flights.append(Flight(decision, deadline_s=self.ask.now_s + 90.0, **flight))
+        for row in self.ask.gate.usage():
+            assert row.used + row.reserved <= row.hard, f"granted above {row.quota}"
+
+    @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 9))
+    def scale_blindly(self, name: str, replicas: int) -> None:
+        self.send(scale(name, replicas), name=name, replicas=replicas)
+
+    @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 9), behind=st.integers(0, 1))
+    def scale_with_precondition(self, name: str, replicas: int, behind: int) -> None:
+        version = self.world.things[name].version - behind
+        self.send(put_scale(name, replicas, str(version)), name=name, replicas=replicas, version=version)
+
+    @rule(name=st.sampled_from(NAMES), cpu=st.integers(1, 4))
+    def change_template(self, name: str, cpu: int) -> None:
+        containers = [{"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}]
+        body = {"spec": {"template": {"spec": {"containers": containers}}}}
+        self.send(patch(path(name), body, "strategic"), name=name, cpu=cpu)
+
+    @precondition(lambda self: self.flights)
+    @rule(data=st.data(), answer=st.sampled_from(["answered", "lost"]))
+    def land(self, data: st.DataObject, answer: str) -> None:
+        flight = data.draw(st.sampled_from(self.flights))
+        self.flights.remove(flight)
+        landed = self.world.land(flight)
+        if answer == "lost" or flight.decision.intent is None:
+            return
+        if landed:
+            version = str(self.world.things[flight.name].version)
+            self.ask.gate.settle(flight.decision.intent, Event.ANSWERED_OK, version=version)
+        else:
+            self.ask.gate.settle(flight.decision.intent, Event.REFUSED)
+
+    @precondition(lambda self: self.flights)
+    @rule(data=st.data())
+    def never_forwarded(self, data: st.DataObject) -> None:
+        flight = data.draw(st.sampled_from(self.flights))
+        self.flights.remove(flight)
+        if flight.decision.intent is not None:
+            self.ask.gate.settle(flight.decision.intent, Event.NOT_FORWARDED)
+
+    @rule(name=st.sampled_from(NAMES))
+    def observe_one(self, name: str) -> None:
+        ref, observed = observe(self.world.things[name].tree())
+        reached = int(observed.resource_version)
+        self.ask.gate.ledger.observe(ref, observed, reached=lambda version: int(version) <= reached)
+
+    @rule(seconds=st.sampled_from([1.0, 50.0, 100.0]))
+    def time_passes(self, seconds: float) -> None:
+        """What has not landed within W never will."""
+        self.ask.now_s += seconds
+        self.flights = [flight for flight in self.flights if flight.deadline_s > self.ask.now_s]
+        self.ask.gate.tick(self.ask.now_s)
+
+    @rule()
+    def read_everything(self) -> None:
+        started_s = self.ask.now_s
+        for name in NAMES:
+            self.observe_one_now(name)
+        self.ask.gate.consistent_read(started_s)
+
+    def observe_one_now(self, name: str) -> None:
+        ref, observed = observe(self.world.things[name].tree())
+        self.ask.gate.ledger.observe(ref, observed)
+
+    @invariant()
+    def the_world_stays_within_every_limit(self) -> None:
+        if hasattr(self, "world"):
+            assert self.world.cost() <= min(HARD.values())
+
+    @invariant()
+    def what_is_kept_equals_what_is_recounted(self) -> None:
+        if hasattr(self, "ask"):
+            assert self.ask.gate.ledger.drift() == {}
+
+
+TestNeverOver = NeverOver.TestCase
+TestNeverOver.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_a_zero_target_always_passes_even_far_over_quota():
+    made = gate([quota("acme", {"requests.cpu": "1"})], workload("web", 9))
+    ask = Asker(made)
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW
+    assert made.ledger.get(WorkloadRef("apps", "deployments", "team-a", "web")) is not None
