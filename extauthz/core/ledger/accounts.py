@@ -63,9 +63,7 @@ class Accounts:
                 reserved = at.envelope.amount(key) - used if node.quota.mode is not Mode.AUDIT else 0
                 if reserved:
                     account.reserved[key] = account.reserved.get(key, 0) + sign * reserved
-                    assert account.reserved[key] >= 0, (
-                        f"reserve of {key} in {node.quota.name} fell below zero"
-                    )
+                    assert account.reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
     def taken(self, node: QuotaNode, key: str) -> int:
         """Used and reserved together, nano-units."""
@@ -86,9 +84,7 @@ class Accounts:
             for key, hard in node.quota.hard.items():
                 wanted = after.envelope.amount(key)
                 observed = before.used.amount(key) if node in before.used_in else 0
-                charged = (
-                    before.envelope.amount(key) if node in before.envelope_in and not audits else observed
-                )
+                charged = before.envelope.amount(key) if node in before.envelope_in and not audits else observed
                 exceeds_observed = exceeds_observed or wanted > observed
                 if wanted <= charged:
                     continue

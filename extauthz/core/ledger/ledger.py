@@ -66,8 +66,7 @@ class Ledger:
     def live_intents(self) -> Iterator[tuple[WorkloadRef, Intent]]:
         """Every live intent with its workload."""
         for intent_id, entry in self._pending.items():
-            if entry.intents:
-                yield entry.ref, entry.intents[intent_id]
+            yield entry.ref, _intents(entry)[intent_id]
 
     def usage(self) -> Iterator[UsageRow]:
         """Used, reserved and hard of every quota and key, nano-units."""
@@ -116,9 +115,9 @@ class Ledger:
     def settle(self, intent_id: str, event: Event, *, version: str = "") -> bool:
         """Tell what became of the request behind an intent. True if the intent has ended; unknown ids do nothing."""
         entry = self._pending.get(intent_id)
-        if entry is None or entry.intents is None:
+        if entry is None:
             return False
-        intent = entry.intents[intent_id]
+        intent = _intents(entry)[intent_id]
         if event is Event.ANSWERED_OK:
             intent.answered_version = version
         if not intent.on(event):
@@ -141,8 +140,9 @@ class Ledger:
         for ref, intent in list(self.live_intents()):
             if intent.expires_s <= started_s:
                 intent.on(Event.WINDOW_ELAPSED)
-                if intent.on(Event.READ_AFTER_WINDOW):
-                    ended.setdefault(ref, []).append(intent)
+                has_ended = intent.on(Event.READ_AFTER_WINDOW)
+                assert has_ended, "a read that began after W ends whatever still lives"
+                ended.setdefault(ref, []).append(intent)
         for ref, intents in ended.items():
             self._end(self._entries[ref], intents)
         return sum(map(len, ended.values()))
@@ -190,11 +190,13 @@ class Ledger:
         ended = []
         for intent in entry.live_intents():
             if intent.passed_by(entry.observed):
-                intent.on(Event.PRECONDITION_PASSED)
-                ended.append(intent)
+                event = Event.PRECONDITION_PASSED
             elif reached is not None and intent.answered_version and reached(intent.answered_version):
-                intent.on(Event.SEEN)
-                ended.append(intent)
+                event = Event.SEEN
+            else:
+                continue
+            intent.on(event)
+            ended.append(intent)
         if ended:
             self._end(entry, ended)
 
@@ -206,9 +208,7 @@ class Ledger:
             entry = self._entries.get(ref)
             if entry is None or entry.observed != observed:
                 self.observe(ref, observed)
-        for ref in [
-            ref for ref, entry in self._entries.items() if ref not in seen and entry.observed is not None
-        ]:
+        for ref in [ref for ref, entry in self._entries.items() if ref not in seen and entry.observed is not None]:
             self.observe(ref, None)
 
     # Quotas and namespaces.
@@ -262,7 +262,11 @@ def _add(entry: Entry, intent: Intent) -> None:
 
 
 def _remove(entry: Entry, intent_id: str) -> None:
-    assert entry.intents is not None, "an entry with intents has a table of them"
-    del entry.intents[intent_id]
+    del _intents(entry)[intent_id]
     if not entry.intents:
         entry.intents = None
+
+
+def _intents(entry: Entry) -> dict[str, Intent]:
+    assert entry.intents is not None, "an entry with a live intent has a table of them"
+    return entry.intents

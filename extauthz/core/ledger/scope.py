@@ -56,8 +56,7 @@ class Scope:
     ) -> None:
         """Replace all that is known of namespaces."""
         self.namespaces = {
-            name: Namespace(own_labels, tuple(limit_ranges.get(name, ())))
-            for name, own_labels in labels.items()
+            name: Namespace(own_labels, tuple(limit_ranges.get(name, ()))) for name, own_labels in labels.items()
         }
         for namespace in self.namespaces.values():
             self._place(namespace)

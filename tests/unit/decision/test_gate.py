@@ -278,6 +278,11 @@ def test_a_handover_that_can_not_be_read_is_an_error(field: str, value: object):
         asker(workload("web", 1)).gate.import_intents([record | {field: value}], 0.0)
 
 
+def test_a_key_that_grows_and_has_no_cost_a_pod_does_not_bound_the_replicas():
+    ask = asker(workload("web", 3), hard={"requests.cpu": "4", "requests.memory": "1Gi"})
+    assert ask(scale("web", 9)).fits == 4
+
+
 def test_in_audit_everything_passes_and_what_would_have_been_is_said():
     ask = Asker(gate([quota("acme", {"requests.cpu": "4"}, mode="Audit")], workload("web", 3)))
     allowed = ask(scale("web", 9))

@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
-from extauthz.core.model import Verdict, WorkloadRef
+from extauthz.core.model import Template, Verdict, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
     Asker,
@@ -244,6 +244,16 @@ def test_a_replica_set_that_no_live_owner_covers_is_charged_itself(orphan: dict)
     assert books(asker(workload("web", 4), bare)) == (8, 0)
 
 
+def test_a_deployment_without_a_plain_selector_covers_nothing():
+    deployment, child = family(4, 4)
+    deployment["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    assert books(asker(deployment, child)) == (8, 0)
+
+
+def test_a_workload_in_a_namespace_that_is_not_known_is_under_no_quota():
+    assert books(asker(workload("web", 3), workload("far", 5, namespace="elsewhere"))) == (3, 0)
+
+
 def test_families_follow_what_is_observed():
     ask = asker(*family(4, 4))
     ask.gate.load_state(picture(*family(4, 4)[1:]), 1.0)
@@ -365,13 +375,18 @@ def test_observing_nothing_of_an_unknown_workload_is_nothing():
     assert len(ask.gate.ledger) == 1
 
 
-def test_a_template_that_can_not_be_priced_makes_usage_unknown_and_growth_unavailable():
-    broken = workload("odd", 1)
-    ask = asker(workload("web", 3), broken)
-    ledger = ask.gate.ledger
-    ref, observed = observe(broken)
-    observed.template = None
-    ledger.observe(ref, observed)
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param(None, id="none-declared"),
+        pytest.param(Template(b'{"template": {"spec": {"containers": 3}}}'), id="none-the-server-would-take"),
+    ],
+)
+def test_a_template_that_can_not_be_priced_makes_usage_unknown_and_growth_unavailable(template: Template | None):
+    ask = asker(workload("web", 3))
+    ref, observed = observe(workload("odd", 1))
+    observed.template = template
+    ask.gate.ledger.observe(ref, observed)
     refused = ask(scale("web", 4))
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "unknown-usage")
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
