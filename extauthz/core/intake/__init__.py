@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .read import read
+from .resolve import resolve
 
-__all__ = ["read"]
+__all__ = ["read", "resolve"]

@@ -1,7 +1,7 @@
 """Reads CBOR (RFC 8949) as the API server does: ``apimachinery/pkg/runtime/serializer/cbor/internal/modes/decode.go``.
 
-Written out here because a general decoder builds what the server refuses: shared and cyclic values, big integers, maps with
-duplicate keys, ``undefined``, NaN.
+Written out here because a general decoder builds what the server refuses: shared and cyclic values, big integers,
+maps with duplicate keys, ``undefined``, NaN.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FLOATS = {25: ">e", 26: ">f", 27: ">d"}
 def loads(data: bytes) -> Tree:
     """Decodes one data item. Integers are ``int``, floats ``Number``, byte strings text.
 
-    Raises ``BodyError``: ``cbor-syntax``, ``cbor-tag``, ``cbor-value``, ``duplicate-key``, ``invalid-utf8``, ``not-a-number``,
-    ``number-out-of-range``, ``too-deep``, ``too-many-values``.
+    Raises ``BodyError``: ``cbor-syntax``, ``cbor-tag``, ``cbor-value``, ``duplicate-key``, ``invalid-utf8``,
+    ``not-a-number``, ``number-out-of-range``, ``too-deep``, ``too-many-values``.
     """
     reader = _Reader(data)
     tree = reader.item(0)

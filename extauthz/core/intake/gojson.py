@@ -1,4 +1,4 @@
-"""Reads JSON the way the API server does (``sigs.k8s.io/json``, a case-sensitive ``encoding/json`` that keeps integers).
+"""Reads JSON the way the API server does: ``sigs.k8s.io/json``, a case-sensitive ``encoding/json`` that keeps integers.
 
 The scanner is the standard library's; its hooks and the checks here close the gap to Go's reading.
 """
@@ -53,8 +53,8 @@ def _object(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
 
 
 def _first_duplicate(pairs: list[tuple[str, Tree]]) -> str:
-    seen: set[str] = set()
-    return next(key for key, _ in pairs if key in seen or seen.add(key))
+    keys = [key for key, _ in pairs]
+    return next(key for at, key in enumerate(keys) if key in keys[:at])
 
 
 def _constant(name: str) -> NoReturn:

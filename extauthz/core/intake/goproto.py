@@ -1,7 +1,7 @@
 """Reads ``application/vnd.kubernetes.protobuf`` into the tree that the same object has in JSON.
 
-A body is ``k8s\\0`` and a ``runtime.Unknown`` (``apimachinery/pkg/runtime/serializer/protobuf/protobuf.go``) around the object.
-The rules of the wire are those of the ``Unmarshal`` methods that gogo generates (``k8s.io/api/*/v1/generated.pb.go``): a
+A body is ``k8s\\0`` and a ``runtime.Unknown`` around the object (``apimachinery/pkg/runtime/serializer/protobuf``). The
+rules of the wire are those of the ``Unmarshal`` methods that gogo generates (``k8s.io/api/*/v1/generated.pb.go``): a
 message that comes twice is merged, a scalar that comes twice is replaced, an ``int32`` keeps the low 32 bits.
 """
 
@@ -144,17 +144,13 @@ def _put_string_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: b
     tree.setdefault(key, {})[entry.get("key", "")] = entry.get("value", "")
 
 
-def _put_quantity_entry(
-    reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message
-) -> None:
+def _put_quantity_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
     entry = reader.message(QUANTITY_ENTRY, value, {})
     quantity = entry.get("value", {}).get("string", "0")
     tree.setdefault(key, {})[entry.get("key", "")] = quantity
 
 
-def _put_int_or_string(
-    reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message
-) -> None:
+def _put_int_or_string(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
     # intstr.Type: 0 is Int, 1 is String. A message that comes twice is merged by Go; then the later one is whole here.
     either = reader.message(INT_OR_STRING, value, {})
     tree[key] = either.get("strVal", "") if either.get("type", 0) else either.get("intVal", 0)

@@ -1,14 +1,13 @@
-"""Reads YAML the way the API server does: ``sigs.k8s.io/yaml`` over ``go.yaml.in/yaml/v2`` (a YAML 1.1 dialect), made JSON.
+"""Reads YAML the way the API server does: ``sigs.k8s.io/yaml`` over ``go.yaml.in/yaml/v2``, a YAML 1.1 dialect.
 
-libyaml's scanner, which the Go one is a port of, cuts the text into events; what they mean is decided here by the rules of
-``resolve.go`` and ``decode.go`` of go-yaml. Only the first document counts, as there. Bodies of apply patches are JSON more often
-than not, and JSON is read as such.
+libyaml's scanner, which the Go one is a port of, cuts the text into events; what they mean is decided here by the rules
+of ``resolve.go`` and ``decode.go`` of go-yaml. Only the first document counts, as there. Apply patches are JSON more
+often than not, and JSON is read as such.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import yaml
 
@@ -70,17 +69,23 @@ class _Composer:
         if self._left < 0:
             raise BodyError("too-many-values", f"more than {MAX_NODES} YAML values, aliases counted in full")
 
-    def _node(self, event: Any) -> Tree:
+    def _node(self, event: yaml.Event) -> Tree:
+        assert isinstance(event, yaml.NodeEvent)
+        if event.anchor is None:
+            return self._value(event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event.anchor)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = None
         before = self._left
-        self._spend(1)
-        tree = _COMPOSE[type(event)](self, event)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = tree, before - self._left
+        self._anchors[event.anchor] = None
+        tree = self._value(event)
+        self._anchors[event.anchor] = tree, before - self._left
         return tree
+
+    def _value(self, event: yaml.NodeEvent) -> Tree:
+        self._spend(1)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        return self._mapping() if isinstance(event, yaml.MappingStartEvent) else self._sequence()
 
     def _alias(self, anchor: str) -> Tree:
         if anchor not in self._anchors:
@@ -92,18 +97,18 @@ class _Composer:
         self._spend(values)
         return _copy(tree)
 
-    def scalar(self, event: yaml.ScalarEvent) -> Tree:
+    def _scalar(self, event: yaml.ScalarEvent) -> Tree:
         if event.tag is None and not event.implicit[0]:
             return event.value
         return yamlscalars.resolve(event.tag or "", event.value)
 
-    def sequence(self, event: yaml.SequenceStartEvent) -> list[Tree]:
+    def _sequence(self) -> list[Tree]:
         members: list[Tree] = []
         while not isinstance(member := next(self._events), yaml.SequenceEndEvent):
             members.append(self._node(member))
         return members
 
-    def mapping(self, event: yaml.MappingStartEvent) -> dict[str, Tree]:
+    def _mapping(self) -> dict[str, Tree]:
         members: dict[str, Tree] = {}
         given: set[str] = set()
         while not isinstance(key_event := next(self._events), yaml.MappingEndEvent):
@@ -128,14 +133,7 @@ class _Composer:
             members.update(source)
 
 
-_COMPOSE = {
-    yaml.ScalarEvent: _Composer.scalar,
-    yaml.SequenceStartEvent: _Composer.sequence,
-    yaml.MappingStartEvent: _Composer.mapping,
-}
-
-
-def _is_merge(event: Any) -> bool:
+def _is_merge(event: yaml.Event) -> bool:
     if not isinstance(event, yaml.ScalarEvent) or event.value != _MERGE:
         return False
     return event.implicit[0] or event.tag == _MERGE_TAG

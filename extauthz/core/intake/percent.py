@@ -18,4 +18,4 @@ def unquote(text: str) -> str:
         return text
     if _BAD_ESCAPE.search(text):
         raise PercentError(text)
-    return unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+    return unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogateescape")

@@ -1,7 +1,8 @@
 """Field numbers of the API's protobuf messages, as far as a workload's cost, ownership and selection go.
 
-From ``generated.proto`` of ``k8s.io/apimachinery`` (``meta/v1``, ``runtime``, ``util/intstr``, ``api/resource``) and ``k8s.io/api``
-(``apps/v1``, ``autoscaling/v1``, ``core/v1``). Numbers never change; what a table does not name is stepped over.
+From ``generated.proto`` of ``k8s.io/apimachinery`` (``meta/v1``, ``runtime``, ``util/intstr``, ``api/resource``) and
+``k8s.io/api`` (``apps/v1``, ``autoscaling/v1``, ``core/v1``). Numbers never change; what a table does not name is
+stepped over.
 """
 
 from __future__ import annotations
@@ -74,9 +75,7 @@ _METADATA = Field(
 
 _LABEL_SELECTOR: Message = {
     1: Field("matchLabels", Kind.STRING_MAP),
-    2: Field(
-        "matchExpressions", Kind.MESSAGES, {**_strings(key=1, operator=2), 3: Field("values", Kind.STRINGS)}
-    ),
+    2: Field("matchExpressions", Kind.MESSAGES, {**_strings(key=1, operator=2), 3: Field("values", Kind.STRINGS)}),
 }
 
 _RESOURCES: Message = {1: Field("limits", Kind.QUANTITY_MAP), 2: Field("requests", Kind.QUANTITY_MAP)}
@@ -122,9 +121,7 @@ def _object(spec: Message) -> Message:
 SCALE: Message = _object({1: _REPLICAS})
 
 OBJECTS: Mapping[str, Message] = {
-    "deployments": _object(
-        {1: _REPLICAS, 2: _SELECTOR, 3: _TEMPLATE, 4: Field("strategy", Kind.MESSAGE, _STRATEGY)}
-    ),
+    "deployments": _object({1: _REPLICAS, 2: _SELECTOR, 3: _TEMPLATE, 4: Field("strategy", Kind.MESSAGE, _STRATEGY)}),
     "statefulsets": _object(
         {1: _REPLICAS, 2: _SELECTOR, 3: _TEMPLATE, 4: Field("volumeClaimTemplates", Kind.MESSAGES, _CLAIM)}
     ),

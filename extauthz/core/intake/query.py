@@ -5,7 +5,7 @@ from __future__ import annotations
 from .percent import PercentError, unquote
 
 MAX_PARAMETERS = 10_000
-"""``net/url.defaultMaxParams``: above it Go (since 1.24.12 and 1.25.6) reads no parameter at all, before it all of them."""
+"""``net/url.defaultMaxParams``: of more, Go reads none at all (since 1.24.12 and 1.25.6; before, it read them all)."""
 
 
 def dry_run(query: str) -> bool:
@@ -23,7 +23,7 @@ def dry_run(query: str) -> bool:
 
 
 def parse(query: str) -> list[tuple[str, str]]:
-    """``url.ParseQuery`` as ``URL.Query`` uses it: what is malformed is dropped silently, a pair with ``;`` included."""
+    """``url.ParseQuery`` as ``URL.Query`` uses it: what is malformed is dropped, and so is a pair with ``;``."""
     pairs: list[tuple[str, str]] = []
     for part in query.split("&"):
         if not part or ";" in part:

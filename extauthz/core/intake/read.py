@@ -9,9 +9,7 @@ from extauthz.core.model import (
     Change,
     JsonPatch,
     MergePatch,
-    NotAWrite,
     Operation,
-    Precondition,
     Put,
     Reading,
     Request,
@@ -22,7 +20,7 @@ from extauthz.core.model import (
     Write,
 )
 
-from . import gocbor, gojson, goproto, goyaml, media, protofields, routes
+from . import gocbor, gojson, goproto, goyaml, media, preconditions, protofields, routes
 from .errors import BodyError
 from .media import Encoding, Meaning
 
@@ -31,8 +29,6 @@ MAX_BODY_BYTES = 3 * 1024 * 1024
 
 MAX_JSON_PATCH_OPERATIONS = 10_000
 """``maxJSONPatchOperations`` in ``apiserver/pkg/endpoints/handlers/patch.go``: more are answered with 413."""
-
-_NO_PRECONDITION = Precondition()
 
 
 def read(request: Request) -> Reading:
@@ -51,24 +47,20 @@ def _write(route: routes.Route, request: Request) -> Write:
     content_type = request.headers.get("content-type", "")
     found = media.negotiate(route.operation, content_type)
     if found is None:
-        raise BodyError(
-            "unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method"
-        )
+        raise BodyError("unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method")
     encoding, meaning = found
     body = _DECODERS[encoding](request.body, route)
     change = _CHANGES[meaning](body)
     operation = Operation.APPLY if meaning is Meaning.APPLY else route.operation
     ref = _created(route.ref, body) if operation is Operation.CREATE else route.ref
-    return Write(ref, operation, route.scale, route.dry_run, change, _precondition(meaning, operation, body))
+    return Write(ref, operation, route.scale, route.dry_run, change, preconditions.find(operation, change))
 
 
 def _check_length(request: Request) -> None:
     if request.truncated:
         raise BodyError("truncated", "only a part of the body reached the gate")
     if len(request.body) > MAX_BODY_BYTES:
-        raise BodyError(
-            "body-too-large", f"more than {MAX_BODY_BYTES} bytes, which the API server refuses too"
-        )
+        raise BodyError("body-too-large", f"more than {MAX_BODY_BYTES} bytes, which the API server refuses too")
 
 
 _DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route], Tree]] = {
@@ -101,9 +93,7 @@ _CHANGES: Mapping[Meaning, Callable[[Tree], Change]] = {
     Meaning.PUT: lambda body: Put(_members(body, "an object of the API")),
     Meaning.JSON_PATCH: _json_patch,
     Meaning.MERGE_PATCH: lambda body: MergePatch(_members(body, "a merge patch of an API object")),
-    Meaning.STRATEGIC_MERGE_PATCH: lambda body: StrategicMergePatch(
-        _members(body, "a strategic merge patch")
-    ),
+    Meaning.STRATEGIC_MERGE_PATCH: lambda body: StrategicMergePatch(_members(body, "a strategic merge patch")),
     Meaning.APPLY: lambda body: Apply(_members(body, "an apply configuration")),
 }
 
@@ -120,10 +110,3 @@ def _created(ref: WorkloadRef, body: dict[str, Tree]) -> WorkloadRef:
 def _metadata(body: dict[str, Tree]) -> dict[str, Tree]:
     metadata = body.get("metadata")
     return metadata if type(metadata) is dict else {}
-
-
-def _precondition(meaning: Meaning, operation: Operation, body: Tree) -> Precondition:
-    return _NO_PRECONDITION
-
-
-__all__ = ["NotAWrite", "read"]

@@ -102,7 +102,7 @@ def _origin_form(target: str) -> str:
 
 # Paths that name an object in more than one way, depending on who reads them. The API server answers most of them with
 # 404, but a proxy on the way may rewrite them into what it serves.
-_ODD = re.compile(r"//|/\.{1,2}(?:/|$)|[\\#;%\x00-\x1f\x7f\udc80-\udcff]")
+_ODD = re.compile(r"//|/\.{1,2}(?:/|$)|[\\#;%\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def _oddity(path: str) -> str:
@@ -137,7 +137,7 @@ def _route(parts: list[str]) -> tuple[WorkloadRef, bool] | NotAWrite:
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, parts = parts[1], parts[2:]
-    resource, name, subresource = (parts + ["", "", ""])[:3]
+    resource, name, subresource = [*parts, "", "", ""][:3]
     return _workload(group, resource, namespace, name, subresource)
 
 

@@ -1,4 +1,4 @@
-"""What a plain YAML scalar is to go-yaml v2 (``resolve.go``), and what its JSON spelling then is (``encoding/json``)."""
+"""What a plain YAML scalar is to go-yaml v2 (``resolve.go``), and how ``encoding/json`` then spells it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def resolve(tag: str, text: str) -> Tree:
-    """The value of a plain scalar, or of one with a tag. ``BodyError`` where go-yaml or ``encoding/json`` refuses it."""
+    """The value of a plain scalar, or of one with a tag; ``BodyError`` where go-yaml or ``encoding/json`` refuses."""
     if not tag:
         return _plain(text)
     if tag == _LONG + "str":
@@ -55,7 +55,9 @@ def _tagged(tag: str, text: str) -> Tree:
         matches = type(value) in (int, Number)
     else:
         # _plain makes an integer of a whole float; the tag tells them apart.
-        matches = isinstance(value, _TYPES[tag]) and not (tag == _LONG + "int" and _integer(text.replace("_", "")) is None)
+        matches = isinstance(value, _TYPES[tag]) and not (
+            tag == _LONG + "int" and _integer(text.replace("_", "")) is None
+        )
     if not matches:
         raise BodyError("yaml-tag", f"{text[:40]!a} is not a {tag[len(_LONG) :]}")
     return value

@@ -1,0 +1,91 @@
+"""Finds what a write asks the API server to verify first. Only what it verifies for certain counts.
+
+A precondition that were claimed and not enforced would end the write's intent too early (DESIGN §6.3d). Sources:
+``Store.Update`` in ``apiserver/pkg/registry/generic/registry/store.go``; ``scaleUpdatedObjectInfo`` in
+``pkg/registry/apps/*/storage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from extauthz.core.model import (
+    Apply,
+    Change,
+    JsonPatch,
+    MergePatch,
+    Operation,
+    Precondition,
+    Put,
+    StrategicMergePatch,
+    Tree,
+)
+
+NONE = Precondition()
+
+_RESOURCE_VERSION_PATH = "/metadata/resourceVersion"
+
+
+def find(operation: Operation, change: Change) -> Precondition:
+    """The preconditions of a write. A create has none: the server refuses one that names a resourceVersion."""
+    if operation is Operation.CREATE:
+        return NONE
+    return _FIND[type(change)](change)
+
+
+def _of_put(change: Put) -> Precondition:
+    metadata = _metadata(change.document)
+    uid = metadata.get("uid")
+    return _precondition(metadata.get("resourceVersion"), uid if type(uid) is str and uid else None)
+
+
+def _of_merge(change: MergePatch | StrategicMergePatch) -> Precondition:
+    """A patch that sets the version makes the server compare it. The uid is not compared for every scale."""
+    metadata = _metadata(change.patch)
+    directed = any(key.startswith("$") for members in (change.patch, metadata) for key in members)
+    return NONE if directed else _precondition(metadata.get("resourceVersion"))
+
+
+def _of_json_patch(change: JsonPatch) -> Precondition:
+    """A ``test`` of the version, unless an operation before it may have changed what it looks at."""
+    for operation in change.operations:
+        if operation.get("op") != "test":
+            if any(_may_touch_metadata(operation.get(key, "")) for key in ("path", "from")):
+                return NONE
+        elif operation.get("path") == _RESOURCE_VERSION_PATH:
+            return _precondition(operation.get("value"))
+    return NONE
+
+
+def _may_touch_metadata(path: Tree) -> bool:
+    # Not a comparison of segments: json-patch ignores what stands before the first slash.
+    return type(path) is not str or "metadata" in path
+
+
+def _of_apply(change: Apply) -> Precondition:
+    return NONE
+
+
+_FIND: Mapping[type, Callable[[Any], Precondition]] = {
+    Put: _of_put,
+    MergePatch: _of_merge,
+    StrategicMergePatch: _of_merge,
+    JsonPatch: _of_json_patch,
+    Apply: _of_apply,
+}
+
+
+def _metadata(body: Mapping[str, Tree]) -> Mapping[str, Tree]:
+    metadata = body.get("metadata")
+    return metadata if type(metadata) is dict else {}
+
+
+def _precondition(version: Tree, uid: str | None = None) -> Precondition:
+    """Versions are compared as numbers (``ObjectResourceVersion``), and zero asks for nothing."""
+    number = (
+        int(version) if type(version) is str and version.isascii() and version.isdecimal() and len(version) < 40 else 0
+    )
+    if not number and uid is None:
+        return NONE
+    return Precondition(str(number) if number else None, uid)
