@@ -173,7 +173,9 @@ def everything(wire: Wire) -> Iterator[tuple[str, Tree]]:
     for resource, pattern in COLLECTIONS.items():
         reply = wire.json("GET", pattern.format(""))
         assert reply.status == 200, reply
-        for item in reply.tree()["items"]:
+        listed = reply.tree()
+        for item in listed["items"]:
+            item |= {"apiVersion": listed["apiVersion"], "kind": listed["kind"].removesuffix("List")}
             yield f"{resource} {item['metadata']['namespace']}/{item['metadata']['name']}", item
 
 
