@@ -117,3 +117,14 @@ def is_newer(version: str, than: str) -> bool:
     resourceVersions of one resource are ordered decimal integers (KEP-5504, comparable resource version).
     """
     return version.isdecimal() and than.isdecimal() and int(version) > int(than)
+
+
+def diagram() -> str:
+    """The life of an intent as a Mermaid state diagram, drawn from ``TRANSITIONS``; rows that change nothing left out."""
+    arrows: dict[tuple[State, State], list[str]] = {}
+    for state, row in TRANSITIONS.items():
+        for event, to in row.items():
+            if to is not state:
+                arrows.setdefault((state, to), []).append(event.value)
+    lines = [f"    {state} --> {to}: {', '.join(events)}" for (state, to), events in arrows.items()]
+    return "\n".join(["stateDiagram-v2", "    [*] --> open", *lines, "    ended --> [*]"])
