@@ -11,7 +11,7 @@ from extauthz.core import resources
 from extauthz.core.ledger.intents import diagram
 
 ROOT = Path(__file__).parents[2]
-PAGES = [path for path in ROOT.glob("*.md")] + sorted(ROOT.glob("*/*.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("envoy/*.md")])
 
 
 @pytest.mark.parametrize(

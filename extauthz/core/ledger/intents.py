@@ -120,7 +120,7 @@ def is_newer(version: str, than: str) -> bool:
 
 
 def diagram() -> str:
-    """The life of an intent as a Mermaid state diagram, drawn from ``TRANSITIONS``; rows that change nothing left out."""
+    """The life of an intent as a Mermaid state diagram, from ``TRANSITIONS``, without rows that change nothing."""
     arrows: dict[tuple[State, State], list[str]] = {}
     for state, row in TRANSITIONS.items():
         for event, to in row.items():
