@@ -117,13 +117,18 @@ class _Reader:
             if key is _BREAK:
                 self._end(left)
                 break
-            if type(key) is not str:
-                raise BodyError("cbor-value", f"a map key before byte {self.at} is not a string")
-            if key in members:
-                raise BodyError("duplicate-key", f"{key!a} is given more than once in one map")
-            members[key] = self._inside(self.item(depth + 1))
+            self._put(members, key, self._inside(self.item(depth + 1)))
             left -= 1
         return members
+
+    def _put(self, members: dict[str, Tree], key: Tree, value: Tree) -> None:
+        if type(key) is int:  # names no field of a struct, and an untyped map refuses it
+            return
+        if type(key) is not str:
+            raise BodyError("cbor-value", f"a map key before byte {self.at} is not a string")
+        if key in members:
+            raise BodyError("duplicate-key", f"{key[:40]!a} is given more than once in one map")
+        members[key] = value
 
     def _end(self, left: int) -> None:
         """A break is the end of what has no length, and of nothing else."""

@@ -74,10 +74,11 @@ def _read(method: str, target: str) -> Route | NotAWrite | Unreadable:
         path = unquote(raw_path)
     except PercentError:
         return _odd(raw_path, "it holds a % that no two hexadecimal digits follow")
+    path = path.rstrip("/")
     why = _oddity(path)
     if why:
         return _odd(path, why)
-    outcome = _route(path.strip("/").split("/"))
+    outcome = _route(path[1:].split("/"))
     if not isinstance(outcome, tuple):
         return outcome
     ref, scale = outcome
@@ -90,14 +91,13 @@ def _read(method: str, target: str) -> Route | NotAWrite | Unreadable:
 _read_cached = lru_cache(maxsize=4096)(_read)
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?(?=/)")
+
+
 def _origin_form(target: str) -> str:
-    """Cuts scheme and authority off an absolute-form target (RFC 9112 §3.2.2), as ``http.ReadRequest`` does."""
-    scheme, separator, rest = target.partition("://")
-    if not separator or "/" in scheme or "?" in scheme:
-        return target
-    authority = re.match(r"[^/?]*", rest)
-    assert authority is not None
-    return rest[authority.end() :]
+    """Cuts off what stands before the path of an absolute-form target (RFC 9112 §3.2.2), as ``net/url`` does."""
+    found = None if target.startswith("/") else _SCHEME.match(target)
+    return target[found.end() :] if found else target
 
 
 # Paths that name an object in more than one way, depending on who reads them. The API server answers most of them with
