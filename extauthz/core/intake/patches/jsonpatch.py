@@ -30,7 +30,7 @@ _Container: TypeAlias = dict[str, Tree] | list[Tree]
 _Operation: TypeAlias = Mapping[str, Tree]
 
 
-def apply(document: Tree, operations: Sequence[_Operation]) -> tuple[Tree, Area]:
+def apply(document: dict[str, Tree], operations: Sequence[_Operation]) -> tuple[dict[str, Tree], Area]:
     """Changes ``document``; returns it (or the one that replaces it) and what was touched. Raises PatchError.
 
     ``test`` is taken as passed: what it looks at may have another value in the cluster by now, or was not kept.
@@ -49,7 +49,7 @@ def apply(document: Tree, operations: Sequence[_Operation]) -> tuple[Tree, Area]
 class _Patched:
     """A document, what was touched of it, and how much ``copy`` has added."""
 
-    def __init__(self, document: Tree) -> None:
+    def __init__(self, document: dict[str, Tree]) -> None:
         self.document = document
         self.touched = Area.NONE
         self._copied = 0
@@ -59,7 +59,7 @@ class _Patched:
         tokens = _tokens(pointer)
         if not tokens:
             raise PatchError("patch-does-not-apply", f"{_quoted(pointer)} names no field")
-        node = self.document
+        node: _Container = self.document
         for token in tokens[:-1]:
             if isinstance(node, Partial) and node.hides(token):
                 return None, tokens[-1]
@@ -137,12 +137,12 @@ def _take(patched: _Patched, pointer: str) -> Tree:
     container, key = patched.locate(pointer)
     patched.touch(pointer)
     if isinstance(container, list):
-        return container.pop(_index(container, key))
+        return copied(container.pop(_index(container, key)))
     if container is None or (isinstance(container, Partial) and container.hides(key)):
         return Hidden.MOVED
     if key not in container:
         raise PatchError("patch-does-not-apply", f"{_quoted(pointer)} is not there")
-    return _moved(container.pop(key))
+    return copied(container.pop(key))  # marks what was never seen
 
 
 def _get(container: _Container, key: str) -> Tree:
@@ -151,10 +151,6 @@ def _get(container: _Container, key: str) -> Tree:
     if isinstance(container, Partial) and container.hides(key):
         return Hidden.MOVED
     return container.get(key)
-
-
-def _moved(value: Tree) -> Tree:
-    return Hidden.MOVED if isinstance(value, Hidden) else value
 
 
 def _index(items: list[Tree], key: str, past_end: int = 0) -> int:

@@ -125,8 +125,6 @@ def _delete_primitives(target: _Map, key: str, value: Tree) -> None:
 
 def _merged_list(before: list[Tree], patch: list[Tree], merge_key: str) -> list[Tree]:
     """``mergeSlice`` for objects: deletions and replacement first, then each item into its namesake."""
-    if not before and not patch:
-        return before
     before, patch = _special(before, patch, merge_key)
     order = _names(before, merge_key)
     merged, at = list(before), _ranks(order)

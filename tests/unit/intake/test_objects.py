@@ -1,0 +1,359 @@
+"""What the gate keeps of a whole object: every field that counts, in little memory, and nothing that is not there."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extauthz.core import footprint
+from extauthz.core.intake.documents import document, scale_document
+from extauthz.core.intake.faults import ObjectError
+from extauthz.core.intake.gojson import Number
+from extauthz.core.intake.objects import controller, intern, labels_dict, labels_text, observe, prune
+from extauthz.core.intake.partial import Hidden
+from extauthz.core.model import Observed, OwnerRef, WorkloadRef
+
+CONTAINER = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": 1}}}
+
+
+def obj(kind="Deployment", api_version="apps/v1", metadata=None, **spec):
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [CONTAINER]}}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u-1", "resourceVersion": "7"} | (metadata or {}),
+        "spec": {"template": template} | spec,
+    }
+
+
+def pruned(pod, **spec):
+    return prune({"template": {"spec": pod}} | spec)
+
+
+def test_a_deployment_is_kept_with_all_that_counts():
+    owner = {"apiVersion": "acme.dev/v1", "kind": "App", "name": "shop", "uid": "u-0", "controller": True}
+    ref, seen = observe(
+        obj(
+            metadata={"labels": {"tier": "b", "app": "web"}, "ownerReferences": [owner]},
+            replicas=3,
+            selector={"matchLabels": {"app": "web"}},
+            strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2}},
+        )
+    )
+    assert ref == WorkloadRef("apps", "deployments", "shop", "web")
+    assert seen == Observed(
+        replicas=3,
+        template=intern(pruned({"containers": [CONTAINER]})),
+        labels="app=web,tier=b",
+        uid="u-1",
+        resource_version="7",
+        owner=OwnerRef("acme.dev", "App", "shop", "u-0"),
+        selector="app=web",
+        max_surge=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "expected"),
+    [
+        ("apps/v1", "Deployment", ("apps", "deployments")),
+        ("apps/v1beta2", "StatefulSet", ("apps", "statefulsets")),
+        ("apps/v1", "ReplicaSet", ("apps", "replicasets")),
+        ("extensions/v1beta1", "Deployment", ("apps", "deployments")),
+        ("v1", "ReplicationController", ("", "replicationcontrollers")),
+    ],
+)
+def test_the_kind_names_the_resource_whatever_the_version(api_version, kind, expected):
+    ref, _ = observe(obj(kind, api_version))
+    assert (ref.group, ref.resource) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy", "expected"),
+    [
+        pytest.param("Deployment", None, "25%", id="defaulted"),
+        pytest.param("Deployment", {"type": "RollingUpdate"}, "25%", id="defaulted-in-a-strategy"),
+        pytest.param("Deployment", {"rollingUpdate": {"maxSurge": "50%"}}, "50%", id="percentage"),
+        pytest.param("Deployment", {"rollingUpdate": {"maxSurge": 0}}, 0, id="none-at-all"),
+        pytest.param("Deployment", {"type": "Recreate"}, None, id="recreate"),
+        pytest.param("ReplicaSet", None, None, id="no-deployment"),
+    ],
+)
+def test_the_surge_is_defaulted_and_none_where_there_is_none(kind, strategy, expected):
+    _, seen = observe(obj(kind, strategy=strategy))
+    assert seen.max_surge == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector", "expected"),
+    [
+        pytest.param("Deployment", {"matchLabels": {"b": "2", "a": "1"}}, "a=1,b=2", id="labels"),
+        pytest.param("Deployment", {"matchLabels": {"a": "1"}, "matchExpressions": []}, "a=1", id="empty-expressions"),
+        pytest.param("Deployment", {"matchLabels": {"a": "1"}, "matchExpressions": [{}]}, None, id="expressions"),
+        pytest.param("Deployment", None, None, id="none"),
+        pytest.param("ReplicationController", {"a": "1"}, "a=1", id="plain-map"),
+    ],
+)
+def test_a_selector_is_kept_only_where_labels_say_all_of_it(kind, selector, expected):
+    _, seen = observe(obj(kind, "v1" if kind == "ReplicationController" else "apps/v1", selector=selector))
+    assert seen.selector == expected
+
+
+def test_absent_and_null_fields_are_defaulted_as_the_api_server_does():
+    _, seen = observe(obj(metadata={"labels": None, "uid": None, "ownerReferences": None}, replicas=None))
+    assert (seen.replicas, seen.labels, seen.uid, seen.owner) == (1, "", "", None)
+
+
+def test_only_a_replication_controller_without_labels_takes_those_of_its_pods():
+    assert observe(obj("ReplicationController", "v1"))[1].labels == "app=web"
+    assert observe(obj("ReplicationController", "v1", metadata={"labels": {"a": "1"}}))[1].labels == "a=1"
+    assert observe(obj())[1].labels == ""
+
+
+def test_the_controller_is_the_owner_that_says_so():
+    owners = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"},
+        {"apiVersion": "v1", "kind": "Other", "name": "b", "uid": "2", "controller": False},
+        {"apiVersion": "v1", "kind": "Owner", "name": "c", "uid": "3", "controller": True},
+    ]
+    assert controller(owners) == OwnerRef("", "Owner", "c", "3")
+    assert controller(owners[:2]) is None
+
+
+@pytest.mark.parametrize(
+    ("broken", "path"),
+    [
+        pytest.param(None, "kind", id="nothing"),
+        pytest.param("text", "(root)", id="no-object"),
+        pytest.param(obj("DaemonSet"), "kind", id="another-kind"),
+        pytest.param(obj(api_version="v1"), "kind", id="another-group"),
+        pytest.param(obj(metadata={"name": ""}), "metadata.name", id="no-name"),
+        pytest.param(obj(metadata={"namespace": None}), "metadata.namespace", id="no-namespace"),
+        pytest.param(obj(metadata={"uid": 5}), "metadata.uid", id="uid-a-number"),
+        pytest.param(obj(metadata={"labels": ["a"]}), "metadata.labels", id="labels-a-list"),
+        pytest.param(obj(metadata={"labels": {"a": 1}}), "labels", id="label-a-number"),
+        pytest.param(obj(metadata={"labels": {"a": "1,b"}}), "labels", id="label-with-a-comma"),
+        pytest.param(obj(metadata={"ownerReferences": {}}), "metadata.ownerReferences", id="owners-no-list"),
+        pytest.param(
+            obj(metadata={"ownerReferences": [{"controller": "yes"}]}),
+            "metadata.ownerReferences[0].controller",
+            id="controller-a-string",
+        ),
+        pytest.param(obj(template=None), "spec.template", id="no-template"),
+        pytest.param(
+            obj(strategy={"rollingUpdate": {"maxSurge": True}}), "spec.strategy.rollingUpdate.maxSurge", id="surge"
+        ),
+    ],
+)
+def test_what_no_api_server_prints_is_refused_with_its_place(broken, path):
+    with pytest.raises(ObjectError) as caught:
+        observe(broken)
+    assert caught.value.path == path
+    assert caught.value.code == "malformed-object"
+    assert str(caught.value).startswith(f"malformed-object: {path}: ")
+
+
+@pytest.mark.parametrize(
+    ("count", "code"),
+    [
+        (-1, "replicas-negative"),
+        (2**31, "replicas-too-large"),
+        (2**70, "replicas-too-large"),
+        (3.0, "replicas-not-an-integer"),
+        (Number("3e0"), "replicas-not-an-integer"),
+        ("3", "replicas-not-an-integer"),
+        (True, "replicas-not-an-integer"),
+        ([3], "replicas-not-an-integer"),
+        ({"a": 3}, "replicas-not-an-integer"),
+        ("9" * 99, "replicas-not-an-integer"),
+    ],
+    ids=str,
+)
+def test_what_is_no_int32_is_no_replica_count(count, code):
+    with pytest.raises(ObjectError) as caught:
+        observe(obj(replicas=count))
+    assert caught.value.code == code
+    assert len(caught.value.detail) < 120
+
+
+def test_pruning_keeps_what_costs_and_what_patches_address_it_by():
+    claim = {
+        "metadata": {"name": "data", "annotations": {"note": "x"}},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "fast",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+        "status": {},
+    }
+    beta = {"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}, "spec": claim["spec"]}
+    pod = {
+        "containers": [CONTAINER | {"env": [], "restartPolicy": "Never"}],
+        "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "seed", "restartPolicy": None}],
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "work", "ephemeral": {"volumeClaimTemplate": beta}}],
+        "overhead": {"cpu": "10m"},
+        "runtimeClassName": "kata",
+        "resources": {"requests": {"memory": "1Gi"}, "limits": None},
+        "nodeSelector": {"disk": "ssd"},
+    }
+    assert pruned(pod, volumeClaimTemplates=[claim]) == {
+        "template": {
+            "spec": {
+                "containers": [{"name": "app", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}}],
+                "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "seed"}],
+                "volumes": [
+                    {"name": "tmp"},
+                    {
+                        "name": "work",
+                        "ephemeral": {
+                            "volumeClaimTemplate": {
+                                "spec": {"storageClassName": "old", "resources": {"requests": {"storage": "1Gi"}}}
+                            }
+                        },
+                    },
+                ],
+                "overhead": {"cpu": "10m"},
+                "runtimeClassName": "kata",
+                "resources": {"requests": {"memory": "1Gi"}},
+            }
+        },
+        "volumeClaimTemplates": [
+            {
+                "metadata": {"name": "data"},
+                "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}},
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [("1Gi", "1Gi"), (2, "2"), (None, "0"), (0.5, "0.5"), (Number("1.50"), "1.50"), (Number("1e3"), "1e3")],
+    ids=str,
+)
+def test_amounts_are_kept_as_the_text_that_the_server_reads(amount, expected):
+    tree = pruned({"containers": [{"name": "a", "resources": {"requests": {"cpu": amount}}}]})
+    assert tree["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": expected}}
+
+
+@pytest.mark.parametrize("amount", [True, [], {}], ids=str)
+def test_what_is_no_amount_is_refused(amount):
+    with pytest.raises(ObjectError) as caught:
+        pruned({"containers": [{"name": "a", "resources": {"limits": {"cpu": amount}}}]})
+    assert caught.value.path == "spec.template.spec.containers[0].resources.limits[cpu]"
+
+
+def test_an_empty_storage_class_is_not_the_same_as_none():
+    def storage_class(spec):
+        return pruned({}, volumeClaimTemplates=[{"spec": spec}])["volumeClaimTemplates"][0]["spec"].get(
+            "storageClassName"
+        )
+
+    assert storage_class({"storageClassName": ""}) == ""
+    assert storage_class({"storageClassName": None}) is None
+
+
+quantity = st.sampled_from(["1", "100m", "2Gi", 3, 0.5, None])
+amounts = st.none() | st.dictionaries(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.sampled_from([1, "2", None])
+)
+resources = st.none() | st.fixed_dictionaries(
+    {}, optional={"requests": amounts, "limits": amounts, "claims": st.just([])}
+)
+container = st.fixed_dictionaries(
+    {"name": st.sampled_from("abc")},
+    optional={
+        "resources": resources,
+        "restartPolicy": st.sampled_from(["Always", "Never", None]),
+        "image": st.just("x"),
+    },
+)
+claim = st.fixed_dictionaries(
+    {
+        "spec": st.fixed_dictionaries(
+            {}, optional={"resources": resources, "storageClassName": st.sampled_from(["", "a", None])}
+        )
+    },
+    optional={"metadata": st.just({"name": "c", "labels": {}})},
+)
+volume = st.fixed_dictionaries(
+    {"name": st.sampled_from("xyz")},
+    optional={"ephemeral": st.none() | claim.map(lambda tree: {"volumeClaimTemplate": tree}), "emptyDir": st.just({})},
+)
+pod_specs = st.fixed_dictionaries(
+    {"containers": st.lists(container, max_size=3)},
+    optional={
+        "initContainers": st.none() | st.lists(container, max_size=3),
+        "volumes": st.lists(volume, max_size=2),
+        "overhead": amounts,
+        "resources": resources,
+        "runtimeClassName": st.sampled_from([None, "", "kata"]),
+        "hostNetwork": st.booleans(),
+    },
+)
+specs = st.builds(
+    lambda pod, claims: {"template": {"spec": pod}, "volumeClaimTemplates": claims},
+    pod_specs,
+    st.none() | st.lists(claim, max_size=2),
+)
+
+
+@given(specs)
+def test_pruning_changes_no_footprint_and_pruning_twice_changes_nothing(spec):
+    tree = prune(spec)
+    assert footprint.per_pod(tree) == footprint.per_pod(spec)
+    assert prune(tree) == tree
+    assert json.loads(intern(tree).text) == tree
+
+
+@given(specs)
+def test_the_document_of_an_observed_object_says_what_was_observed(spec):
+    ref, seen = observe(obj("StatefulSet", replicas=4, metadata={"labels": {"a": "1"}}, **spec))
+    tree = document(ref, seen)
+    assert intern(prune(tree["spec"])) is seen.template
+    assert tree["spec"]["replicas"] == scale_document(ref, seen)["spec"]["replicas"] == 4
+    assert tree["metadata"]["labels"] == {"a": "1"}
+    assert tree["metadata"]["uid"] == scale_document(ref, seen)["metadata"]["uid"] == "u-1"
+
+
+def test_the_document_of_an_unseen_object_hides_what_counts():
+    ref = WorkloadRef("apps", "deployments", "shop", "web")
+    spec = document(ref, None)["spec"]
+    assert spec["replicas"] is spec["template"] is spec["volumeClaimTemplates"] is Hidden.BASE
+    assert scale_document(ref, None)["spec"] == {"replicas": Hidden.BASE}
+    assert document(ref, Observed(3, None))["spec"]["template"] is Hidden.BASE
+
+
+label = st.text(st.characters(exclude_characters=",="), max_size=8)
+
+
+@given(st.dictionaries(label.filter(bool), label))
+def test_labels_survive_their_compact_form(labels):
+    assert labels_dict(labels_text(labels)) == labels
+
+
+def test_equal_templates_and_labels_are_one_object():
+    first, second = (observe(json.loads(json.dumps(obj(metadata={"labels": {"a": "1"}}))))[1] for _ in range(2))
+    assert first.template is second.template
+    assert first.labels is second.labels
+
+
+def test_a_workload_whose_template_is_shared_takes_less_than_600_bytes():
+    labels = {"app": "web", "team": "a"}
+
+    def texts():
+        for n in range(2_000):
+            metadata = {"name": f"web-{n}", "uid": f"{n:036}", "resourceVersion": str(10**6 + n), "labels": labels}
+            yield json.dumps(obj(metadata=metadata, selector={"matchLabels": {"app": "web"}}))
+
+    dict(observe(json.loads(text)) for text in texts())  # so that nothing shared is counted
+    tracemalloc.start()
+    kept = dict(observe(json.loads(text)) for text in texts())
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    print(size / len(kept))
+    assert size / len(kept) < 600
