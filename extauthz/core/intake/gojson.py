@@ -61,16 +61,16 @@ def _constant(name: str) -> NoReturn:
     raise BodyError("not-a-number", f"{name} is not JSON")
 
 
-def decoder(fraction: Callable[[str], Tree]) -> Callable[[str], Tree]:
+def decoder(fraction: Callable[[str], Tree]) -> json.JSONDecoder:
     """A decoder that makes of a number that is not spelled as an integer what ``fraction`` makes of its text."""
-    return json.JSONDecoder(object_pairs_hook=_object, parse_float=fraction, parse_constant=_constant).decode
+    return json.JSONDecoder(object_pairs_hook=_object, parse_float=fraction, parse_constant=_constant)
 
 
-_decode = decoder(Number)
+DECODER = decoder(Number)
 
 
-def loads(data: bytes, decode: Callable[[str], Tree] = _decode) -> Tree:
-    """Decodes one JSON text. Integers are ``int``, other numbers ``Number`` (or what ``decode`` was made with).
+def loads(data: bytes, decoder: json.JSONDecoder = DECODER) -> Tree:
+    """Decodes one JSON text. Integers are ``int``, other numbers ``Number`` (or what ``decoder`` was made with).
 
     Raises ``BodyError``: ``json-syntax``, ``invalid-utf8``, ``duplicate-key``, ``too-deep``, ``too-many-values``,
     ``not-a-number``, ``number-out-of-range``, ``number-too-long``, ``lone-surrogate``.
@@ -79,7 +79,7 @@ def loads(data: bytes, decode: Callable[[str], Tree] = _decode) -> Tree:
     if containers > MAX_CONTAINERS:
         raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} objects and arrays")
     try:
-        tree = decode(data.decode())
+        tree = decoder.decode(data.decode())
     except UnicodeDecodeError as error:
         # Go puts U+FFFD there and reads on.
         raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None

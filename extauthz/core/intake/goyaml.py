@@ -39,7 +39,7 @@ def loads(data: bytes) -> Tree:
             if error.code != "json-syntax":
                 raise
     try:
-        tree = _Composer(yaml.parse(data, Loader=yaml.CSafeLoader)).document()
+        tree = Composer(yaml.parse(data, Loader=yaml.CSafeLoader)).document()
     except yaml.YAMLError as error:
         raise BodyError("yaml-syntax", " ".join(str(error).split())) from None
     except RecursionError:
@@ -48,28 +48,29 @@ def loads(data: bytes) -> Tree:
     return tree
 
 
-class _Composer:
-    """Makes a tree of events, and counts its values."""
+class Composer:
+    """Makes trees of one document's events, and counts their values: more than ``limit`` are refused."""
 
-    def __init__(self, events: Iterator[yaml.Event]) -> None:
+    def __init__(self, events: Iterator[yaml.Event], limit: int = MAX_NODES) -> None:
         self._events = events
         self._anchors: dict[str, tuple[Tree, int] | None] = {}
-        self._left = MAX_NODES
+        self._limit = self._left = limit
 
     def document(self) -> Tree:
         next(self._events)  # the stream's start
         if isinstance(next(self._events), yaml.StreamEndEvent):
             return None
-        tree = self._node(next(self._events))
+        tree = self.node(next(self._events))
         next(self._events)  # the document's end: what is wrong just behind the value is an error to go-yaml too
         return tree
 
     def _spend(self, values: int) -> None:
         self._left -= values
         if self._left < 0:
-            raise BodyError("too-many-values", f"more than {MAX_NODES} YAML values, aliases counted in full")
+            raise BodyError("too-many-values", f"more than {self._limit} YAML values, aliases counted in full")
 
-    def _node(self, event: yaml.Event) -> Tree:
+    def node(self, event: yaml.Event) -> Tree:
+        """The value that begins with ``event``, read to its end. Raises BodyError and what the events raise."""
         assert isinstance(event, yaml.NodeEvent)
         if event.anchor is None:
             return self._value(event)
@@ -105,7 +106,7 @@ class _Composer:
     def _sequence(self) -> list[Tree]:
         members: list[Tree] = []
         while not isinstance(member := next(self._events), yaml.SequenceEndEvent):
-            members.append(self._node(member))
+            members.append(self.node(member))
         return members
 
     def _mapping(self) -> dict[str, Tree]:
@@ -115,17 +116,17 @@ class _Composer:
             if _is_merge(key_event):
                 self._merge(members)
                 continue
-            key = _key(self._node(key_event))
+            key = key_text(self.node(key_event))
             if key in given:
                 raise BodyError("duplicate-key", f"{key[:40]!a} is given more than once in one mapping")
             given.add(key)
-            members[key] = self._node(next(self._events))
+            members[key] = self.node(next(self._events))
         return members
 
     def _merge(self, members: dict[str, Tree]) -> None:
         """``<<``: in go-yaml v2 it overrides the keys before it, and those after it override it."""
         event = next(self._events)
-        value = self._node(event)
+        value = self.node(event)
         sources = value[::-1] if isinstance(event, yaml.SequenceStartEvent) else [value]
         for source in sources:
             if type(source) is not dict:
@@ -139,7 +140,7 @@ def _is_merge(event: yaml.Event) -> bool:
     return event.implicit[0] or event.tag == _MERGE_TAG
 
 
-def _key(value: Tree) -> str:
+def key_text(value: Tree) -> str:
     """A key as text, as ``convertToJSONableObject`` writes it."""
     if type(value) is str:
         return value
