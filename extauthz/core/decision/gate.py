@@ -156,6 +156,9 @@ class Gate:
         return self._decide_write(question)
 
     def _unreadable(self, reading: Unreadable, decision_id: str) -> Decision:
+        ref = reading.ref
+        if ref is not None and self.synced and not self.ledger.scope.may_cover(ref.namespace):
+            return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
         allow = self.policy.on_unreadable == "allow"
         why = f"cannot read it ({reading.code}): {reading.detail}"
         verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE

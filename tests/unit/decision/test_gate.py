@@ -221,6 +221,7 @@ def test_a_namespace_under_no_quota_is_left_alone():
     ask = Asker(gate([quota("acme", {"pods": "1"})], namespaces={"team-a": {}}))
     allowed = ask(scale("nobody", 50))
     assert (allowed.verdict, allowed.reason, allowed.intent) == (Verdict.ALLOW, "no-quota", None)
+    assert ask(BROKEN).reason == "no-quota", "nor does it matter that a write there cannot be read"
 
 
 def test_a_workload_under_no_quota_is_followed_as_a_label_may_bring_it_under_one():
