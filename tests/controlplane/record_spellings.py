@@ -18,12 +18,14 @@ from tests.controlplane import fixtures
 from tests.controlplane.corpus import (
     applies,
     binary,
+    generated,
     jsonpatches,
     media,
     merges,
     objects,
     paths,
     queries,
+    statuses,
     values,
     yamltext,
 )
@@ -36,7 +38,7 @@ LONG_BODY = 4000
 """Longer ones are stored compressed."""
 
 DATA = Path(__file__).parents[1] / "data"
-MODULES = (paths, queries, media, values, jsonpatches, merges, yamltext, objects, applies, binary)
+MODULES = (paths, queries, media, values, jsonpatches, merges, yamltext, objects, applies, statuses, binary, generated)
 FLAGS = {"default": (), "cbor": ("--feature-gates=CBORServingAndStorage=true",)}
 
 
