@@ -200,6 +200,13 @@ class Outcome:
     """``None``: not touched."""
     owner: OwnerRef | None = None
     """Of a created or replaced object."""
+    other_labels: tuple[Labels, ...] = ()
+    """What it may have instead of ``labels``: server-side apply drops what its manager owned and leaves out."""
+
+    @property
+    def label_sets(self) -> tuple[Labels, ...]:
+        """Every set of labels that it may have. Empty: not touched."""
+        return () if self.labels is None else (self.labels, *self.other_labels)
 
 
 # Decisions.

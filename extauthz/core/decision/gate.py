@@ -224,7 +224,7 @@ class Gate:
         """The most that the write may leave, over all the states that it may find."""
         counts = [outcome.replicas for outcome in outcomes if outcome.replicas is not None]
         templates = tuple(dict.fromkeys(template for outcome in outcomes for template in outcome.templates))
-        labels = tuple(dict.fromkeys(outcome.labels for outcome in outcomes if outcome.labels is not None))
+        labels = tuple(dict.fromkeys(labels for outcome in outcomes for labels in outcome.label_sets))
         return Intent(
             id=question.id,
             replicas=max(counts) if counts else None,

@@ -9,25 +9,28 @@ from extauthz.core.model import Labels, Observed, Outcome, Tree, Write
 from .fields import converted_int32, mapping, replicas
 from .objects import DEFAULT_REPLICAS, controller, intern, labels_dict, labels_of, labels_text, prune
 from .patches import apply
+from .patches.trees import without_nulls
 
 _EXACT = 2**53  # beyond it the server's YAML decoder, which reads every number as a float64, loses digits
 
 
 def applied(write: Write, configuration: dict[str, Tree], base: Observed | None) -> Outcome:
-    """The outcome of applying a configuration without nulls. Raises MeaningError.
+    """The outcome of applying a configuration. Raises MeaningError.
 
-    Replicas that are left out stay, or fall back to the default. Labels that are left out are taken to stay.
+    Replicas that are left out stay, or fall back to the default; a null is as good as left out, but for a label.
     """
-    spec = mapping(configuration.get("spec"), "spec")
+    spec = without_nulls(mapping(configuration.get("spec"), "spec"))
     count = _replicas(spec.get("replicas"), base, scale=write.scale)
     if write.scale:
         return Outcome(count)
     metadata = mapping(configuration.get("metadata"), "metadata")
+    labels = _labels(metadata, base) if base else (labels_of(write.ref.resource, metadata, spec),)
     return Outcome(
         replicas=count,
         templates=tuple(dict.fromkeys(intern(prune(tree)) for tree in _templates(spec, base))),
-        labels=_labels(metadata, base) if base else labels_of(write.ref.resource, metadata, spec),
+        labels=labels[0] if labels else None,
         owner=controller(metadata.get("ownerReferences")),
+        other_labels=labels[1:],
     )
 
 
@@ -43,9 +46,20 @@ def _is_inexact(value: Tree) -> bool:
     return isinstance(value, int | float) and abs(value) > _EXACT
 
 
-def _labels(metadata: dict[str, Tree], base: Observed) -> Labels | None:
-    labels = mapping(metadata.get("labels"), "metadata.labels")
-    return labels_text(labels_dict(base.labels) | labels) if labels else None
+def _labels(metadata: dict[str, Tree], base: Observed) -> tuple[Labels, ...]:
+    """The labels that may be left, first those where every label that is left out stays. None: untouched.
+
+    Each goes or stays on its own, as its owner has it. Up to three left out, these are all the sets there can be; of
+    more, those that a selector is likely to tell apart: all, none, all but one, only one.
+    """
+    given = mapping(metadata.get("labels"), "metadata.labels")
+    left_out = {key: value for key, value in labels_dict(base.labels).items() if key not in given}
+    if not given and not left_out:
+        return ()
+    kept = [left_out, {}]
+    kept += [{key: value for key, value in left_out.items() if key != dropped} for dropped in left_out]
+    kept += [{key: value} for key, value in left_out.items()]
+    return tuple(dict.fromkeys(labels_text(labels | given) for labels in kept))
 
 
 def _templates(spec: dict[str, Tree], base: Observed | None) -> list[Tree]:

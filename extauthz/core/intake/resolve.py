@@ -26,7 +26,6 @@ from .fields import MAX_REPLICAS, converted_int32, mapping
 from .objects import describe
 from .partial import Partial
 from .patches import jsonpatch, merge, strategic
-from .patches.trees import without_nulls
 
 
 def resolve(write: Write, base: Observed | None) -> Outcome | Unreadable:
@@ -39,6 +38,11 @@ def resolve(write: Write, base: Observed | None) -> Outcome | Unreadable:
     plain = _plain_replicas(write)
     if plain is not None:
         return Outcome(plain)
+    return resolve_by_document(write, base)
+
+
+def resolve_by_document(write: Write, base: Observed | None) -> Outcome | Unreadable:
+    """``resolve`` without its short cut."""
     try:
         return _CHANGES[type(write.change)](write, write.change, base)
     except MeaningError as error:
@@ -104,7 +108,7 @@ def _strategic(write: Write, change: StrategicMergePatch, base: Observed | None)
 
 
 def _apply(write: Write, change: Apply, base: Observed | None) -> Outcome:
-    return applied(write, without_nulls(mapping(change.configuration, "(root)")), base)
+    return applied(write, mapping(change.configuration, "(root)"), base)
 
 
 def _left_behind(
