@@ -92,8 +92,8 @@ def per_pod(
 def parse_limit_range(tree: Tree) -> LimitRangeDefaults:
     """The container defaults of a LimitRange object, defaulted themselves (``SetDefaults_LimitRangeItem``).
 
-    Raises FootprintError for what the API server cannot have stored. It stores negative defaults, and then
-    refuses the pods that get them: zero stands for those here.
+    Raises FootprintError for what the API server cannot have stored. It does store negative defaults, and then
+    refuses the pods that get them: those are zero here, since ``_raise_to`` starts there.
     """
     requests: _Amounts = {}
     limits: _Amounts = {}
@@ -109,7 +109,7 @@ def parse_limit_range(tree: Tree) -> LimitRangeDefaults:
 
 def _defaults(item: Mapping[str, Tree], path: str, field: str) -> _Amounts:
     listed = resource_list(item.get(field), f"{path}.{field}")
-    return {name: max(0, read_quantity(value, at)) for name, value, at in listed}
+    return {name: read_quantity(value, at) for name, value, at in listed}
 
 
 def parse_runtime_class(tree: Tree) -> dict[str, int]:
@@ -213,9 +213,7 @@ def _is_counted(name: str) -> bool:
     return name in _COMPUTE or name.startswith((_HUGEPAGES, _DEVICE_CLASS)) or is_extended(name)
 
 
-def _claims(
-    tree: Mapping[str, Tree], spec: Mapping[str, Tree], path: str
-) -> Iterator[tuple[Mapping[str, Tree], str]]:
+def _claims(tree: Mapping[str, Tree], spec: Mapping[str, Tree], path: str) -> Iterator[tuple[Mapping[str, Tree], str]]:
     """Claims made for each pod: of a StatefulSet's ordinals, and of generic ephemeral volumes (KEP-1698)."""
     yield from items(tree.get("volumeClaimTemplates"), "volumeClaimTemplates")
     for volume, at in items(spec.get("volumes"), f"{path}.volumes"):

@@ -21,6 +21,7 @@ multiply, and no quota that means something has room for this one."""
 
 _BINARY_CAP: Final = (2**63 - 1) * NANO
 _CEILING_DIGITS: Final = 40
+_BY_CLASS: Final = ".storageclass.storage.k8s.io/"
 _NO_DIGITS: Final = "it has no digits"
 
 # The scanner of parseQuantityString. Possessive, so that a bad text is refused in one pass.
@@ -33,9 +34,7 @@ _DECIMAL_UP: Final = tuple(_DECIMAL)
 _BINARY_UP: Final = ("", *_BINARY)
 
 # strings.TrimSpace, which Quantity.UnmarshalJSON applies. Python's own strip() also takes U+001C to U+001F.
-_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
-    map(chr, range(0x2000, 0x200B))
-)
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
 class QuantityError(ValueError):
@@ -70,9 +69,7 @@ def _literal(text: object) -> str:
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise QuantityError(type(text).__name__, "write text or a number")
     if isinstance(text, int):
-        return str(
-            max(-CEILING, min(text, CEILING))
-        )  # Python refuses to print integers of thousands of digits
+        return str(max(-CEILING, min(text, CEILING)))  # Python does not print thousands of digits
     literal = str(text).strip(_SPACE)
     if len(literal) > MAX_TEXT:
         raise QuantityError(f"{literal[:16]}…", f"it is longer than {MAX_TEXT} characters")
@@ -107,9 +104,8 @@ def _decimal(digits: str, places: int, power: int) -> int:
     shift = power - places + 9
     if shift >= 0:
         return mantissa * _ten_to_the(shift)
-    return -(
-        -mantissa // _ten_to_the(min(-shift, MAX_TEXT))
-    )  # never more digits than text: rounds up to one nano
+    divisor = _ten_to_the(min(-shift, MAX_TEXT))  # larger than any mantissa: what is left rounds up to one nano
+    return -(-mantissa // divisor)
 
 
 def _binary(digits: str, places: int, exponent: int) -> int:
@@ -139,7 +135,7 @@ def format(nanos: int, resource: str) -> str:
 
 
 def _kind(resource: str) -> str:
-    base = resource.rpartition("/")[2].removeprefix("requests.").removeprefix("limits.")
+    base = resource.rpartition(_BY_CLASS)[2].removeprefix("requests.").removeprefix("limits.")
     if base in ("memory", "storage", "ephemeral-storage") or base.startswith("hugepages-"):
         return "bytes"
     return "cpu" if base == "cpu" else "count"

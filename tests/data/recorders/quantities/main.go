@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"os"
+	"sort"
 	"strings"
 
 	"gopkg.in/inf.v0"
@@ -141,6 +142,7 @@ func footprint(c *Case) error {
 			c.Refused = append(c.Refused, err.Error())
 		}
 	}
+	sort.Strings(c.Refused) // validation goes over maps
 	usage, err := podUsage(set, c.LimitRanges)
 	if err != nil {
 		return err
