@@ -24,7 +24,7 @@ def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
         return value if value.of == of else _unseen(path)
     if isinstance(value, dict):
         return value
-    return _NOTHING if value is None else _wrong(value, path, "an object")
+    return _NOTHING if value is None else wrong(value, path, "an object")
 
 
 def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree], str]]:
@@ -32,7 +32,7 @@ def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree
     if value is None:
         return
     if not isinstance(value, list):
-        _wrong(value, path, "a list")
+        wrong(value, path, "a list")
     for index, item in enumerate(value):
         at = f"{path}[{index}]"
         yield mapping(item, at, of), at
@@ -42,14 +42,14 @@ def text(value: Tree, path: str) -> str:
     """A string; null is the empty one. Raises ObjectError."""
     if isinstance(value, str):
         return value
-    return "" if value is None else _wrong(value, path, "a string")
+    return "" if value is None else wrong(value, path, "a string")
 
 
 def boolean(value: Tree, path: str) -> bool:
     """True or false; null is false. Raises ObjectError."""
     if isinstance(value, bool):
         return value
-    return False if value is None else _wrong(value, path, "true or false")
+    return False if value is None else wrong(value, path, "true or false")
 
 
 def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
@@ -78,7 +78,8 @@ def converted_int32(value: Tree) -> Tree:
     return (int(value) + _INT32) % (2 * _INT32) - _INT32 if value == int(value) else value
 
 
-def _wrong(value: Tree, path: str, wanted: str) -> NoReturn:
+def wrong(value: Tree, path: str, wanted: str) -> NoReturn:
+    """Raises the ObjectError that says what stands where something else should."""
     if isinstance(value, Hidden):
         _unseen(path)
     raise ObjectError(path, f"must be {wanted}, not {_shown(value)}")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, WorkloadRef
 
 from .faults import ObjectError
-from .fields import boolean, items, mapping, replicas, text
+from .fields import boolean, items, mapping, replicas, text, wrong
 
 RESOURCES: Final[Mapping[tuple[str, str], str]] = {
     ("apps", "Deployment"): "deployments",
@@ -170,9 +170,9 @@ def _surge(resource: str, strategy: Tree) -> int | str | None:
     value = mapping(given.get("rollingUpdate"), f"{path}.rollingUpdate").get("maxSurge")
     if value is None:
         return DEFAULT_SURGE
-    if type(value) is int or isinstance(value, str):
-        return value
-    raise ObjectError(f"{path}.rollingUpdate.maxSurge", "must be a whole number or a percentage")
+    if type(value) is not int and not isinstance(value, str):
+        wrong(value, f"{path}.rollingUpdate.maxSurge", "a whole number or a percentage")
+    return value
 
 
 def _pod(tree: Tree, path: str) -> Tree:
@@ -249,7 +249,7 @@ def _amount(value: Tree, path: str) -> str:
     if value is None:
         return "0"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ObjectError(path, "must be a quantity")
+        wrong(value, path, "a quantity")
     return getattr(value, "text", None) or repr(value)  # gojson.Number keeps the literal, as UnmarshalJSON sees it
 
 

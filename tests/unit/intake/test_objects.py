@@ -6,7 +6,7 @@ import json
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core import footprint
@@ -302,6 +302,7 @@ specs = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(specs)
 def test_pruning_changes_no_footprint_and_pruning_twice_changes_nothing(spec):
     tree = prune(spec)
@@ -310,6 +311,7 @@ def test_pruning_changes_no_footprint_and_pruning_twice_changes_nothing(spec):
     assert json.loads(intern(tree).text) == tree
 
 
+@settings(deadline=None)
 @given(specs)
 def test_the_document_of_an_observed_object_says_what_was_observed(spec):
     ref, seen = observe(obj("StatefulSet", replicas=4, metadata={"labels": {"a": "1"}}, **spec))
