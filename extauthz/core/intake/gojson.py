@@ -69,6 +69,15 @@ def decoder(fraction: Callable[[str], Tree]) -> json.JSONDecoder:
 DECODER = decoder(Number)
 
 
+def text(data: bytes) -> str:
+    """The text of a body. Raises ``BodyError``: ``invalid-utf8``."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        # Go puts U+FFFD there and reads on.
+        raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None
+
+
 def loads(data: bytes, decoder: json.JSONDecoder = DECODER) -> Tree:
     """Decodes one JSON text. Integers are ``int``, other numbers ``Number`` (or what ``decoder`` was made with).
 
@@ -78,11 +87,9 @@ def loads(data: bytes, decoder: json.JSONDecoder = DECODER) -> Tree:
     containers = data.count(b"{") + data.count(b"[")
     if containers > MAX_CONTAINERS:
         raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} objects and arrays")
+    source = text(data)
     try:
-        tree = decoder.decode(data.decode())
-    except UnicodeDecodeError as error:
-        # Go puts U+FFFD there and reads on.
-        raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None
+        tree = decoder.decode(source)
     except json.JSONDecodeError as error:
         raise BodyError("json-syntax", f"{error.msg} at character {error.pos}") from None
     except RecursionError:

@@ -7,6 +7,7 @@ often than not, and JSON is read as such.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import yaml
@@ -19,33 +20,59 @@ from .errors import BodyError
 MAX_NODES = 20_000
 """Values in one document, aliases counted in full (go-yaml: "document contains excessive aliasing")."""
 
-_JSON_IS_NOT_YAML = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+_BYTE_ORDER_MARK = "\ufeff"
+"""libyaml steps over it at the start of any line, go-yaml at the start of the text only."""
+
+_JSON_IS_NOT_YAML = ("\x85", "\u2028", "\u2029")
 """NEL, LS and PS: characters of a string in JSON, line breaks in YAML 1.1."""
 
-_decode_json = gojson.decoder(yamlscalars.number)
+_UNCLEAR_TAG = re.compile(r"(?:&\S+\s+)?!(?!<)\S*[],[{}]")
+"""libyaml ends a tag at a comma or bracket, go-yaml takes them into the tag."""
+
+_DECODER = gojson.decoder(yamlscalars.spell_fraction)
 
 _MERGE = "<<"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 def loads(data: bytes) -> Tree:
-    """Decodes the first document. Raises ``BodyError`` with ``gojson``'s codes or with ``yaml-syntax``, ``yaml-alias``,
-    ``yaml-merge``, ``yaml-key``, ``yaml-tag``.
+    """Decodes the first document.
+
+    Raises ``BodyError`` with ``gojson``'s codes or with ``yaml-syntax``, ``yaml-alias``, ``yaml-merge``, ``yaml-key``,
+    ``yaml-tag``.
     """
-    if data.lstrip()[:1] == b"{" and not any(character in data for character in _JSON_IS_NOT_YAML):
+    text = gojson.text(data).removeprefix(_BYTE_ORDER_MARK)
+    if _BYTE_ORDER_MARK in text:
+        raise BodyError("yaml-syntax", "a byte order mark inside the text")
+    if text.lstrip().startswith("{") and not any(character in text for character in _JSON_IS_NOT_YAML):
         try:
-            return gojson.loads(data, _decode_json)
+            return gojson.loads(data, _DECODER)
         except BodyError as error:
             if error.code != "json-syntax":
                 raise
+    return _compose(text)
+
+
+def _compose(text: str) -> Tree:
     try:
-        tree = Composer(yaml.parse(data, Loader=yaml.CSafeLoader)).document()
+        tree = Composer(_events(text)).document()
     except yaml.YAMLError as error:
         raise BodyError("yaml-syntax", " ".join(str(error).split())) from None
     except RecursionError:
         raise BodyError("too-deep", f"nested more than {gojson.MAX_DEPTH} deep") from None
     gojson.check(tree)
     return tree
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
+            assert event.start_mark is not None
+            if _UNCLEAR_TAG.match(text, event.start_mark.index):
+                raise BodyError(
+                    "yaml-tag", f"where the tag {event.tag[:40]!a} ends is not clear: put a space behind it"
+                )
+        yield event
 
 
 class Composer:
@@ -70,7 +97,7 @@ class Composer:
             raise BodyError("too-many-values", f"more than {self._limit} YAML values, aliases counted in full")
 
     def node(self, event: yaml.Event) -> Tree:
-        """The value that begins with ``event``, read to its end. Raises BodyError and what the events raise."""
+        """The value that begins with ``event``, read to its end. Raises ``BodyError``, and what the events raise."""
         assert isinstance(event, yaml.NodeEvent)
         if event.anchor is None:
             return self._value(event)
@@ -85,7 +112,7 @@ class Composer:
     def _value(self, event: yaml.NodeEvent) -> Tree:
         self._spend(1)
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event)
+            return yamlscalars.spell(_scalar(event))
         return self._mapping() if isinstance(event, yaml.MappingStartEvent) else self._sequence()
 
     def _alias(self, anchor: str) -> Tree:
@@ -98,11 +125,6 @@ class Composer:
         self._spend(values)
         return _copy(tree)
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Tree:
-        if event.tag is None and not event.implicit[0]:
-            return event.value
-        return yamlscalars.resolve(event.tag or "", event.value)
-
     def _sequence(self) -> list[Tree]:
         members: list[Tree] = []
         while not isinstance(member := next(self._events), yaml.SequenceEndEvent):
@@ -112,16 +134,23 @@ class Composer:
     def _mapping(self) -> dict[str, Tree]:
         members: dict[str, Tree] = {}
         given: set[str] = set()
-        while not isinstance(key_event := next(self._events), yaml.MappingEndEvent):
-            if _is_merge(key_event):
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            if _is_merge(event):
                 self._merge(members)
                 continue
-            key = key_text(self.node(key_event))
+            key = self.key(event)
             if key in given:
                 raise BodyError("duplicate-key", f"{key[:40]!a} is given more than once in one mapping")
             given.add(key)
             members[key] = self.node(next(self._events))
         return members
+
+    def key(self, event: yaml.Event) -> str:
+        """The mapping key that begins with ``event``, as text."""
+        value = self.node(event)
+        if type(value) is int:  # or was it a whole float?
+            value = _scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+        return key_text(value)
 
     def _merge(self, members: dict[str, Tree]) -> None:
         """``<<``: in go-yaml v2 it overrides the keys before it, and those after it override it."""
@@ -134,6 +163,12 @@ class Composer:
             members.update(source)
 
 
+def _scalar(event: yaml.ScalarEvent) -> yamlscalars.Scalar:
+    if event.tag is None and not event.implicit[0]:
+        return event.value
+    return yamlscalars.resolve(event.tag or "", event.value)
+
+
 def _is_merge(event: yaml.Event) -> bool:
     if not isinstance(event, yaml.ScalarEvent) or event.value != _MERGE:
         return False
@@ -141,14 +176,14 @@ def _is_merge(event: yaml.Event) -> bool:
 
 
 def key_text(value: Tree) -> str:
-    """A key as text, as ``convertToJSONableObject`` writes it."""
+    """A key as ``convertToJSONableObject`` writes it. Floats are left out: it rounds them to 32 bits."""
     if type(value) is str:
         return value
     if type(value) is bool:
         return "true" if value else "false"
-    if type(value) is int and -(1 << 63) <= value < 1 << 63:
+    if type(value) is int and value < 1 << 63:
         return str(value)
-    raise BodyError("yaml-key", f"a mapping key must be a string, an integer or a boolean, not {str(value)[:40]!a}")
+    raise BodyError("yaml-key", f"{str(value)[:40]!a} is neither a string nor an integer nor a boolean")
 
 
 def _copy(tree: Tree) -> Tree:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from math import isinf
-
-from extauthz.core.model import Tree
+from decimal import Decimal
+from math import inf, isfinite, nan
+from typing import TypeAlias
 
 from .errors import BodyError
 from .gojson import MAX_NUMBER_CHARS, Number
@@ -16,98 +16,90 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
 
-_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_NOT_FINITE: dict[str, float] = {
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), nan),
+}
 
 _INTEGER = re.compile(
-    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO](?P<octal>[0-7]+)"
+    r"[-+]?(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO](?P<octal>[0-7]+)"
     r"|(?P<old_octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))"
 )
-_BASES = {"hex": 16, "binary": 2, "octal": 8, "old_octal": 8, "decimal": 10}
-_SIGNED_BINARY = re.compile(r"0b([-+][01]+)")  # go-yaml hands what follows 0b to ParseInt, sign and all
+_SIGNED_BINARY = re.compile(r"0b(?P<signed>[-+][01]+)")  # go-yaml hands what follows 0b to ParseInt, sign and all
+_BASES = {"hex": 16, "binary": 2, "octal": 8, "old_octal": 8, "decimal": 10, "signed": 2}
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_POINT_FLOAT = re.compile(r"\.[0-9](?:_?[0-9])*(?:[eE][-+]?[0-9](?:_?[0-9])*)?")  # ParseFloat takes single underscores
 
 _NUMBER_START = frozenset("0123456789+-.")
 
 _LONG = "tag:yaml.org,2002:"
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    _LONG + "bool": bool,
-    _LONG + "int": int,
-    _LONG + "null": type(None),
+_TYPES: dict[str, tuple[type, ...]] = {
+    _LONG + "bool": (bool,),
+    _LONG + "int": (int,),
+    _LONG + "float": (float, int),
+    _LONG + "null": (type(None),),
 }
+_UNREAD = frozenset({_LONG + "binary", _LONG + "timestamp"})
+
+Scalar: TypeAlias = bool | int | float | str | None
 
 
-def resolve(tag: str, text: str) -> Tree:
-    """The value of a plain scalar, or of one with a tag; ``BodyError`` where go-yaml or ``encoding/json`` refuses."""
+def resolve(tag: str, text: str) -> Scalar:
+    """The value of a plain scalar (no tag), or of one with a tag. ``BodyError``: ``yaml-tag``, ``number-too-long``."""
     if not tag:
         return _plain(text)
-    if tag == _LONG + "str":
+    if tag in _UNREAD:
+        raise BodyError("yaml-tag", f"{tag[len(_LONG) :]} is not read here: write it as a string")
+    if tag not in _TYPES:
         return text
-    if tag in _TYPES or tag == _LONG + "float":
-        return _tagged(tag, text)
-    if tag.startswith(_LONG):
-        raise BodyError("yaml-tag", f"the tag {tag[:60]!a} is not read here")
-    return text
-
-
-def _tagged(tag: str, text: str) -> Tree:
     value = _plain(text)
-    if tag == _LONG + "float":
-        matches = type(value) in (int, Number)
-    else:
-        # _plain makes an integer of a whole float; the tag tells them apart.
-        matches = isinstance(value, _TYPES[tag]) and not (
-            tag == _LONG + "int" and _integer(text.replace("_", "")) is None
-        )
-    if not matches:
-        raise BodyError("yaml-tag", f"{text[:40]!a} is not a {tag[len(_LONG) :]}")
+    if type(value) not in _TYPES[tag]:
+        raise BodyError("yaml-tag", f"{text[:40]!a} is not of the type {tag[len(_LONG) :]}")
     return value
 
 
-def _plain(text: str) -> Tree:
+def _plain(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_START:
         return text
-    if _NOT_FINITE.fullmatch(text):
-        raise BodyError("not-a-number", f"{text} has no spelling in JSON")
-    if len(text) > MAX_NUMBER_CHARS:
-        return _long(text)
-    digits = text if text[0] == "." else text.replace("_", "")
-    value = _integer(digits) if text[0] != "." else None
-    if value is not None:
-        return value
-    return number(digits) if _FLOAT.fullmatch(digits) else text
+    if text in _NOT_FINITE:
+        return _NOT_FINITE[text]
+    digits, float_syntax = (text, _POINT_FLOAT) if text[0] == "." else (text.replace("_", ""), _FLOAT)
+    found = _INTEGER.fullmatch(digits) or _SIGNED_BINARY.fullmatch(digits)
+    is_float = float_syntax.fullmatch(digits) is not None
+    if len(digits) > MAX_NUMBER_CHARS and (found or is_float):
+        raise BodyError("number-too-long", f"a number of {len(digits)} characters")
+    value = _integer(found) if found else None
+    if value is None and is_float:
+        value = float(digits)
+    # ParseFloat fails on what is outside the range of a float64.
+    return text if value is None or value in (inf, -inf) else value
 
 
-def _long(text: str) -> str:
-    if _FLOAT.fullmatch(text.replace("_", "")) or _INTEGER.fullmatch(text.replace("_", "")):
-        raise BodyError("number-too-long", f"a number of {len(text)} characters")
-    return text
-
-
-def _integer(digits: str) -> int | None:
-    """``strconv.ParseInt`` and ``ParseUint`` with base 0, then go-yaml's own second try at binary numbers."""
-    found = _INTEGER.fullmatch(digits)
-    if found is None:
-        binary = _SIGNED_BINARY.fullmatch(digits)
-        return int(binary[1], 2) if binary else None
+def _integer(found: re.Match[str]) -> int | float | None:
+    """``strconv.ParseInt`` and ``ParseUint``; ``None`` where both overflow."""
     base = found.lastgroup
     assert base is not None
     value = int(found[base], _BASES[base])
-    if found["sign"] == "-":
+    if found.string[0] == "-":
         value = -value
-    highest = 1 << 63 if found["sign"] else 1 << 64
+    highest = 1 << 63 if found.string[0] in "+-" else 1 << 64
     return value if -(1 << 63) <= value < highest else None
 
 
-def number(text: str) -> int | Number | str:
-    """A float as it comes back from YAML through JSON: whole ones below 1e21 are spelled as integers.
-
-    What is outside the range of a float64 stays text, as ``ParseFloat`` fails on it.
-    """
-    value = float(text)
-    if isinf(value):
-        return text
+def spell(value: Scalar) -> Scalar:
+    """A scalar as it comes back from its spelling in JSON: a whole float below 1e21 is spelled as an integer."""
+    if type(value) is not float:
+        return value
+    if not isfinite(value):
+        raise BodyError("not-a-number", f"{value} has no spelling in JSON")
     if value.is_integer() and abs(value) < 1e21:
-        return int(value)
+        return int(Decimal(repr(value)))
     return Number(repr(value))
+
+
+def spell_fraction(text: str) -> Scalar:
+    """``spell`` for the text of a JSON number that is not spelled as an integer."""
+    return spell(Number(text).real)
