@@ -11,7 +11,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.objects import observe
-from extauthz.core.model import Decision, Observed, Request, WorkloadRef
+from extauthz.core.model import Amounts, Decision, Observed, Request, WorkloadRef
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
 
@@ -88,6 +88,8 @@ class Picture:
     namespaces: dict[str, dict[str, str]]
     workloads: list[tuple[WorkloadRef, Observed]]
     limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
+    overheads: dict[str, Amounts] = field(default_factory=dict)
+    default_storage_class: str = ""
 
 
 def picture(*objects: Mapping[str, Any], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Picture:

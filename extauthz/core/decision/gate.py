@@ -19,6 +19,7 @@ from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.model import (
+    Amounts,
     Decision,
     NotAWrite,
     Observed,
@@ -41,6 +42,14 @@ class ClusterPicture(Protocol):
     def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
     @property
     def limit_ranges(self) -> Mapping[str, Sequence[LimitRangeDefaults]]: ...
+    @property
+    def overheads(self) -> Mapping[str, Amounts]:
+        """RuntimeClass to what each of its pods costs besides its containers."""
+
+    @property
+    def default_storage_class(self) -> str:
+        """What claims get that name no class; empty where there is no default."""
+
     @property
     def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
 
@@ -99,7 +108,11 @@ class Gate:
 
     def load_state(self, state: ClusterPicture, now_s: float) -> None:
         """Take a whole picture of the cluster."""
-        self.ledger.set_namespaces(lambda scope: scope.set_namespaces(state.namespaces, state.limit_ranges))
+        self.ledger.set_namespaces(
+            lambda scope: scope.set_namespaces(
+                state.namespaces, state.limit_ranges, state.overheads, state.default_storage_class
+            )
+        )
         self.ledger.replace(state.workloads)
         self._state_known = True
         self.tick(now_s)

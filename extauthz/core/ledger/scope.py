@@ -37,6 +37,10 @@ class Scope:
 
     tree: QuotaTree = field(default_factory=lambda: QuotaTree.build(()))
     namespaces: dict[str, Namespace] = field(default_factory=dict)
+    overheads: Mapping[str, Amounts] = field(default_factory=dict)
+    """RuntimeClass to what each of its pods costs besides its containers."""
+    default_storage_class: str = ""
+    """What claims get that name no class."""
     _footprints: LRUCache[tuple[Template, tuple[LimitRangeDefaults, ...]], Amounts] = field(
         default_factory=lambda: LRUCache(_CACHED_FOOTPRINTS)
     )
@@ -53,8 +57,13 @@ class Scope:
         self,
         labels: Mapping[str, Mapping[str, str]],
         limit_ranges: Mapping[str, Sequence[LimitRangeDefaults]],
+        overheads: Mapping[str, Amounts],
+        default_storage_class: str,
     ) -> None:
-        """Replace all that is known of namespaces."""
+        """Replace all that is known of namespaces, and what the API server adds to pods."""
+        self.overheads = overheads
+        self.default_storage_class = default_storage_class
+        self._footprints.clear()
         self.namespaces = {
             name: Namespace(own_labels, tuple(limit_ranges.get(name, ()))) for name, own_labels in labels.items()
         }
@@ -96,5 +105,10 @@ class Scope:
         key = (template, limit_ranges)
         cost = self._footprints.get(key)
         if cost is None:
-            cost = self._footprints[key] = per_pod(json.loads(template.text), limit_ranges)
+            cost = self._footprints[key] = per_pod(
+                json.loads(template.text),
+                limit_ranges,
+                overheads=self.overheads,
+                default_storage_class=self.default_storage_class,
+            )
         return cost

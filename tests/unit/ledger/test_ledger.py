@@ -369,6 +369,21 @@ def test_limit_ranges_fill_in_what_a_template_leaves_out():
     assert books(ask) == (6, 0)
 
 
+def test_the_overhead_of_a_runtime_class_and_the_default_storage_class_count():
+    db = workload("db", 2, kind="StatefulSet")
+    db["spec"]["template"]["spec"]["runtimeClassName"] = "kata"
+    db["spec"]["volumeClaimTemplates"] = [
+        {"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "5"}}}}
+    ]
+    fast = "fast.storageclass.storage.k8s.io/requests.storage"
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10", fast: "20"})]))
+    state = picture(db)
+    state.overheads["kata"] = {"cpu": 2 * CPU}
+    state.default_storage_class = "fast"
+    ask.gate.load_state(state, 1.0)
+    assert (books(ask), books(ask, key=fast)) == ((6, 0), (10, 0))
+
+
 def test_observing_nothing_of_an_unknown_workload_is_nothing():
     ask = asker()
     ask.gate.ledger.observe(WEB._replace(name="nobody"), None)
