@@ -56,6 +56,12 @@ def _puts(ref: str) -> Iterator[Spelling]:
         "container": (changed(base, template=two), True),
         "labels": (with_meta(base, labels={"team": "b"}), True),
         "labels-null": (with_meta(base, labels=None), False),
+        "label-null": (with_meta(base, labels={"team": None}), False),
+        "containers-null": (_with_containers(base, None), False),
+        "container-null": (_with_containers(base, [None, *base["spec"]["template"]["spec"]["containers"]]), False),
+        "resources-null": (_with_containers(base, [{"name": "app", "image": "a:1", "resources": None}]), False),
+        "request-null": (_with_containers(base, [_app({"requests": {"cpu": None}, "limits": {"cpu": "2"}})]), False),
+        "requests-null": (_with_containers(base, [_app({"requests": None, "limits": {"cpu": "2"}})]), False),
         "rv": (with_meta(changed(base, replicas=5), resourceVersion="@rv@"), True),
         "rv-old": (with_meta(changed(base, replicas=5), resourceVersion="1"), False),
         "rv-empty": (with_meta(changed(base, replicas=5), resourceVersion=""), True),
@@ -67,6 +73,16 @@ def _puts(ref: str) -> Iterator[Spelling]:
     }
     for name, (body, ordinary) in cases.items():
         yield put(f"put-{kind}-{name}", "the whole object", body, target=path_of(ref), before=ref, ordinary=ordinary)
+
+
+def _app(resources: Tree) -> Tree:
+    return {"name": "app", "image": "app:1", "resources": resources}
+
+
+def _with_containers(tree: Tree, containers: Tree) -> Tree:
+    out = copy.deepcopy(tree)
+    out["spec"]["template"]["spec"]["containers"] = containers
+    return out
 
 
 def _odd_puts() -> Iterator[Spelling]:

@@ -216,18 +216,22 @@ def _texts() -> Iterator[Spelling]:
                  "trailing-document", "trailing-text", "invalid-utf8-value", "utf16-le", "deep-5000", "escaped-key",
                  "surrogate-lone", "null", "spec-null", "nul-byte-after", "trailing-comma"):  # fmt: skip
         yield patch(f"text-strategic-{name}", "a JSON text", TEXTS[name], STRATEGIC, target=PLAIN)
-        head = b'{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"web","namespace":"default"},'
-        text = TEXTS[name] if isinstance(TEXTS[name], bytes) else TEXTS[name].encode()
-        yield put(
-            f"text-put-{name}",
-            "a JSON text as a PUT",
-            text.replace(b"{", head, 1) if b'"spec"' in text else text,
-        )
-        head = b'{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"knob","namespace":"default"},'
-        yield put(f"text-custom-{name}", "a JSON text as a PUT of a custom scale", text.replace(b"{", head, 1),
-                  target=path_of(KNOB) + "/scale", before=KNOB)  # fmt: skip
-        yield put(f"text-strict-{name}", "with strict field validation", text.replace(b"{", head.replace(b"knob", b"web"), 1),
-                  target=SCALE + "?fieldValidation=Strict")  # fmt: skip
+        yield put(f"text-put-{name}", "a JSON text as a PUT", _as_scale(TEXTS[name], "web"))
+        target = path_of(KNOB) + "/scale"
+        body = _as_scale(TEXTS[name], "knob")
+        yield put(f"text-custom-{name}", "a JSON text as a PUT of a custom scale", body, target=target, before=KNOB)
+        target = SCALE + "?fieldValidation=Strict"
+        yield put(f"text-strict-{name}", "strict field validation", _as_scale(TEXTS[name], "web"), target=target)
+
+
+def _as_scale(text: str | bytes, name: str) -> bytes:
+    """The text with what a Scale needs besides put in front, and into its metadata."""
+    raw = text if isinstance(text, bytes) else text.encode()
+    identity = b'"name":"%b","namespace":"default"' % name.encode()
+    kind = b'"kind":"Scale","apiVersion":"autoscaling/v1"'
+    if b'"metadata":{' in raw:
+        return raw.replace(b'"metadata":{', b'%b,"metadata":{%b,' % (kind, identity), 1)
+    return raw.replace(b"{", b'{%b,"metadata":{%b},' % (kind, identity), 1)
 
 
 QUANTITIES: dict[str, object] = {
