@@ -1,0 +1,61 @@
+"""The command line: one module a command, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from extauthz.cli import exits
+from extauthz.service.version import VERSION
+
+COMMANDS = {
+    "serve": "run the gate",
+    "check": "decide one request without a server",
+    "render": "print an Envoy configuration that asks the gate",
+}
+"""Each is a module of this package with ``add_parser(commands)`` and ``run(arguments) -> exit code``."""
+
+EPILOG = """\
+examples:
+  extauthz serve --quotas quotas/ --state state.yaml --grpc 127.0.0.1:9191 --http 127.0.0.1:9192
+  extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
+      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
+      --header content-type:application/merge-patch+json --body patch.json
+  extauthz render envoy > sidecar.yaml
+
+`extauthz COMMAND --help` tells more.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong usage ends with one line and an exit code of its own: 2 would be a decision of ``check``."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(exits.USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((word for word in words if not word.startswith("-")), "")
+    parser = Parser(
+        prog="extauthz",
+        description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"extauthz {VERSION}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        if name != chosen:
+            commands.add_parser(name, help=text)
+        else:
+            module = import_module(f"extauthz.cli.{name}")
+            module.add_parser(commands)
+    arguments = parser.parse_args(words)
+    code: int = module.run(arguments)
+    return code

@@ -1,0 +1,58 @@
+"""Flags made from the settings, so that flag, variable, file and help never disagree."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from extauthz.service import loading
+from extauthz.service.settings import Settings, variable, word
+
+SET = "setting_"
+"""Before the names of settings among parsed arguments, so that no other argument can be taken for one."""
+
+
+def add(parser: argparse.ArgumentParser, fields: Iterable[str]) -> None:
+    """A flag for each of ``fields``, and ``--config``."""
+    group = parser.add_argument_group(
+        "settings", "Each is also a variable (named below) and a key of the --config file (the flag without dashes)."
+    )
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="Settings in YAML; flags and environment win over it."
+    )
+    for field in fields:
+        info = Settings.model_fields[field]
+        kind: dict[str, Any] = {"metavar": _metavar(info)}
+        if info.annotation is bool:
+            kind = {"action": argparse.BooleanOptionalAction}
+        group.add_argument(
+            f"--{word(field)}", dest=SET + field, default=argparse.SUPPRESS, help=_help(field, info), **kind
+        )
+
+
+def settings(arguments: argparse.Namespace) -> Settings:
+    """The effective settings of a command that has the flags of ``add``.
+
+    Raises:
+        SettingsError: one line a problem.
+    """
+    given = {name.removeprefix(SET): value for name, value in vars(arguments).items() if name.startswith(SET)}
+    return loading.load(given, os.environ, arguments.config)
+
+
+def _metavar(info: FieldInfo) -> str:
+    choices = [str(choice) for choice in get_args(info.annotation)]
+    for kind, shown in ((str, "TEXT"), (int, "N"), (float, "SECONDS")):
+        if info.annotation is kind:
+            return shown
+    return "PATH" if Path in get_args(info.annotation) else "|".join(choices) or "LEVEL"
+
+
+def _help(field: str, info: FieldInfo) -> str:
+    default = "" if info.default is None else f"Default: {info.default}. "
+    return f"{info.description} {default}[{variable(field)}]".replace("%", "%%")

@@ -1,0 +1,109 @@
+"""Words a copy of the numbers in the Prometheus text formats. Takes milliseconds, so it runs in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple, TypeAlias
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.observe.table import TABLE, Family
+
+NANOS = 10**9
+
+Level: TypeAlias = Mapping[tuple[str, ...], float]
+"""Values of the labels, in the table's order, to the value of the series."""
+
+
+class Times(NamedTuple):
+    """A histogram: how many fell into each bucket, the last one being what no bound holds."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    seconds: float
+
+
+class Snapshot(NamedTuple):
+    """The numbers of one moment, by the names of the table."""
+
+    levels: Mapping[str, Level]
+    times: Mapping[str, Times]
+    quotas: Sequence[UsageRow]
+
+
+def encode(snapshot: Snapshot, accept: str) -> tuple[bytes, str]:
+    """Text and content type: the Prometheus format, or OpenMetrics where ``accept`` asks for it."""
+    encoder, content_type = choose_encoder(accept)
+    return encoder(_Ready([*_ours(snapshot), *PROCESS.collect()])), content_type
+
+
+class _Ready(Collector):
+    """Metrics that are there already, in the form that the encoders want."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _process() -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+PROCESS = _process()
+"""Memory, CPU, file descriptors, garbage collection: what every Python exporter shows."""
+
+
+def _ours(snapshot: Snapshot) -> Iterable[Metric]:
+    for family in TABLE:
+        if family.kind == "histogram":
+            yield _histogram(family, snapshot.times[family.name])
+        elif family.name in QUOTA_COLUMNS:
+            yield _by_quota(family, snapshot.quotas)
+        else:
+            yield _plain(family, snapshot.levels[family.name])
+
+
+def _plain(family: Family, level: Level) -> Metric:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    metric = kind(family.name, family.help, labels=family.labels)
+    for labels, value in level.items():
+        metric.add_metric(labels, value)
+    return metric
+
+
+QUOTA_COLUMNS: Mapping[str, Callable[[UsageRow], int]] = {
+    "extauthz_quota_used": lambda row: row.used,
+    "extauthz_quota_reserved": lambda row: row.reserved,
+    "extauthz_quota_hard": lambda row: row.hard,
+}
+
+
+def _by_quota(family: Family, rows: Sequence[UsageRow]) -> Metric:
+    column = QUOTA_COLUMNS[family.name]
+    metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+    for row in rows:
+        metric.add_metric((row.quota, row.resource), column(row) / NANOS)
+    return metric
+
+
+def _histogram(family: Family, times: Times) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.help)
+    bounds = [*(str(bound) for bound in times.bounds), "+Inf"]
+    metric.add_metric([], list(zip(bounds, accumulate(times.counts), strict=True)), times.seconds)
+    return metric

@@ -1,0 +1,176 @@
+"""The log: one line a decision and one an event, written in batches by a thread of its own.
+
+A line is queued as plain data and costs the request path an append; encoding and writing happen elsewhere, so that
+a slow reader of the log never holds up a decision. When the reader falls far behind lines are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from extauthz.core import quantities
+from extauthz.core.model import Decision, Shortage, Verdict
+
+LEVELS = ("debug", "info", "warning", "error")
+
+MAX_QUEUED_LINES = 100_000
+"""About half a minute of decisions at 3,000 a second, some 50 MB of them."""
+
+BATCH_S = 0.1
+"""How long a line may wait for others to be written with it."""
+
+MAX_USER_AGENT = 200
+"""Characters kept. The longest of a Kubernetes client is about 120."""
+
+DECISION_LEVELS: Mapping[Verdict, str] = {
+    Verdict.ALLOW: "info",
+    Verdict.DENY: "warning",
+    Verdict.UNAVAILABLE: "warning",
+}
+
+Fields = dict[str, Any]
+
+
+class Log:
+    """Writes lines to a stream. ``close`` writes what is left; lines after it are lost.
+
+    Args:
+        stream: where to; written and flushed only by the log's own thread.
+        level: the least level that is written.
+        style: ``json`` or ``text``.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, stream: TextIO, level: str = "info", style: str = "json", clock: Callable[[], float] = time.time
+    ) -> None:
+        self._stream = stream
+        self._least = LEVELS.index(level)
+        self._encode = STYLES[style]
+        self._clock = clock
+        self._lines: queue.SimpleQueue[Callable[[], Fields] | None] = queue.SimpleQueue()
+        self.dropped = 0
+        self._decisions = {v for v, name in DECISION_LEVELS.items() if LEVELS.index(name) >= self._least}
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
+
+    def event(self, level: str, event: str, **fields: object) -> None:
+        """One line about the gate itself: what happened, as a stable word, and its particulars."""
+        if LEVELS.index(level) >= self._least:
+            at = self._clock()
+            self._put(lambda: {"time": _stamp(at), "level": level, "event": event, **fields})
+
+    def decision(self, decision: Decision, user_agent: str) -> None:
+        """One line about a decision.
+
+        Of the headers only the user-agent is kept: it names the autoscaler, which is the first thing asked of a
+        refusal, and Kubernetes clients put no secret there. No other header's value is ever logged.
+        """
+        if decision.verdict in self._decisions:
+            at = self._clock()
+            self._put(lambda: decision_fields(decision, user_agent, at))
+
+    def close(self) -> None:
+        """Write what is queued and end the thread."""
+        self._lines.put(None)
+        self._thread.join(timeout=5)
+
+    def _put(self, line: Callable[[], Fields]) -> None:
+        if self._lines.qsize() < MAX_QUEUED_LINES:
+            self._lines.put(line)
+        else:
+            self.dropped += 1
+
+    def _write(self) -> None:
+        open_ = True
+        while open_:
+            first = self._lines.get()
+            if first is not None:
+                time.sleep(BATCH_S)
+            batch = [first]
+            while not self._lines.empty():
+                batch.append(self._lines.get())
+            open_ = None not in batch
+            try:
+                self._stream.write("".join(self._encode(line()) + "\n" for line in batch if line is not None))
+                self._stream.flush()
+            except (OSError, ValueError):  # the reader has gone (EPIPE): decisions go on without a log
+                self.dropped += len(batch)
+
+
+class Bridge(logging.Handler):
+    """Brings what libraries log (asyncio, grpc, aiohttp) into the same stream and form."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = record.levelname.lower()
+        fields = {"logger": record.name, "message": record.getMessage()}
+        if record.exc_info:
+            fields["traceback"] = logging.Formatter().formatException(record.exc_info)
+        self._log.event(level if level in LEVELS else "error", "library", **fields)
+
+
+def decision_fields(decision: Decision, user_agent: str, at: float) -> Fields:
+    """The line of a decision as documented in ``docs/log.md``. Fields without a value are left out."""
+    ref = decision.ref
+    fields = {
+        "time": _stamp(at),
+        "level": DECISION_LEVELS[decision.verdict],
+        "event": "decision",
+        "id": decision.id,
+        "verdict": decision.verdict.value,
+        "reason": decision.reason,
+        "workload": None if ref is None else f"{ref.group_resource}/{ref.namespace}/{ref.name}",
+        "operation": decision.operation and decision.operation.value,
+        "scale": decision.scale or None,
+        "dry_run": decision.dry_run or None,
+        "from": decision.replicas_before,
+        "to": decision.replicas,
+        "fits": decision.fits,
+        "shortages": [_shortage(row) for row in decision.shortages] or None,
+        "audit": [_shortage(row) for row in decision.audit] or None,
+        "intent": decision.intent,
+        "user_agent": user_agent[:MAX_USER_AGENT] or None,
+        "sentence": decision.sentence,
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _shortage(row: Shortage) -> Fields:
+    amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
+    texts = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}
+    return {"quota": "/".join(row.path), "resource": row.resource, **texts}
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _json(fields: Fields) -> str:
+    return json.dumps(fields, separators=(",", ":"), default=str)
+
+
+def _text(fields: Fields) -> str:
+    """For people. Values are quoted as JSON strings where they hold spaces, so that no value can forge a line."""
+    rest = {key: value for key, value in fields.items() if key not in ("time", "level", "event")}
+    pairs = (f"{key}={_quoted(value)}" for key, value in rest.items())
+    return " ".join((fields["time"], fields["level"].upper().ljust(7), fields["event"], *pairs))
+
+
+def _quoted(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    plain = text.isascii() and text.isprintable() and not set(text) & set(' "=')
+    return text if plain else json.dumps(text)
+
+
+STYLES: Mapping[str, Callable[[Fields], str]] = {"json": _json, "text": _text}

@@ -1,0 +1,86 @@
+"""Metrics: plain counters on the request path, made into Prometheus series only when somebody scrapes."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.model import Decision
+from extauthz.observe import exposition
+from extauthz.observe.exposition import Level, Snapshot
+
+BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0)
+"""A decision takes tens of microseconds; the upper ones show a body of megabytes, or a stalled process."""
+
+
+class Levels(NamedTuple):
+    """What is asked of the running gate at a scrape, in one go so that the numbers fit each other."""
+
+    rows: Sequence[UsageRow]
+    """Of at most ``metrics-max-quotas`` quotas."""
+    quotas: int
+    left_out: int
+    intents: int
+    workloads: int
+    ready: bool
+    log_dropped: int
+
+
+class Metrics:
+    """Counts decisions and reloads. Not safe for threads: only the event loop's thread may call it.
+
+    Args:
+        levels: called at each scrape, on the event loop.
+    """
+
+    def __init__(self, levels: Callable[[], Levels]) -> None:
+        self._levels = levels
+        self._decisions: dict[tuple[str, ...], int] = {}
+        self._audited = 0
+        self._buckets = [0] * (len(BUCKETS_S) + 1)
+        self._seconds = 0.0
+        self._reloads: dict[tuple[str, ...], int] = {}
+        self._last_good: dict[tuple[str, ...], float] = {}
+
+    def decision(self, decision: Decision, seconds: float) -> None:
+        """Count a decision and what it took."""
+        key = (decision.verdict.value, decision.reason)
+        self._decisions[key] = self._decisions.get(key, 0) + 1
+        self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
+        self._seconds += seconds
+        if decision.audit:
+            self._audited += 1
+
+    def reload(self, source: str, result: str, at: float) -> None:
+        """Count a change of a source. ``at``: seconds since the epoch."""
+        key = (source, result)
+        self._reloads[key] = self._reloads.get(key, 0) + 1
+        if result == "ok":
+            self._last_good[source,] = at
+
+    async def scrape(self, accept: str) -> tuple[bytes, str]:
+        """The exposition, and its content type, in the format that ``accept`` asks for.
+
+        The numbers are copied on the event loop, which is quick; wording them, which is not, is left to a thread.
+        """
+        return await asyncio.to_thread(exposition.encode, self._snapshot(), accept)
+
+    def _snapshot(self) -> Snapshot:
+        now = self._levels()
+        levels: dict[str, Level] = {
+            "extauthz_decisions_total": dict(self._decisions),
+            "extauthz_audit_refusals_total": {(): self._audited},
+            "extauthz_quotas": {(): now.quotas},
+            "extauthz_quotas_left_out": {(): now.left_out},
+            "extauthz_intents": {(): now.intents},
+            "extauthz_workloads": {(): now.workloads},
+            "extauthz_reload_total": dict(self._reloads),
+            "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
+            "extauthz_ready": {(): int(now.ready)},
+            "extauthz_log_dropped_total": {(): now.log_dropped},
+        }
+        times = exposition.Times(BUCKETS_S, tuple(self._buckets), self._seconds)
+        return Snapshot(levels, {"extauthz_check_seconds": times}, now.rows)

@@ -1,0 +1,75 @@
+"""Every series of /metrics: name, type, unit, labels, meaning. ``docs/metrics.md`` is rendered from it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Family(NamedTuple):
+    """One line of the table of metrics."""
+
+    name: str
+    kind: str
+    """``counter``, ``gauge`` or ``histogram``."""
+    unit: str
+    labels: tuple[str, ...]
+    help: str
+
+
+TABLE = (
+    Family(
+        "extauthz_decisions_total", "counter", "decisions", ("verdict", "reason"),
+        "Requests decided. Reasons are the stable codes of docs/reasons.md.",
+    ),
+    Family(
+        "extauthz_audit_refusals_total", "counter", "decisions", (),
+        "Allowed requests that a quota in mode Audit would have refused.",
+    ),
+    Family(
+        "extauthz_check_seconds", "histogram", "seconds", (),
+        "Time from a received request to its decision, without the work of gRPC.",
+    ),
+    Family(
+        "extauthz_quota_used", "gauge", "cores, bytes or objects", ("quota", "resource"),
+        "What the observed workloads of a quota and of its children cost.",
+    ),
+    Family(
+        "extauthz_quota_reserved", "gauge", "cores, bytes or objects", ("quota", "resource"),
+        "What allowed writes that may still land add to it.",
+    ),
+    Family(
+        "extauthz_quota_hard", "gauge", "cores, bytes or objects", ("quota", "resource"),
+        "The limit.",
+    ),
+    Family("extauthz_quotas", "gauge", "quotas", (), "Quotas in force."),
+    Family(
+        "extauthz_quotas_left_out", "gauge", "quotas", (),
+        "Quotas in force without series of their own (setting metrics-max-quotas).",
+    ),
+    Family("extauthz_intents", "gauge", "intents", (), "Allowed writes that may still land."),
+    Family("extauthz_workloads", "gauge", "workloads", (), "Workloads in the picture of the cluster."),
+    Family(
+        "extauthz_reload_total", "counter", "reloads", ("source", "result"),
+        "Changes of a source (quotas, state) by result: ok, refused.",
+    ),
+    Family(
+        "extauthz_source_last_good_timestamp_seconds", "gauge", "seconds since 1970", ("source",),
+        "When what is in force was read. Growing old is normal; beside refused reloads it says how stale.",
+    ),
+    Family("extauthz_ready", "gauge", "0 or 1", (), "Whether /readyz says ready."),
+    Family(
+        "extauthz_log_dropped_total", "counter", "lines", (),
+        "Log lines given up because their reader was too slow or gone.",
+    ),
+)  # fmt: skip
+
+BY_NAME = {family.name: family for family in TABLE}
+
+
+def markdown() -> str:
+    """The table of ``docs/metrics.md``."""
+    lines = ["| name | type | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
+    for family in TABLE:
+        labels = ", ".join(f"`{label}`" for label in family.labels) or "–"
+        lines.append(f"| `{family.name}` | {family.kind} | {family.unit} | {labels} | {family.help} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,75 @@
+"""The handover file: a clean stop leaves the writes under way in it, and the next start takes them over.
+
+While the gate runs the file holds a marker instead. So a start that finds the marker, no file or an unreadable one
+knows that writes may be under way that it knows nothing of, and holds for W (DESIGN §6.5).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+VERSION = 1
+
+Record: TypeAlias = Mapping[str, object]
+
+
+class Taken(NamedTuple):
+    """What a start found."""
+
+    intents: Sequence[Record]
+    unclean: str | None
+    """Why nothing can be taken over, or ``None``."""
+
+
+def take(path: Path) -> Taken:
+    """Read what the last run left, and put the running marker in its place.
+
+    Raises:
+        OSError: the marker cannot be written; then a clean stop could not leave anything either.
+    """
+    taken = _read(path)
+    _write(path, {"version": VERSION, "clean": False, "intents": []})
+    return taken
+
+
+def leave(path: Path, intents: Sequence[Record]) -> None:
+    """Write the intents of a clean stop.
+
+    Raises:
+        OSError: the marker stays, and the next start holds.
+    """
+    _write(path, {"version": VERSION, "clean": True, "intents": list(intents)})
+
+
+def _read(path: Path) -> Taken:
+    try:
+        tree = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return Taken((), "there is no handover yet")
+    except (OSError, ValueError) as error:
+        return Taken((), f"the handover cannot be read: {error}")
+    match tree:
+        case {"version": 1, "clean": True, "intents": list(intents)}:
+            return Taken(intents, None)
+        case {"version": 1, "clean": False}:
+            return Taken((), "the last run did not stop cleanly")
+    return Taken((), "the handover is not of a version that this release reads")
+
+
+def _write(path: Path, tree: Record) -> None:
+    """Replace the file in one step that a crash or a loss of power cannot leave half done."""
+    beside = path.with_name(f".{path.name}.new")
+    with beside.open("w") as file:
+        json.dump(tree, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

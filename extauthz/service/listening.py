@@ -1,0 +1,186 @@
+"""Binds the doors to their addresses: TCP or unix socket, plain or TLS, and health and reflection beside ext_authz."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import stat
+from pathlib import Path
+
+import grpc
+from aiohttp import web
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from extauthz.doors import ext_authz
+from extauthz.service.addresses import Address, parse
+from extauthz.service.settings import Settings
+
+SERVICES = (ext_authz.SERVICE, health.SERVICE_NAME)
+
+SERVER_OPTIONS = (
+    ("grpc.max_receive_message_length", ext_authz.MAX_MESSAGE_BYTES),
+    # Two gates on one port would each see half of the writes, and grant twice what is there.
+    ("grpc.so_reuseport", 0),
+)
+
+
+class ListenError(Exception):
+    """A door cannot be opened. The text names the flag, what is wrong and the cure."""
+
+
+class Health(health.aio.HealthServicer):  # type: ignore[misc]  # grpcio ships no types
+    """Standard gRPC health whose watchers do not hold up a stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext) -> None:  # noqa: N802 (a name of the protocol)
+        task = asyncio.current_task()
+        assert task is not None
+        self._watching.add(task)
+        try:
+            await super().Watch(request, context)
+        finally:
+            self._watching.discard(task)
+
+    async def serving(self, yes: bool) -> None:
+        """Say so for the server as a whole and for ext_authz."""
+        state = health_pb2.HealthCheckResponse
+        for name in ("", ext_authz.SERVICE):
+            await self.set(name, state.SERVING if yes else state.NOT_SERVING)
+
+    async def leave(self) -> None:
+        """Say NOT_SERVING for good, then end the streams of those who watch."""
+        await self.enter_graceful_shutdown()
+        await asyncio.sleep(0)
+        for task in tuple(self._watching):
+            task.cancel()
+
+
+def grpc_server(decide: ext_authz.Decide, health_service: Health, settings: Settings) -> grpc.aio.Server:
+    """The server with its services, not bound yet."""
+    server = grpc.aio.server(handlers=(ext_authz.handler(decide),), options=SERVER_OPTIONS)
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+    if settings.reflection:
+        reflection.enable_server_reflection((*SERVICES, reflection.SERVICE_NAME), server)
+    return server
+
+
+def bind_grpc(server: grpc.aio.Server, settings: Settings) -> Address:
+    """Bind the ext_authz door; the address with the port that was really taken.
+
+    Raises:
+        ListenError: the address is taken or not ours, or the TLS files do not fit each other.
+    """
+    address = parse(settings.grpc)
+    credentials = _credentials(settings)
+    if address.path is not None:
+        clear_socket("--grpc", Path(address.path))
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(str(address))
+        else:
+            port = server.add_secure_port(str(address), credentials)
+    except RuntimeError:
+        raise ListenError(_why_not("--grpc", address)) from None
+    if address.path is not None:
+        Path(address.path).chmod(int(settings.socket_mode, 8))
+    return address.with_port(port)
+
+
+async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRunner, Address]:
+    """Start the operators' door; the runner (to be cleaned up) and the address that was really taken.
+
+    Raises:
+        ListenError: the address is taken or not ours.
+    """
+    address = parse(settings.http)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    await runner.setup()
+    site: web.BaseSite
+    if address.path is not None:
+        clear_socket("--http", Path(address.path))
+        site = web.UnixSite(runner, address.path)
+    else:
+        # asyncio binds "::" to IPv6 alone; without a host it takes both families.
+        site = web.TCPSite(runner, None if address.host == "::" else address.host, address.port)
+    try:
+        await site.start()
+    except OSError as error:
+        await runner.cleanup()
+        raise ListenError(f"--http {address}: {error.strerror}; {_CURE}") from None
+    if address.path is not None:
+        Path(address.path).chmod(int(settings.socket_mode, 8))
+        return runner, address
+    return runner, address.with_port(runner.addresses[0][1])
+
+
+_CURE = "end the process that listens there, or choose another address"
+
+
+def clear_socket(flag: str, path: Path) -> None:
+    """Remove the socket that a killed gate has left behind, but not one that is in use and nothing else.
+
+    Raises:
+        ListenError: somebody listens there, or it is not a socket, or its directory is not there.
+    """
+    if not path.parent.is_dir():
+        raise ListenError(f"{flag} unix:{path}: there is no directory {path.parent}; create it")
+    if not path.exists():
+        return
+    if not stat.S_ISSOCK(path.stat().st_mode):
+        raise ListenError(f"{flag} unix:{path}: a file that is not a socket is in the way; remove it")
+    with socket.socket(socket.AF_UNIX) as probe:
+        if probe.connect_ex(str(path)) == 0:
+            raise ListenError(f"{flag} unix:{path}: somebody listens there; {_CURE}")
+    path.unlink()
+
+
+def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
+    """TLS from the files, looked at again for every connection: certificates are renewed while the gate runs."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    cert, key, authorities = settings.tls_cert, settings.tls_key, settings.tls_client_ca
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        roots = None if authorities is None else authorities.read_bytes()
+        return grpc.ssl_server_certificate_configuration([(key.read_bytes(), cert.read_bytes())], roots)
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        """``None`` keeps what is there: a pair that is half written must not end the service."""
+        return configuration() if _fits(cert, key, authorities) is None else None
+
+    problem = _fits(cert, key, authorities)
+    if problem is not None:
+        raise ListenError(problem)
+    return grpc.dynamic_ssl_server_credentials(configuration(), renewed, authorities is not None)
+
+
+def _fits(cert: Path, key: Path, authorities: Path | None) -> str | None:
+    """What is wrong with the TLS files, or ``None``. gRPC itself would only say so at each handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        return f"--tls-cert {cert}, --tls-key {key}: not a certificate and its key in PEM ({error})"
+    try:
+        if authorities is not None:
+            context.load_verify_locations(authorities)
+    except (OSError, ssl.SSLError) as error:
+        return f"--tls-client-ca {authorities}: not certificates in PEM ({error})"
+    return None
+
+
+def _why_not(flag: str, address: Address) -> str:
+    """gRPC says only that it could not bind; trying the same by hand tells why."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    kind = (socket.AF_UNIX, address.path) if address.path is not None else (family, (address.host, address.port))
+    try:
+        with socket.socket(kind[0]) as probe:
+            probe.bind(kind[1])
+    except OSError as error:
+        return f"{flag} {address}: {error.strerror}; {_CURE}"
+    return f"{flag} {address}: cannot listen there; {_CURE}"

@@ -1,0 +1,97 @@
+"""Puts settings together from flags, environment and file, and says which of them is at fault in one line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from extauthz.service.settings import ENV_PREFIX, Settings, variable, word
+
+SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
+"""What Kubernetes puts into a pod's environment for a Service named ``extauthz`` or ``extauthz-…``, after the prefix
+(k8s.io/kubernetes/pkg/kubelet/envvars). They are not ours, and no setting may have a name of this form."""
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. The text is one line a problem: flag, variable or field, what is wrong, the cure."""
+
+
+class ConfigFileError(SettingsError):
+    """The settings file itself is at fault (bad data, not bad usage)."""
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> Settings:
+    """The effective settings: a flag wins over the environment, the environment over the file.
+
+    Args:
+        flags: by field name, only those that were given.
+        environ: the process's environment; empty values count as not given.
+        config: the YAML file of ``--config``.
+
+    Raises:
+        SettingsError: in flags or environment; its subclass ConfigFileError: in the file.
+    """
+    from_file = {} if config is None else _read(config)
+    from_environ = _environment(environ)
+    try:
+        return Settings(**{**from_file, **from_environ, **flags})
+    except ValidationError as error:
+        raise _explained(error, flags, from_environ, config) from None
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    known = {variable(field): field for field in Settings.model_fields}
+    ours = {name: value for name, value in environ.items() if name.startswith(ENV_PREFIX) and value}
+    for name in ours:
+        if name not in known and not SERVICE_LINK.fullmatch(name.removeprefix(ENV_PREFIX)):
+            raise SettingsError(f"{name}: no such setting{_did_you_mean(name, known)}")
+    return {known[name]: value for name, value in ours.items() if name in known}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigFileError(f"--config: {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigFileError(f"{path}: {' '.join(str(error).split())}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigFileError(f"{path}: must hold a mapping of settings; write for example `grpc: 127.0.0.1:9191`")
+    fields = {word(field): field for field in Settings.model_fields}
+    for key in tree:
+        if key not in fields:
+            raise ConfigFileError(f"{path}: {key}: no such setting{_did_you_mean(str(key), fields)}")
+    return {fields[key]: value for key, value in tree.items()}
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else "; `extauthz serve --help` lists them"
+
+
+def _explained(
+    error: ValidationError, flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None
+) -> SettingsError:
+    kind: type[SettingsError] = SettingsError
+    lines = []
+    for problem in error.errors():
+        field = str(problem["loc"][0]) if problem["loc"] else ""
+        what = problem["msg"].removeprefix("Value error, ")
+        if field in flags:
+            lines.append(f"--{word(field)}: {what}")
+        elif field in environ:
+            lines.append(f"{variable(field)}: {what}")
+        elif field:
+            kind = ConfigFileError
+            lines.append(f"{config}: {word(field)}: {what}")
+        else:
+            lines.append(what)
+    return kind("\n".join(lines))

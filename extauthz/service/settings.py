@@ -1,0 +1,139 @@
+"""Every setting of the gate, once: the flags, the environment, the file and ``docs/settings.md`` are made from it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from extauthz.service import addresses
+
+ENV_PREFIX = "EXTAUTHZ_"
+
+OnUnknown = Literal["deny", "allow"]
+
+
+class Level(StrEnum):
+    """How much is logged. Allowed requests are ``info``; refused ones, and refused files, ``warning``."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _listen(text: str) -> str:
+    addresses.parse(text)
+    return text
+
+
+def _mode(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and set(text) <= set("01234567") and len(text) in (3, 4)):
+        raise ValueError(f"{text!r} is not an octal file mode; write for example 0660")
+    return text
+
+
+Listen = Annotated[str, AfterValidator(_listen)]
+Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """The settings of ``extauthz serve``. A flag wins over the environment, the environment over the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    quotas: Path | None = Field(
+        None, description="WorkspaceQuota objects in YAML or JSON: a file, or a directory of them. Watched."
+    )
+    state: Path | None = Field(
+        None,
+        description="A Kubernetes List, as `kubectl get ns,deploy,sts,rs -A -o yaml` prints it. Watched.",
+    )
+    grpc: Listen = Field(
+        "127.0.0.1:9191",
+        description="Where the ext_authz service listens: host:port, [v6]:port, :port or unix:/path.",
+    )
+    http: Listen = Field("127.0.0.1:9192", description="Where /healthz, /readyz and /metrics are served.")
+    socket_mode: Annotated[str, AfterValidator(_mode)] = Field(
+        "0660",
+        description="Octal mode of a unix socket. The default lets Envoy connect from another container with the "
+        "same group, and nobody else.",
+    )
+    tls_cert: Path | None = Field(None, description="Certificate chain of the ext_authz service, PEM.")
+    tls_key: Path | None = Field(None, description="Its private key, PEM.")
+    tls_client_ca: Path | None = Field(
+        None,
+        description="Authorities whose client certificates are accepted, PEM. Clients without one are refused.",
+    )
+    reflection: bool = Field(False, description="Serve gRPC reflection, so that grpcurl works without protos.")
+    on_unreadable: OnUnknown = Field(
+        "deny",
+        description="A write that may grow a workload and cannot be read. Allowing it lets any client around the "
+        "quota by spelling a write oddly.",
+    )
+    on_unknown_workload: OnUnknown = Field(
+        "deny", description="A write to a workload that the state does not show, so that its cost is unknown."
+    )
+    on_unknown_footprint: OnUnknown = Field(
+        "deny", description="A write to a kind whose pods cannot be priced (no declared template)."
+    )
+    on_unsynced: OnUnknown = Field(
+        "deny", description="A write that comes before quotas and state are known, or while the gate holds."
+    )
+    window_s: Seconds = Field(
+        90.0,
+        description="W: how long after its decision an allowed write may still land. The sum of the ext_authz "
+        "timeout, the route timeout, the API server's request timeout and a margin for etcd.",
+    )
+    max_intents_per_workload: int = Field(
+        64, ge=1, description="Allowed writes of one workload that may be under way at once."
+    )
+    max_intents: int = Field(
+        100_000, ge=1, description="Allowed writes under way over all workloads; a bound of memory."
+    )
+    handover: Path | None = Field(
+        None,
+        description="File in which a clean stop leaves the writes under way for the next start. With it set, a "
+        "start after a crash grants no growth for W.",
+    )
+    grace_s: Seconds = Field(10.0, description="How long checks under way may take to finish after SIGTERM.")
+    log_level: Level = Field(Level.INFO, description="Allowed requests are logged at info, refused ones at warning.")
+    log_format: Literal["json", "text"] = Field("json", description="One JSON object a line, or text for people.")
+    metrics_max_quotas: int = Field(
+        1000,
+        ge=0,
+        description="Quotas that get series of their own in /metrics; beyond that extauthz_quotas_left_out counts "
+        "the rest. A scrape costs about 50 microseconds a quota.",
+    )
+
+    @field_validator("tls_cert", "tls_key", "tls_client_ca")
+    @classmethod
+    def _readable(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_file():
+            raise ValueError(f"no such file: {path}")
+        return path
+
+    @model_validator(mode="after")
+    def _tls_pairs(self) -> Settings:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls-cert and tls-key go together; give both or neither")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("tls-client-ca needs tls-cert and tls-key")
+        return self
+
+
+def word(field: str) -> str:
+    """A setting's name as flags and files spell it: ``tls-cert``."""
+    return field.replace("_", "-")
+
+
+def variable(field: str) -> str:
+    """A setting's name as the environment spells it: ``EXTAUTHZ_TLS_CERT``."""
+    return ENV_PREFIX + field.upper()
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """The effective settings under the names that flags and files use."""
+    return {word(name): value for name, value in settings.model_dump(mode="json").items()}

@@ -1,0 +1,196 @@
+"""The ext_authz door over real gRPC, asked by a client of another make: the typed messages of envoy-data-plane."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import grpc
+import pytest
+from envoy_data_plane.envoy.config.core.v3 import HeaderMap, HeaderValue
+from envoy_data_plane.envoy.service.auth.v3 import (
+    AttributeContext,
+    AttributeContextHttpRequest,
+    AttributeContextRequest,
+    CheckRequest,
+    CheckResponse,
+)
+
+from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.doors import ext_authz
+
+WEB = WorkloadRef("apps", "deployments", "shop", "web")
+SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale?dryRun=All"
+
+ALLOWED = Decision("d1", Verdict.ALLOW, "fits", "fits every quota", WEB)
+DENIED = Decision("d2", Verdict.DENY, "exceeded-quota", 'deployments.apps "web" is forbidden: no', WEB)
+UNKNOWN = Decision("d3", Verdict.UNAVAILABLE, "truncated", "this write was not decided: \ud800", None)
+
+Check = Callable[[AttributeContextHttpRequest], Awaitable[CheckResponse]]
+
+
+class Script:
+    """A ``decide`` that keeps what it was asked and answers what it was told to."""
+
+    def __init__(self) -> None:
+        self.answer = ALLOWED
+        self.asked: list[Request] = []
+
+    def __call__(self, request: Request) -> Decision:
+        self.asked.append(request)
+        return self.answer
+
+
+@pytest.fixture
+def decide() -> Script:
+    return Script()
+
+
+@pytest.fixture
+async def address(decide: Script) -> AsyncIterator[str]:
+    server = grpc.aio.server(handlers=(ext_authz.handler(decide),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+@pytest.fixture
+async def check(address: str) -> AsyncIterator[Check]:
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = channel.unary_unary(
+            "/envoy.service.auth.v3.Authorization/Check",
+            request_serializer=bytes,
+            response_deserializer=CheckResponse.parse,
+        )
+
+        async def ask(http: AttributeContextHttpRequest) -> CheckResponse:
+            attributes = AttributeContext(request=AttributeContextRequest(http=http))
+            return await call(CheckRequest(attributes=attributes))
+
+        yield ask
+
+
+async def test_a_request_arrives_byte_for_byte_as_envoy_saw_it(check: Check, decide: Script) -> None:
+    headers = {"content-type": "application/json", "user-agent": "kube-controller-manager"}
+    body = bytes(range(256))
+    await check(AttributeContextHttpRequest(method="PUT", path=SCALE, headers=headers, raw_body=body))
+    assert decide.asked == [Request("PUT", SCALE, headers, body, False)]
+
+
+async def test_raw_headers_are_read_where_envoy_sends_those_instead(check: Check, decide: Script) -> None:
+    raw = [
+        HeaderValue(key="Content-Type", raw_value=b"application/json"),
+        HeaderValue(key="accept", raw_value=b"a"),
+        HeaderValue(key="accept", raw_value=b"\xff"),
+        HeaderValue(key="authorization", raw_value=b"Bearer secret"),
+        HeaderValue(key="x", value="text"),
+    ]
+    await check(AttributeContextHttpRequest(method="PUT", path="/", header_map=HeaderMap(headers=raw)))
+    assert decide.asked[0].headers == {"content-type": "application/json", "accept": "a,ÿ", "x": "text"}
+
+
+@pytest.mark.parametrize("name", ext_authz.SECRET_HEADERS)
+async def test_a_secret_header_ends_at_the_door(name: str, check: Check, decide: Script) -> None:
+    await check(AttributeContextHttpRequest(method="PUT", path="/", headers={name: "secret", "a": "b"}))
+    assert decide.asked[0].headers == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("http", "truncated"),
+    [
+        pytest.param({"raw_body": b"{", "headers": {"x-envoy-auth-partial-body": "true"}}, True, id="partial"),
+        pytest.param({"raw_body": b"{}", "headers": {"x-envoy-auth-partial-body": "false"}}, False, id="whole"),
+        pytest.param({"body": "{}", "headers": {"content-type": "application/json"}}, False, id="json-as-text"),
+        pytest.param({"body": "{}"}, False, id="text-without-a-type"),
+        pytest.param(
+            {"body": "k8s", "headers": {"content-type": "application/vnd.Kubernetes.protobuf"}}, True, id="protobuf"
+        ),
+        pytest.param({"body": "x", "headers": {"content-type": "application/apply-patch+cbor"}}, True, id="cbor"),
+    ],
+)
+async def test_a_body_that_is_not_whole_is_told_apart(http, truncated, check: Check, decide: Script) -> None:
+    await check(AttributeContextHttpRequest(method="PUT", path="/", **http))
+    assert decide.asked[0].truncated is truncated
+    assert decide.asked[0].body == http.get("raw_body", http.get("body", "").encode())
+
+
+async def test_an_empty_request_is_decided_too(check: Check, decide: Script) -> None:
+    await check(AttributeContextHttpRequest())
+    assert decide.asked == [Request("", "", {}, b"", False)]
+
+
+async def test_an_allowed_request_gets_ok_and_the_decision_as_metadata(check: Check) -> None:
+    response = await check(AttributeContextHttpRequest(method="PUT", path=SCALE))
+    assert response.status is not None
+    assert response.status.code == 0
+    assert response.ok_response is not None
+    assert response.denied_response is None
+    assert metadata(response) == {"decision_id": "d1", "verdict": "allow", "reason": "fits"}
+
+
+@pytest.mark.parametrize(
+    ("decision", "code", "status"),
+    [
+        pytest.param(
+            DENIED,
+            403,
+            {
+                "reason": "Forbidden",
+                "details": {
+                    "name": "web",
+                    "group": "apps",
+                    "kind": "deployments",
+                    "causes": [{"reason": "exceeded-quota", "message": "decision d2"}],
+                },
+            },
+            id="denied",
+        ),
+        pytest.param(
+            UNKNOWN,
+            503,
+            {
+                "reason": "ServiceUnavailable",
+                "details": {"causes": [{"reason": "truncated", "message": "decision d3"}]},
+            },
+            id="unavailable",
+        ),
+    ],
+)
+async def test_a_refusal_is_a_status_that_client_go_shows(decision, code, status, check: Check, decide: Script) -> None:
+    decide.answer = decision
+    response = await check(AttributeContextHttpRequest(method="PUT", path=SCALE))
+    denied = response.denied_response
+    assert denied is not None
+    assert denied.status is not None
+    assert (response.status and response.status.code, denied.status.code.value) == (7, code)
+    headers = {option.header.key: option.header.value for option in denied.headers if option.header}
+    # No retry-after: client-go would try ten times over and block a worker of the autoscaler.
+    assert headers == {"content-type": "application/json", "x-extauthz-decision-id": decision.id}
+    assert json.loads(denied.body) == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": decision.sentence,
+        "code": code,
+        **status,
+    }
+    assert metadata(response) == {
+        "decision_id": decision.id,
+        "verdict": decision.verdict.value,
+        "reason": decision.reason,
+    }
+
+
+async def test_bytes_that_are_no_check_request_are_an_error_and_no_decision(address: str, decide: Script) -> None:
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = channel.unary_unary("/envoy.service.auth.v3.Authorization/Check")
+        with pytest.raises(grpc.aio.AioRpcError):
+            await call(b"\xff\xff")
+    assert decide.asked == []
+
+
+def metadata(response: CheckResponse) -> dict[str, str]:
+    assert response.dynamic_metadata is not None
+    return response.dynamic_metadata.to_dict()

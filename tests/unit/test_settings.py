@@ -1,0 +1,124 @@
+"""Settings: one name in flag, environment and file, one order of precedence, and errors that name their origin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extauthz.cli import main
+from extauthz.service.loading import SERVICE_LINK, ConfigFileError, SettingsError, load
+from extauthz.service.settings import Settings, shown, variable, word
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "gate.yaml"
+
+
+def test_a_flag_wins_over_the_environment_and_the_environment_over_the_file(config: Path) -> None:
+    config.write_text("grpc: 127.0.0.1:1\nhttp: 127.0.0.1:1\nwindow-s: 1\n")
+    environ = {"EXTAUTHZ_GRPC": "127.0.0.1:2", "EXTAUTHZ_HTTP": "127.0.0.1:2"}
+    settings = load({"grpc": "127.0.0.1:3"}, environ, config)
+    assert (settings.grpc, settings.http, settings.window_s) == ("127.0.0.1:3", "127.0.0.1:2", 1.0)
+
+
+def test_an_empty_variable_counts_as_not_given() -> None:
+    assert load({}, {"EXTAUTHZ_GRPC": "", "EXTAUTHZ_TLS_CERT": ""}, None) == Settings()
+
+
+def test_an_empty_file_sets_nothing(config: Path) -> None:
+    config.write_text("# nothing yet\n")
+    assert load({}, {}, config) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "text", "says"),
+    [
+        pytest.param({"grpc": "9191"}, {}, "", "--grpc: '9191' has no port", id="flag"),
+        pytest.param({}, {"EXTAUTHZ_WINDOW_S": "0"}, "", "EXTAUTHZ_WINDOW_S: Input should be greater", id="variable"),
+        pytest.param({}, {}, "log-level: loud", "gate.yaml: log-level: Input should be 'debug'", id="file"),
+        pytest.param({}, {}, "log-levl: info", "log-levl: no such setting; did you mean log-level?", id="unknown-key"),
+        pytest.param({}, {}, "zzz: 1", "zzz: no such setting; `extauthz serve --help`", id="unlike-any-key"),
+        pytest.param({}, {}, "- grpc", "must hold a mapping", id="no-mapping"),
+        pytest.param({}, {}, "grpc: [", "gate.yaml: while parsing", id="no-yaml"),
+        pytest.param({}, {"EXTAUTHZ_GRPCC": "x"}, "", "EXTAUTHZ_GRPCC: no such setting; did you", id="unknown-variable"),
+        pytest.param({"tls_cert": "/nowhere"}, {}, "", "--tls-cert: no such file: /nowhere", id="missing-file"),
+        pytest.param({"tls_cert": __file__}, {}, "", "tls-cert and tls-key go together", id="half-a-pair"),
+        pytest.param({"tls_client_ca": __file__}, {}, "", "tls-client-ca needs tls-cert", id="ca-alone"),
+        pytest.param({"socket_mode": "0999"}, {}, "", "--socket-mode: '0999' is not an octal", id="mode"),
+        pytest.param({"grace_s": "nan"}, {}, "", "--grace-s: Input should be", id="not-a-number"),
+    ],
+)  # fmt: skip
+def test_a_bad_setting_is_refused_by_the_name_it_was_given_under(flags, environ, text, says, config) -> None:
+    config.write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        load(flags, environ, config)
+    assert says in str(refused.value)
+    assert isinstance(refused.value, ConfigFileError) == bool(text)
+
+
+def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigFileError, match=r"--config: .*absent.yaml: No such file"):
+        load({}, {}, tmp_path / "absent.yaml")
+
+
+def test_the_variables_that_kubernetes_adds_for_a_service_of_our_name_are_left_alone() -> None:
+    links = {
+        "EXTAUTHZ_SERVICE_HOST": "10.0.0.1",
+        "EXTAUTHZ_SERVICE_PORT": "9191",
+        "EXTAUTHZ_SERVICE_PORT_GRPC": "9191",
+        "EXTAUTHZ_PORT": "tcp://10.0.0.1:9191",
+        "EXTAUTHZ_PORT_9191_TCP": "tcp://10.0.0.1:9191",
+        "EXTAUTHZ_PORT_9191_TCP_PROTO": "tcp",
+        "EXTAUTHZ_METRICS_SERVICE_HOST": "10.0.0.2",
+    }
+    assert load({}, links, None) == Settings()
+
+
+def test_no_setting_has_a_name_that_kubernetes_may_set() -> None:
+    assert not [field for field in Settings.model_fields if SERVICE_LINK.fullmatch(field.upper())]
+
+
+def test_every_setting_is_described_and_is_a_flag_and_a_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["serve", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for field, info in Settings.model_fields.items():
+        assert info.description
+        assert f"--{word(field)}" in text
+        assert variable(field) in text.replace("\n", "")
+
+
+def test_print_settings_shows_what_would_be_in_force_and_can_be_the_next_file(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXTAUTHZ_LOG_LEVEL", "error")
+    assert main(["serve", "--grpc", "unix:/run/gate.sock", "--reflection", "--print-settings"]) == 0
+    config.write_text(capsys.readouterr().out)
+    again = load({}, {}, config)
+    assert again == Settings(grpc="unix:/run/gate.sock", reflection=True, log_level="error")
+    assert shown(again)["log-level"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        pytest.param([], "extauthz: ", id="nothing"),
+        pytest.param(["serv"], "invalid choice: 'serv'", id="unknown-command"),
+        pytest.param(["serve", "--quota", "x"], "unrecognized arguments: --quota", id="shortened-flag"),
+        pytest.param(["serve"], "--quotas is needed: a file or a directory", id="no-quotas"),
+        pytest.param(["serve", "--quotas", "x"], "--state is needed", id="no-state"),
+        pytest.param(["serve", "--grpc", "9"], "--grpc: '9' has no port", id="bad-value"),
+    ],
+)
+def test_wrong_usage_ends_with_one_line_and_64(words, says, capsys) -> None:
+    try:
+        code = main(words)
+    except SystemExit as end:
+        code = end.code
+    assert code == 64
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
