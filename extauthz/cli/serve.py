@@ -69,12 +69,12 @@ def _require(settings: Settings) -> None:
 def _serve(settings: Settings) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core prints lines of its own; what matters we say ourselves
     from extauthz.service.app import serve
-    from extauthz.service.inputs import Refused
+    from extauthz.service.inputs import InputError
     from extauthz.service.listening import ListenError
 
     try:
         serve(settings, sys.stderr)
-    except Refused as error:
+    except InputError as error:
         return exits.fail(exits.DATA, error)
     except ListenError as error:
         return exits.fail(exits.UNAVAILABLE, error)

@@ -89,20 +89,20 @@ class Log:
             self.dropped += 1
 
     def _write(self) -> None:
-        open_ = True
-        while open_:
-            first = self._lines.get()
-            if first is not None:
+        ends = False
+        while not ends:
+            batch = [self._lines.get()]
+            if batch[0] is not None:
                 time.sleep(BATCH_S)
-            batch = [first]
             while not self._lines.empty():
                 batch.append(self._lines.get())
-            open_ = None not in batch
+            lines = [line for line in batch if line is not None]
+            ends = len(lines) < len(batch)
             try:
-                self._stream.write("".join(self._encode(line()) + "\n" for line in batch if line is not None))
+                self._stream.write("".join(f"{self._encode(line())}\n" for line in lines))
                 self._stream.flush()
             except (OSError, ValueError):  # the reader has gone (EPIPE): decisions go on without a log
-                self.dropped += len(batch)
+                self.dropped += len(lines)
 
 
 class Bridge(logging.Handler):

@@ -1,4 +1,4 @@
-"""The gate's two inputs, quotas and state: read before it serves, followed while it does, the last good one in force."""
+"""The gate's two inputs, quotas and state: read before it serves and followed while it does; the last good one rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extauthz.observe.metrics import Metrics
 T = TypeVar("T")
 
 
-class Refused(Exception):
+class InputError(Exception):
     """An input cannot be used. One line a problem: file, line, field and cure."""
 
 
@@ -25,7 +25,7 @@ class Input(Generic[T]):
     Args:
         name: ``quotas`` or ``state``, as in flags and metrics.
         path: what is read.
-        read: makes the value of the path, in a thread; raises Refused.
+        read: makes the value of the path, in a thread; raises InputError.
         put_in_force: takes the value, on the event loop.
     """
 
@@ -51,16 +51,16 @@ class Input(Generic[T]):
         """Read it once more and put it in force.
 
         Raises:
-            Refused: nothing has changed but ``fresh``, the metric and the log.
+            InputError: nothing has changed but ``fresh``, the metric and the log.
         """
         started = time.monotonic()
         try:
             value = await asyncio.to_thread(self._read, self.path)
-        except Refused as refused:
+        except InputError as error:
             self.fresh = False
             self._metrics.reload(self.name, "refused", time.time())
             self._log.event(
-                "error", "refused", source=self.name, path=str(self.path), problems=str(refused).splitlines()
+                "error", "refused", source=self.name, path=str(self.path), problems=str(error).splitlines()
             )
             raise
         summary = self._put_in_force(value)
@@ -75,7 +75,7 @@ class Input(Generic[T]):
         async for _ in changes:
             try:
                 await self.load()
-            except Refused:
+            except InputError:
                 continue
 
 

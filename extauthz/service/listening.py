@@ -86,8 +86,7 @@ def bind_grpc(server: grpc.aio.Server, settings: Settings) -> Address:
             port = server.add_secure_port(str(address), credentials)
     except RuntimeError:
         raise ListenError(_why_not("--grpc", address)) from None
-    if address.path is not None:
-        Path(address.path).chmod(int(settings.socket_mode, 8))
+    _open_to_group(address, settings)
     return address.with_port(port)
 
 
@@ -112,10 +111,8 @@ async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRu
     except OSError as error:
         await runner.cleanup()
         raise ListenError(f"--http {address}: {error.strerror}; {_CURE}") from None
-    if address.path is not None:
-        Path(address.path).chmod(int(settings.socket_mode, 8))
-        return runner, address
-    return runner, address.with_port(runner.addresses[0][1])
+    _open_to_group(address, settings)
+    return runner, address if address.path is not None else address.with_port(runner.addresses[0][1])
 
 
 _CURE = "end the process that listens there, or choose another address"
@@ -137,6 +134,11 @@ def clear_socket(flag: str, path: Path) -> None:
         if probe.connect_ex(str(path)) == 0:
             raise ListenError(f"{flag} unix:{path}: somebody listens there; {_CURE}")
     path.unlink()
+
+
+def _open_to_group(address: Address, settings: Settings) -> None:
+    if address.path is not None:
+        Path(address.path).chmod(int(settings.socket_mode, 8))
 
 
 def _credentials(settings: Settings) -> grpc.ServerCredentials | None:

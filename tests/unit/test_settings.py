@@ -42,7 +42,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({}, {}, "zzz: 1", "zzz: no such setting; `extauthz serve --help`", id="unlike-any-key"),
         pytest.param({}, {}, "- grpc", "must hold a mapping", id="no-mapping"),
         pytest.param({}, {}, "grpc: [", "gate.yaml: while parsing", id="no-yaml"),
-        pytest.param({}, {"EXTAUTHZ_GRPCC": "x"}, "", "EXTAUTHZ_GRPCC: no such setting; did you", id="unknown-variable"),
+        pytest.param({}, {"EXTAUTHZ_GRPCC": "x"}, "", "EXTAUTHZ_GRPCC: no such setting; did", id="unknown-variable"),
         pytest.param({"tls_cert": "/nowhere"}, {}, "", "--tls-cert: no such file: /nowhere", id="missing-file"),
         pytest.param({"tls_cert": __file__}, {}, "", "tls-cert and tls-key go together", id="half-a-pair"),
         pytest.param({"tls_client_ca": __file__}, {}, "", "tls-client-ca needs tls-cert", id="ca-alone"),

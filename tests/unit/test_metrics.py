@@ -1,0 +1,96 @@
+"""Metrics: the documented series, with the numbers that were told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.model import Decision, Shortage, Verdict
+from extauthz.observe import table
+from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
+
+NANOS = 10**9
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    rows = [UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)]
+    return Metrics(lambda: Levels(rows, quotas=7, left_out=6, intents=2, workloads=5, ready=True, log_dropped=1))
+
+
+async def scraped(metrics: Metrics, accept: str = "") -> dict[tuple[str, ...], float]:
+    """Name and label values, in the table's order, to the number."""
+    body, _ = await metrics.scrape(accept)
+    families = text_string_to_metric_families(body.decode())
+    return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
+
+
+async def test_decisions_are_counted_by_verdict_and_reason(metrics: Metrics) -> None:
+    audited = (Shortage("q", ("q",), "pods", 1, 1, 0, 1),)
+    for decision in (
+        Decision("1", Verdict.DENY, "exceeded-quota", ""),
+        Decision("2", Verdict.DENY, "exceeded-quota", ""),
+        Decision("3", Verdict.ALLOW, "fits", "", audit=audited),
+    ):
+        metrics.decision(decision, 0.00003)
+    numbers = await scraped(metrics)
+    assert numbers["extauthz_decisions_total", "exceeded-quota", "deny"] == 2
+    assert numbers["extauthz_decisions_total", "fits", "allow"] == 1
+    assert numbers["extauthz_audit_refusals_total",] == 1
+
+
+async def test_check_seconds_is_a_cumulative_histogram(metrics: Metrics) -> None:
+    for seconds in (0.00001, BUCKETS_S[0], 0.0003, 60.0):
+        metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), seconds)
+    numbers = await scraped(metrics)
+    name = "extauthz_check_seconds"
+    assert numbers[f"{name}_bucket", str(BUCKETS_S[0])] == 2
+    assert numbers[f"{name}_bucket", "0.0005"] == 3
+    assert numbers[f"{name}_bucket", "1.0"] == 3
+    assert numbers[f"{name}_bucket", "+Inf"] == numbers[f"{name}_count",] == 4
+    assert numbers[f"{name}_sum",] == pytest.approx(60.00033)
+
+
+async def test_amounts_are_in_whole_units(metrics: Metrics) -> None:
+    numbers = await scraped(metrics)
+    amounts = [numbers[f"extauthz_quota_{kind}", "acme", "requests.cpu"] for kind in ("used", "reserved", "hard")]
+    assert amounts == [1.5, 0.25, 10.0]
+    levels = ("quotas", "quotas_left_out", "intents", "workloads", "ready", "log_dropped_total")
+    assert [numbers[f"extauthz_{name}",] for name in levels] == [7, 6, 2, 5, 1, 1]
+
+
+async def test_a_refused_reload_leaves_the_time_of_the_last_good_one(metrics: Metrics) -> None:
+    metrics.reload("quotas", "ok", 1000.0)
+    metrics.reload("quotas", "refused", 2000.0)
+    numbers = await scraped(metrics)
+    assert numbers["extauthz_reload_total", "ok", "quotas"] == 1
+    assert numbers["extauthz_reload_total", "refused", "quotas"] == 1
+    assert numbers["extauthz_source_last_good_timestamp_seconds", "quotas"] == 1000.0
+
+
+async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(metrics: Metrics) -> None:
+    metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), 0.1)
+    metrics.reload("state", "ok", 1.0)
+    body, content_type = await metrics.scrape("")
+    assert content_type.startswith("text/plain")
+    told = {}
+    for family in text_string_to_metric_families(body.decode()):
+        if family.name.startswith("extauthz_"):
+            suffix = "_total" if family.type == "counter" else ""
+            labels = set(family.samples[0].labels) - {"le"}
+            told[family.name + suffix] = (family.type, family.documentation, labels)
+    assert told == {family.name: (family.kind, family.help, set(family.labels)) for family in table.TABLE}
+
+
+async def test_openmetrics_is_spoken_to_those_who_ask(metrics: Metrics) -> None:
+    body, content_type = await metrics.scrape("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+def test_the_documented_table_is_the_one_in_the_code() -> None:
+    assert table.markdown() in DOCUMENT.read_text()
