@@ -1,0 +1,86 @@
+"""The picture of the cluster from a Kubernetes List, as ``kubectl get ns,deploy,sts,rs -A -o yaml`` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from extauthz.cluster.picture import ClusterState, Picture
+from extauthz.core.intake.faults import ObjectError
+from extauthz.core.resourcelists import FootprintError
+from extauthz.files import content, lines
+from extauthz.files.content import Content
+from extauthz.files.objects import Placed, objects
+from extauthz.files.problems import FileProblem, FilesError
+from extauthz.files.watch import Watched
+
+_CURES = {"listed-twice": "keep one of them"}
+_ANOTHER_CURE = "write it as `kubectl get -o yaml` prints it"
+
+
+class StateFile(NamedTuple):
+    """A state file, read."""
+
+    state: ClusterState
+    warnings: tuple[FileProblem, ...]
+    """What can be used but leaves something unknown."""
+
+
+def load(path: Path) -> StateFile:
+    """Read a state file (JSON is read several times as fast as YAML), or every such file of a directory.
+
+    Raises:
+        FilesError: with each object that is not as an API server prints it.
+    """
+    return parse(content.read(path))
+
+
+def watched(path: Path) -> Watched[StateFile]:
+    """The same, for ``load`` now and ``watch`` from then on."""
+    return Watched(path, parse)
+
+
+def parse(contents: Sequence[Content]) -> StateFile:
+    """Read state files that were read already.
+
+    Raises:
+        FilesError: with each object that is not as an API server prints it.
+    """
+    picture = Picture()
+    problems: list[FileProblem] = []
+    seen: dict[str, Placed] = {}
+    for each in contents:
+        try:
+            for placed in objects(each):
+                _take(placed, picture, seen, problems)
+        except FilesError as error:
+            problems += error.problems
+    if problems:
+        raise FilesError(problems)
+    state = picture.state()
+    unknown = (_unknown(name, placed) for name, placed in seen.items() if name not in state.namespaces)
+    return StateFile(state, tuple(unknown))
+
+
+def _take(placed: Placed, picture: Picture, seen: dict[str, Placed], problems: list[FileProblem]) -> None:
+    try:
+        namespace = picture.add(placed.tree)
+    except (ObjectError, FootprintError) as error:
+        problems.append(_problem(placed, error))
+        return
+    if namespace is not None and namespace not in seen:
+        seen[namespace] = placed._replace(tree=None)
+
+
+def _problem(placed: Placed, error: ObjectError | FootprintError) -> FileProblem:
+    path = error.path.removeprefix("(root)")
+    detail = error.detail.removeprefix(f"{error.path}: ")
+    return placed.problem(lines.steps(path), path, detail, _CURES.get(error.code, _ANOTHER_CURE))
+
+
+def _unknown(namespace: str, placed: Placed) -> FileProblem:
+    detail = f'there is no Namespace "{namespace}" in the state, so that its quotas are unknown'
+    return placed.problem(
+        ["metadata", "namespace"], "metadata.namespace", detail, "list namespaces too: kubectl get ns,…"
+    )

@@ -1,0 +1,133 @@
+"""Watches a file or directory: good new content is handed on within a second, bad content changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from watchfiles import awatch
+from watchfiles.main import FileChange
+
+from . import content
+from .content import Content
+from .problems import FilesError
+
+Value = TypeVar("Value")
+
+TICK_MS = 500
+"""How often ``stat`` is asked, too: notifications miss network file systems, links to elsewhere and new directories."""
+
+_SETTLE_MS = 400
+"""A burst of changes is waited out for this long at most."""
+
+
+class Watched(Generic[Value]):
+    """What a file or directory holds, as ``parse`` reads it, now and after every change.
+
+    Notices writing in place, replacing by rename, deletion, re-creation, and the swapped ``..data`` link of a
+    ConfigMap volume. Contents are compared: a touched file is no change.
+    """
+
+    def __init__(self, path: Path, parse: Callable[[Sequence[Content]], Value]) -> None:
+        self._path = path
+        self._parse = parse
+        self._signature: content.Signature | None = None
+        self._seen = b""
+        """Digest of what was last read, or of why it could not be."""
+
+    def load(self) -> Value:
+        """Read what is there now.
+
+        Raises:
+            FilesError: with everything that is wrong with it. ``watch`` then waits for better content.
+        """
+        self._signature = content.signature(self._path)
+        self._seen = b""
+        outcome = self._changed()
+        assert outcome is not None
+        if isinstance(outcome, FilesError):
+            raise outcome
+        return outcome
+
+    async def watch(self, accept: Callable[[Value], None], refuse: Callable[[FilesError], None]) -> None:
+        """Call ``accept`` with each good new content and ``refuse`` with what is wrong with each bad one, for ever.
+
+        Contents are read and parsed in a thread, so that the loop goes on serving; the callbacks are called in the
+        loop. Give up by cancelling.
+        """
+        async with aclosing(self._glances()) as glances:
+            async for told in glances:
+                signature = content.signature(self._path)
+                if signature == self._signature and not told:
+                    continue
+                self._signature = signature
+                outcome = await asyncio.to_thread(self._changed)
+                if isinstance(outcome, FilesError):
+                    refuse(outcome)
+                elif outcome is not None:
+                    accept(outcome)
+
+    async def _glances(self) -> AsyncGenerator[bool, None]:
+        """Yield whenever it is worth a look: ``True`` when told of a change, ``False`` when time has passed."""
+        while True:
+            try:
+                watching = _inodes(self._path)
+                async with aclosing(_notifications([directory for directory, _ in watching])) as notifications:
+                    async for changes in notifications:
+                        yield bool(changes)
+                        if _inodes(self._path) != watching:
+                            break
+            except (OSError, RuntimeError):  # a directory just gone, or inotify at its limits: stat alone will do
+                await asyncio.sleep(TICK_MS / 1000)
+                yield False
+
+    def _changed(self) -> Value | FilesError | None:
+        """The new content, what is wrong with it, or ``None`` if it is what was read last time."""
+        try:
+            contents = content.read(self._path)
+        except FilesError as error:
+            return error if self._is_new(str(error).encode()) else None
+        if not self._is_new(*(part for each in contents for part in (each.name.encode(), each.data))):
+            return None
+        try:
+            return self._parse(contents)
+        except FilesError as error:
+            return error
+
+    def _is_new(self, *parts: bytes) -> bool:
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(b"%d:" % len(part))
+            digest.update(part)
+        before, self._seen = self._seen, digest.digest()
+        return self._seen != before
+
+
+def _notifications(directories: Sequence[Path]) -> AsyncGenerator[set[FileChange], None]:
+    return awatch(
+        *directories,
+        watch_filter=None,
+        debounce=_SETTLE_MS,
+        rust_timeout=TICK_MS,
+        yield_on_timeout=True,
+        recursive=False,
+        ignore_permission_denied=True,
+    )
+
+
+def _inodes(path: Path) -> frozenset[tuple[Path, int]]:
+    """The directories to watch, with their inodes, so that one that was made anew is noticed.
+
+    They are the one that holds ``path``, and ``path`` if it is one itself; of what is not there, the nearest above.
+    """
+    path = path.absolute()
+    found = set()
+    for directory in (path, path.parent):
+        while not directory.is_dir():
+            directory = directory.parent
+        found.add((directory, directory.stat().st_ino))
+    return frozenset(found)
