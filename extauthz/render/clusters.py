@@ -1,0 +1,156 @@
+"""Who Envoy talks to and how: the client over TLS, the API server over TLS again, the gate over gRPC."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import timedelta
+
+import betterproto2
+from envoy_data_plane.envoy.config.cluster import v3 as cluster
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.endpoint import v3 as endpoint
+from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
+from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstream
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
+from envoy_data_plane.google.protobuf import Any
+
+from .options import Endpoint, SidecarOptions
+
+APISERVER, APISERVER_UPGRADE, GATE = "apiserver", "apiserver-upgrade", "extauthz"
+
+_HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+_NO_LIMIT = 65536
+"""Envoy's default of 1,024 requests at a time would be an outage for a client with more watches than that."""
+
+_KEEPALIVE = core.KeepaliveSettings(interval=timedelta(seconds=30), timeout=timedelta(seconds=15))
+"""client-go's own (``k8s.io/apimachinery/pkg/util/net``): its pings now end at Envoy, so Envoy must find out that an
+API server died below a silent watch."""
+
+
+def clusters(options: SidecarOptions) -> list[cluster.Cluster]:
+    """The API server for ordinary requests and for upgraded ones, and the gate."""
+    either = upstream.HttpProtocolOptionsAutoHttpConfig(
+        http2_protocol_options=core.Http2ProtocolOptions(connection_keepalive=_KEEPALIVE)
+    )
+    http1 = upstream.HttpProtocolOptionsExplicitHttpConfig(http_protocol_options=core.Http1ProtocolOptions())
+    return [
+        _apiserver(APISERVER, upstream.HttpProtocolOptions(auto_config=either), options),
+        _apiserver(APISERVER_UPGRADE, upstream.HttpProtocolOptions(explicit_http_config=http1), options),
+        _gate(options),
+    ]
+
+
+def address(where: Endpoint) -> core.Address:
+    """A socket address, or a unix socket's path. ``::`` takes IPv4 too."""
+    if where.path is not None:
+        return core.Address(pipe=core.Pipe(path=where.path))
+    socket = core.SocketAddress(address=where.host, port_value=where.port)
+    if where.host == "::":
+        socket.ipv4_compat = True
+    return core.Address(socket_address=socket)
+
+
+def downstream_tls(options: SidecarOptions) -> core.TransportSocket:
+    """What clients see. Their certificates could not be passed on, so none is asked for: they come with tokens."""
+    common = tls.CommonTlsContext(
+        tls_params=_tls_params(),
+        tls_certificates=[_certificate(options.cert_file, options.key_file)],
+        alpn_protocols=["h2", "http/1.1"],
+    )
+    return _tls_socket(tls.DownstreamTlsContext(common_tls_context=common))
+
+
+def _apiserver(name: str, protocol: upstream.HttpProtocolOptions, options: SidecarOptions) -> cluster.Cluster:
+    socket = _upstream_tls(options.apiserver_ca_file, options.apiserver_name)
+    rendered = _cluster(name, options.apiserver, protocol, socket)
+    rendered.circuit_breakers = cluster.CircuitBreakers(
+        thresholds=[
+            cluster.CircuitBreakersThresholds(
+                max_connections=_NO_LIMIT, max_pending_requests=_NO_LIMIT, max_requests=_NO_LIMIT
+            )
+        ]
+    )
+    return rendered
+
+
+def _gate(options: SidecarOptions) -> cluster.Cluster:
+    http2 = upstream.HttpProtocolOptionsExplicitHttpConfig(
+        http2_protocol_options=core.Http2ProtocolOptions(connection_keepalive=_KEEPALIVE)
+    )
+    socket = None
+    if options.gate_tls is not None:
+        certificate = None
+        if options.gate_tls.cert_file is not None and options.gate_tls.key_file is not None:
+            certificate = _certificate(options.gate_tls.cert_file, options.gate_tls.key_file)
+        socket = _upstream_tls(options.gate_tls.ca_file, options.gate_tls.server_name, certificate)
+    return _cluster(GATE, options.gate, upstream.HttpProtocolOptions(explicit_http_config=http2), socket)
+
+
+def _cluster(
+    name: str, where: Endpoint, protocol: upstream.HttpProtocolOptions, socket: core.TransportSocket | None
+) -> cluster.Cluster:
+    target = endpoint.LbEndpoint(endpoint=endpoint.Endpoint(address=address(where)))
+    return cluster.Cluster(
+        name=name,
+        type=_discovery(where),
+        dns_lookup_family=cluster.ClusterDnsLookupFamily.ALL,
+        connect_timeout=timedelta(seconds=5),
+        load_assignment=endpoint.ClusterLoadAssignment(
+            cluster_name=name, endpoints=[endpoint.LocalityLbEndpoints(lb_endpoints=[target])]
+        ),
+        typed_extension_protocol_options={_HTTP_OPTIONS: Any.pack(protocol)},
+        transport_socket=socket,
+    )
+
+
+def _discovery(where: Endpoint) -> cluster.ClusterDiscoveryType:
+    if where.path is not None or _is_ip(where.host):
+        return cluster.ClusterDiscoveryType.STATIC
+    return cluster.ClusterDiscoveryType.STRICT_DNS
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _upstream_tls(
+    ca_file: str, server_name: str, certificate: tls.TlsCertificate | None = None
+) -> core.TransportSocket:
+    """Verifies chain and name. Without the name any certificate of the same CA would do."""
+    by_ip = _is_ip(server_name)
+    kinds = tls.SubjectAltNameMatcherSanType
+    san = tls.SubjectAltNameMatcher(
+        san_type=kinds.IP_ADDRESS if by_ip else kinds.DNS, matcher=matcher.StringMatcher(exact=server_name)
+    )
+    common = tls.CommonTlsContext(
+        tls_params=_tls_params(),
+        tls_certificates=[certificate] if certificate else [],
+        validation_context=tls.CertificateValidationContext(
+            trusted_ca=_file(ca_file), match_typed_subject_alt_names=[san]
+        ),
+    )
+    # RFC 6066 §3: an IP address is no server name.
+    return _tls_socket(tls.UpstreamTlsContext(common_tls_context=common, sni="" if by_ip else server_name))
+
+
+def _tls_socket(context: betterproto2.Message) -> core.TransportSocket:
+    return core.TransportSocket(name="envoy.transport_sockets.tls", typed_config=Any.pack(context))
+
+
+def _tls_params() -> tls.TlsParameters:
+    protocols = tls.TlsParametersTlsProtocol
+    return tls.TlsParameters(
+        tls_minimum_protocol_version=protocols.TLSv1_2, tls_maximum_protocol_version=protocols.TLSv1_3
+    )
+
+
+def _certificate(cert_file: str, key_file: str) -> tls.TlsCertificate:
+    return tls.TlsCertificate(certificate_chain=_file(cert_file), private_key=_file(key_file))
+
+
+def _file(path: str) -> core.DataSource:
+    return core.DataSource(filename=path)

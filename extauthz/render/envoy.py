@@ -1,0 +1,197 @@
+"""Renders the bootstrap of the Envoy that stands between an autoscaler and the API server, from typed messages.
+
+Pure: options in, text out. What each setting is for stands where it is made; ``tests/envoy`` holds every one of them
+against a real Envoy.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any as Tree
+
+import betterproto2
+import yaml
+from envoy_data_plane.envoy.config.bootstrap import v3 as bootstrap
+from envoy_data_plane.envoy.config.common.mutation_rules import v3 as mutation
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.listener import v3 as listener
+from envoy_data_plane.envoy.config.rbac import v3 as rbac
+from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.filters.http.ext_authz import v3 as ext_authz
+from envoy_data_plane.envoy.extensions.filters.http.rbac import v3 as rbac_filter
+from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.envoy.type import v3 as envoy_type
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
+from envoy_data_plane.google.protobuf import Any
+
+from . import accesslog, clusters, replies
+from .options import Outage, SidecarOptions
+from .routes import Rule, rules
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+"""What the API server takes (``MaxRequestBodyBytes`` in ``k8s.io/apiserver/pkg/server/config.go``)."""
+
+UPGRADES = ("websocket", "SPDY/3.1")
+"""exec, attach and port-forward: kubectl's two protocols for them."""
+
+GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
+"""What a decision and its log line need. A list of what may pass, because secrets come under many names:
+``authorization``, ``cookie``, and even ``sec-websocket-protocol`` (``base64url.bearer.authorization.k8s.io.…``)."""
+
+
+def sidecar(options: SidecarOptions) -> bootstrap.Bootstrap:
+    """The whole configuration: one listener, the API server twice (ordinary and upgraded requests), the gate."""
+    return bootstrap.Bootstrap(
+        static_resources=bootstrap.BootstrapStaticResources(
+            listeners=[_listener(options)], clusters=clusters.clusters(options)
+        ),
+        admin=options.admin and bootstrap.Admin(address=clusters.address(options.admin)),
+    )
+
+
+def to_tree(config: betterproto2.Message) -> dict[str, Tree]:
+    """The configuration as Envoy's documentation spells it (snake_case)."""
+    return config.to_dict(casing=betterproto2.Casing.SNAKE)
+
+
+def to_yaml(config: betterproto2.Message) -> str:
+    return yaml.safe_dump(to_tree(config), sort_keys=False, width=120, allow_unicode=True)
+
+
+def to_json(config: betterproto2.Message) -> str:
+    return json.dumps(to_tree(config), indent=2) + "\n"
+
+
+def _listener(options: SidecarOptions) -> listener.Listener:
+    manager = listener.Filter(
+        name="envoy.filters.network.http_connection_manager", typed_config=Any.pack(_http(options))
+    )
+    return listener.Listener(
+        name="apiserver",
+        address=clusters.address(options.listen),
+        filter_chains=[listener.FilterChain(filters=[manager], transport_socket=clusters.downstream_tls(options))],
+    )
+
+
+def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
+    return hcm.HttpConnectionManager(
+        stat_prefix="apiserver",
+        route_config=_routes(options),
+        http_filters=_filters(options),
+        upgrade_configs=[hcm.HttpConnectionManagerUpgradeConfig(upgrade_type=name) for name in UPGRADES],
+        # A watch may be silent for as long as nothing changes.
+        stream_idle_timeout=timedelta(0),
+        request_timeout=timedelta(0),
+        # One spelling for the routes, the gate and the API server. An escaped slash could make two segments of one.
+        normalize_path=True,
+        path_with_escaped_slashes_action=hcm.HttpConnectionManagerPathWithEscapedSlashesAction.REJECT_REQUEST,
+        # Doubled slashes mean something below /proxy/; a write with any goes to the gate (routes.ODD).
+        merge_slashes=False,
+        # Makes Envoy drop the x-envoy-* headers of clients, which could otherwise ask for retries or lift the timeout.
+        # The address appended to x-forwarded-for is what the API server's audit log shows.
+        use_remote_address=True,
+        server_header_transformation=(hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH),
+        local_reply_config=replies.config(),
+        access_log=accesslog.access_log(options.access_log),
+    )
+
+
+def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
+    filters: dict[str, betterproto2.Message] = {replies.EXT_AUTHZ: _ext_authz(options)}
+    if options.on_outage is Outage.DENY:
+        filters[replies.RBAC] = _decided()
+    filters["envoy.filters.http.router"] = router.Router(suppress_envoy_headers=True)
+    return [hcm.HttpFilter(name=name, typed_config=Any.pack(config)) for name, config in filters.items()]
+
+
+def _decided() -> rbac_filter.Rbac:
+    """Nothing passes without a decision id. An empty CheckResponse means OK to ext_authz, whoever sent it."""
+    decided = rbac.Policy(
+        permissions=[rbac.Permission(metadata=replies.decision_id(matcher.ValueMatcher(present_match=True)))],
+        principals=[rbac.Principal(any=True)],
+    )
+    return rbac_filter.Rbac(rules=rbac.Rbac(action=rbac.RbacAction.ALLOW, policies={"decided": decided}))
+
+
+def _ext_authz(options: SidecarOptions) -> ext_authz.ExtAuthz:
+    return ext_authz.ExtAuthz(
+        transport_api_version=core.ApiVersion.V3,
+        # No retry policy: a decision is made once (DESIGN §4.3).
+        grpc_service=core.GrpcService(
+            envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=clusters.GATE),
+            timeout=timedelta(seconds=options.gate_timeout_s),
+        ),
+        # Whole or not at all: half a body cannot be decided on. As bytes: protobuf and CBOR are not UTF-8.
+        with_request_body=ext_authz.BufferSettings(
+            max_request_bytes=MAX_BODY_BYTES, allow_partial_message=False, pack_as_bytes=True
+        ),
+        allowed_headers=matcher.ListStringMatcher(
+            patterns=[matcher.StringMatcher(exact=name) for name in GATE_SEES_HEADERS]
+        ),
+        # The gate decides; it changes nothing about what goes to the API server.
+        decoder_header_mutation_rules=mutation.HeaderMutationRules(disallow_all=True),
+        validate_mutations=True,
+        failure_mode_allow=options.on_outage is Outage.ALLOW,
+        # Envoy's default on an outage is an empty 403, which an owner would take for a denial.
+        status_on_error=envoy_type.HttpStatus(code=envoy_type.StatusCode.ServiceUnavailable),
+    )
+
+
+def _routes(options: SidecarOptions) -> route.RouteConfiguration:
+    routes = [
+        rendered
+        for rule in rules(options.profile, options.exempt_namespaces)
+        for rendered in (_checked(rule, options) if rule.checked else _passing(rule))
+    ]
+    everything = route.VirtualHost(name="apiserver", domains=["*"], routes=routes)
+    return route.RouteConfiguration(name="apiserver", virtual_hosts=[everything])
+
+
+def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
+    """The filters run wherever a route does not switch them off."""
+    action = route.RouteAction(
+        cluster=clusters.APISERVER,
+        # Finite and with no retry_policy: the ledger must know when a write can land no more (DESIGN §6, rule 3e).
+        timeout=timedelta(seconds=options.write_timeout_s),
+        max_stream_duration=route.RouteActionMaxStreamDuration(
+            max_stream_duration=timedelta(seconds=options.stream_limit_s)
+        ),
+        # Envoy would not wait for the body of an upgrade, so that the gate would decide on an empty one.
+        upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
+    )
+    return [route.Route(name=rule.name, match=_match(rule), route=action)]
+
+
+def _passing(rule: Rule) -> list[route.Route]:
+    """Upgrades have a route of their own: Go's HTTP/2 server takes none, so these go over HTTP/1.1."""
+    ordinary = _unchecked(rule.name, _match(rule), clusters.APISERVER)
+    if not rule.upgrades:
+        return [ordinary]
+    upgrade = route.HeaderMatcher(name="upgrade", present_match=True)
+    return [_unchecked(f"{rule.name}-upgrade", _match(rule, upgrade), clusters.APISERVER_UPGRADE), ordinary]
+
+
+def _unchecked(name: str, match: route.RouteMatch, cluster: str) -> route.Route:
+    return route.Route(
+        name=name,
+        match=match,
+        route=route.RouteAction(cluster=cluster, timeout=timedelta(0)),
+        typed_per_filter_config={
+            name: Any.pack(route.FilterConfig(disabled=True)) for name in (replies.EXT_AUTHZ, replies.RBAC)
+        },
+    )
+
+
+def _match(rule: Rule, *headers: route.HeaderMatcher) -> route.RouteMatch:
+    wanted = list(headers)
+    if rule.methods is not None:
+        method = matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=rule.methods))
+        wanted.append(route.HeaderMatcher(name=":method", string_match=method))
+    if rule.prefix is not None:
+        prefix = matcher.StringMatcher(prefix=rule.prefix)
+        wanted.append(route.HeaderMatcher(name=":path", string_match=prefix))
+    if rule.path is None:
+        return route.RouteMatch(prefix="/", headers=wanted)
+    return route.RouteMatch(safe_regex=matcher.RegexMatcher(regex=rule.path), headers=wanted)

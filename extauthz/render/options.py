@@ -1,0 +1,85 @@
+"""What an operator can choose about the rendered Envoy, each choice with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Endpoint(NamedTuple):
+    """Where something listens: host and port, or the path of a unix socket."""
+
+    host: str
+    port: int
+    path: str | None = None
+
+
+class Outage(StrEnum):
+    """What becomes of a write that can grow a workload while the gate gives no answer."""
+
+    DENY = "deny"
+    ALLOW = "allow"
+    """Quotas hold only while the gate is up."""
+
+
+class Profile(StrEnum):
+    """Which requests pass the filter."""
+
+    WRITES = "writes"
+    """Every write that can grow a workload."""
+    SCALE = "scale"
+    """Only the scale subresource: for kube-controller-manager, whose rollouts go on without the gate (DESIGN §4.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateTls:
+    """TLS towards the gate. Not needed on loopback or a unix socket."""
+
+    ca_file: str
+    server_name: str
+    cert_file: str | None = None
+    """With ``key_file``: the client certificate that the gate asks for (mTLS)."""
+    key_file: str | None = None
+
+
+_LISTEN = Endpoint("127.0.0.1", 6443)
+_APISERVER = Endpoint("kubernetes.default.svc", 443)
+_GATE = Endpoint("127.0.0.1", 9191)
+_ADMIN = Endpoint("127.0.0.1", 9901)
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarOptions:
+    """A sidecar between one client (an autoscaler) and the API server. Durations in seconds."""
+
+    listen: Endpoint = _LISTEN
+    cert_file: str = "/etc/extauthz/tls/tls.crt"
+    """Served to the client, which must trust it: client-go drops bearer tokens for ``http://`` servers."""
+    key_file: str = "/etc/extauthz/tls/tls.key"
+    apiserver: Endpoint = _APISERVER
+    apiserver_name: str = "kubernetes.default.svc"
+    """A DNS name or an IP address that the API server's certificate must carry."""
+    apiserver_ca_file: str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+    gate: Endpoint = _GATE
+    gate_tls: GateTls | None = None
+    gate_timeout_s: float = 2.0
+    """Envoy's own default is 0.2 s, which one slow garbage collection or a restart on the same port would exceed."""
+    write_timeout_s: float = 65.0
+    """For the API server's answer to a growth write: 5 s above the server's own limit (``--request-timeout``, 60 s), so
+    that its answer comes first and it stays clear whether the write landed (DESIGN §6, rule 3e)."""
+    body_timeout_s: float = 60.0
+    """For a growth write's body to arrive whole."""
+    on_outage: Outage = Outage.DENY
+    profile: Profile = Profile.WRITES
+    exempt_namespaces: tuple[str, ...] = ("extauthz-system",)
+    """The gate's own: its rollout must not need it (DESIGN §4.7)."""
+    admin: Endpoint | None = _ADMIN
+    """Envoy's admin page has no authentication: loopback or a unix socket only. ``None``: no admin page."""
+    access_log: str | None = "/dev/stdout"
+    """One JSON line a checked request and a local reply of Envoy's. ``None``: no log."""
+
+    @property
+    def stream_limit_s(self) -> float:
+        """The longest life of a growth write: body, decision, answer."""
+        return self.body_timeout_s + self.gate_timeout_s + self.write_timeout_s

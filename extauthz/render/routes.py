@@ -1,0 +1,75 @@
+"""Which requests pass the filter, as a table of routes. The first that matches counts.
+
+Envoy matches after its path normalization (``normalize_path``: escaped unreserved characters decoded, dot segments
+removed; escaped slashes were refused before), and forwards and shows to the gate the very path that it matched. The
+patterns see the path without its query. RE2 has no negation, hence the order: exceptions, growth, odd spellings, rest.
+
+A path is *plain* if its segments are free of anything that two readers could read in two ways. Growth is looked for by
+position on plain paths; whatever is not plain goes to the gate, which reads it as the API server does (DESIGN §4.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .options import Profile
+
+READ_METHODS = "GET|HEAD|OPTIONS|TRACE|DELETE"
+"""These take no room. Any other method, also one in odd capitals or an unknown one, may be a write."""
+
+MAX_PROGRAM_SIZE = 100
+"""Envoy refuses a pattern whose RE2 program is larger, unless its runtime says otherwise
+(``re2.max_program_size.error_level``). Hence several small patterns."""
+
+SEGMENT = r"[\w.:~-]+"
+"""Names of Kubernetes objects are of these (``k8s.io/apimachinery/pkg/api/validation/path`` and RFC 1123), and groups,
+versions and resources too. In RE2 ``\\w`` is ASCII."""
+
+PLAIN = f"(?:/{SEGMENT})+"
+_VERSION = f"/api(?:s/{SEGMENT})?/{SEGMENT}"
+_MAYBE_IN = f"(?:/namespaces/{SEGMENT})?"
+
+WORKLOAD = f"(?i){_VERSION}{_MAYBE_IN}/(?:deployments|statefulsets)(?:/.*)?"
+REPLICA = f"(?i){_VERSION}{_MAYBE_IN}/replica(?:sets|tioncontrollers)(?:/.*)?"
+"""Any group and version: creates, the objects, and everything below them."""
+SCALE = f"(?i){_VERSION}{_MAYBE_IN}/{SEGMENT}/{SEGMENT}/scale(?:/.*)?"
+"""The scale subresource of any resource of any group, namespaced or not."""
+STATUS = f"{_VERSION}/namespaces/{SEGMENT}/{SEGMENT}/{SEGMENT}/status"
+"""The API server keeps ``spec`` as it is when it writes status."""
+PROXY = f"/api/{SEGMENT}/(?:namespaces/{SEGMENT}/(?:pods|services)|nodes)/(?:{SEGMENT}|%3[Aa])+/proxy(?:/.*)?"
+"""Below this the path belongs to a pod, service or node; ``%3A`` parts scheme, name and port."""
+ODD = r".*[^\w.:~/-].*|.*//.*|.+/"
+"""Not plain: an unusual character or an escape left over, an empty segment, a slash at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of the table. ``None`` stands for any method or any path."""
+
+    name: str
+    checked: bool
+    """Passes the filter."""
+    path: str | None
+    methods: str | None = None
+    prefix: str | None = None
+    """Beside ``path``: what the path begins with, letter by letter."""
+    upgrades: bool = False
+    """May become a connection of another protocol: exec, attach, port-forward, and what lies behind a proxy."""
+
+
+def rules(profile: Profile, exempt_namespaces: tuple[str, ...]) -> Iterator[Rule]:
+    """The table, in order."""
+    yield Rule("read", checked=False, path=None, methods=READ_METHODS, upgrades=True)
+    for namespace in exempt_namespaces:
+        for version in ("/apis/apps/v1", "/api/v1"):
+            exempt = f"{version}/namespaces/{namespace}/"
+            yield Rule(f"exempt-{namespace}", checked=False, path=PLAIN, prefix=exempt, upgrades=True)
+    yield Rule("status", checked=False, path=STATUS)
+    yield Rule("proxied", checked=False, path=PROXY, upgrades=True)
+    yield Rule("scale", checked=True, path=SCALE)
+    if profile is Profile.WRITES:
+        yield Rule("workload", checked=True, path=WORKLOAD)
+        yield Rule("replica", checked=True, path=REPLICA)
+    yield Rule("odd-path", checked=True, path=ODD)
+    yield Rule("other-write", checked=False, path=None, upgrades=True)

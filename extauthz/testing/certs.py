@@ -1,0 +1,100 @@
+"""A throw-away certificate authority, so that tests and the demo speak real TLS. Never for production."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "kubernetes.default.svc")
+LIFETIME = timedelta(days=2)
+
+
+class Pair(NamedTuple):
+    """Files of one certificate and its key, PEM."""
+
+    cert: Path
+    key: Path
+
+
+class Authority:
+    """Issues certificates into a directory; whoever trusts ``ca`` trusts them."""
+
+    def __init__(self, directory: Path, name: str = "extauthz test CA") -> None:
+        self._directory = directory
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._subject = _subject(name)
+        certificate = (
+            self._builder(self._subject, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_key_usage(signs_certificates=True), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.ca = directory / f"{name.replace(' ', '-')}.crt"
+        self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, name: str, alternatives: tuple[str, ...] = LOOPBACK_NAMES) -> Pair:
+        """A certificate for a server and a client alike; ``alternatives`` are DNS names and IP addresses."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            self._builder(_subject(name), key)
+            .add_extension(x509.SubjectAlternativeName([_general(one) for one in alternatives]), critical=False)
+            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        pair = Pair(self._directory / f"{name}.crt", self._directory / f"{name}.key")
+        pair.cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        pair.key.touch(mode=0o600)
+        pair.key.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return pair
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))  # clocks differ
+            .not_valid_after(now + LIFETIME)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )

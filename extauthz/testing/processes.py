@@ -1,0 +1,66 @@
+"""Starts and ends the processes that tests and the demo need, each bounded in time."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+START_S = 30.0
+"""Bounds every start. Generous: a busy machine is no failure."""
+
+
+class StartError(Exception):
+    """A process ended, or did not get ready in time. The message holds the end of its log."""
+
+
+class Child:
+    """One child process with its output in a file."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self.log = log
+        self._name = Path(command[0]).name
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def until(self, ready: Callable[[], T | None]) -> T:
+        """Polls until ``ready`` has something to return.
+
+        Raises:
+            StartError: the process ended, or time is up.
+        """
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise StartError(f"{self._name} ended with {self._process.returncode}: {self.tail()}")
+            result = ready()
+            if result is not None:
+                return result
+            time.sleep(0.02)
+        self.kill()
+        raise StartError(f"{self._name} was not ready within {START_S:.0f} s: {self.tail()}")
+
+    def terminate(self) -> int:
+        """SIGTERM, then SIGKILL if it does not help. The exit code."""
+        self._process.terminate()
+        try:
+            return self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def kill(self) -> int:
+        """SIGKILL: no goodbye to anyone."""
+        self._process.kill()
+        return self._process.wait(10)
+
+    def tail(self, characters: int = 4000) -> str:
+        """The end of the log."""
+        return self.log.read_text(errors="replace")[-characters:]
