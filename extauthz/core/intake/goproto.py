@@ -28,7 +28,8 @@ _FIXED_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
 def loads(data: bytes, message: Message) -> dict[str, Tree]:
     """Decodes one object of the type ``message``, whatever kind the envelope names: the path decides that.
 
-    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``invalid-utf8``, ``too-many-values``.
+    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``duplicate-key``, ``invalid-utf8``,
+    ``too-many-values``.
     """
     if not data.startswith(MAGIC):
         raise BodyError("protobuf-envelope", "the body does not begin with the four bytes k8s\\0")
@@ -146,12 +147,15 @@ def _put_string_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: b
 
 def _put_quantity_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
     entry = reader.message(QUANTITY_ENTRY, value, {})
-    quantity = entry.get("value", {}).get("string", "0")
-    tree.setdefault(key, {})[entry.get("key", "")] = quantity
+    # Of values that come twice Go takes the last; other messages it merges.
+    quantity = entry.get("value", [{}])[-1]
+    tree.setdefault(key, {})[entry.get("key", "")] = quantity.get("string", "0")
 
 
 def _put_int_or_string(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
-    # intstr.Type: 0 is Int, 1 is String. A message that comes twice is merged by Go; then the later one is whole here.
+    if key in tree:
+        raise BodyError("duplicate-key", f"{key} is given more than once")
+    # intstr.Type: 0 is Int, 1 is String.
     either = reader.message(INT_OR_STRING, value, {})
     tree[key] = either.get("strVal", "") if either.get("type", 0) else either.get("intVal", 0)
 

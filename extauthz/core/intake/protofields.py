@@ -50,7 +50,7 @@ UNKNOWN: Message = {
 
 STRING_ENTRY: Message = _strings(key=1, value=2)
 QUANTITY: Message = _strings(string=1)
-QUANTITY_ENTRY: Message = {1: Field("key", Kind.STRING), 2: Field("value", Kind.MESSAGE, QUANTITY)}
+QUANTITY_ENTRY: Message = {1: Field("key", Kind.STRING), 2: Field("value", Kind.MESSAGES, QUANTITY)}
 INT_OR_STRING: Message = {
     1: Field("type", Kind.INT32),
     2: Field("intVal", Kind.INT32),
