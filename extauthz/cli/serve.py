@@ -68,13 +68,13 @@ def _require(settings: Settings) -> None:
 
 def _serve(settings: Settings) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core prints lines of its own; what matters we say ourselves
+    from extauthz.files.problems import FilesError
     from extauthz.service.app import serve
-    from extauthz.service.inputs import InputError
     from extauthz.service.listening import ListenError
 
     try:
         serve(settings, sys.stderr)
-    except InputError as error:
+    except FilesError as error:
         return exits.fail(exits.DATA, error)
     except ListenError as error:
         return exits.fail(exits.UNAVAILABLE, error)

@@ -1,82 +1,79 @@
-"""The gate's two inputs, quotas and state: read before it serves and followed while it does; the last good one rules."""
+"""The two inputs, quotas and state: read before the gate serves and followed while it does; the last good one holds."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
+from extauthz.files.problems import FileProblem, FilesError
+from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 
-T = TypeVar("T")
+Value = TypeVar("Value")
 
 
-class InputError(Exception):
-    """An input cannot be used. One line a problem: file, line, field and cure."""
+class Taken(NamedTuple):
+    """What came of putting a value in force, for the log."""
+
+    counts: dict[str, object]
+    """``{"quotas": 12}``."""
+    warnings: Sequence[FileProblem] = ()
 
 
-class Input(Generic[T]):
+class Input(Generic[Value]):
     """One watched file or directory.
 
     Args:
         name: ``quotas`` or ``state``, as in flags and metrics.
-        path: what is read.
-        read: makes the value of the path, in a thread; raises InputError.
+        watched: reads it in a thread, now and after every change.
         put_in_force: takes the value, on the event loop.
     """
 
     def __init__(
         self,
         name: str,
-        path: Path,
-        read: Callable[[Path], T],
-        put_in_force: Callable[[T], str],
+        watched: Watched[Value],
+        put_in_force: Callable[[Value], Taken],
         log: Log,
         metrics: Metrics,
     ) -> None:
         self.name = name
-        self.path = path
-        self.fresh = False
-        """What is in force is what the path holds: no change of it was refused since."""
-        self._read = read
+        self.stale = False
+        """The last change was refused: what is in force is not what the path holds."""
+        self._watched = watched
         self._put_in_force = put_in_force
         self._log = log
         self._metrics = metrics
 
     async def load(self) -> None:
-        """Read it once more and put it in force.
+        """Read it and put it in force.
 
         Raises:
-            InputError: nothing has changed but ``fresh``, the metric and the log.
+            FilesError: with everything that is wrong with it.
         """
-        started = time.monotonic()
-        try:
-            value = await asyncio.to_thread(self._read, self.path)
-        except InputError as error:
-            self.fresh = False
-            self._metrics.reload(self.name, "refused", time.time())
-            self._log.event(
-                "error", "refused", source=self.name, path=str(self.path), problems=str(error).splitlines()
-            )
-            raise
-        summary = self._put_in_force(value)
-        self.fresh = True
+        self._accept(await asyncio.to_thread(self._watched.load))
+
+    async def follow(self) -> None:
+        """Put every good change in force, for ever. What is refused leaves the last good value there."""
+        await self._watched.watch(self._accept, self._refuse)
+
+    def _accept(self, value: Value) -> None:
+        counts, warnings = self._put_in_force(value)
+        self.stale = False
         _spare_the_collector()
         self._metrics.reload(self.name, "ok", time.time())
-        seconds = round(time.monotonic() - started, 3)
-        self._log.event("info", "loaded", source=self.name, path=str(self.path), summary=summary, seconds=seconds)
+        self._log.event("info", "loaded", source=self.name, **counts)
+        for warning in warnings:
+            self._log.event("warning", "odd", source=self.name, problem=str(warning))
 
-    async def follow(self, changes: AsyncIterator[object]) -> None:
-        """Load at every change, for ever. What is refused leaves the last good value in force."""
-        async for _ in changes:
-            try:
-                await self.load()
-            except InputError:
-                continue
+    def _refuse(self, error: FilesError) -> None:
+        self.stale = True
+        self._metrics.reload(self.name, "refused", time.time())
+        self._log.event("error", "refused", source=self.name, problems=[str(problem) for problem in error.problems])
 
 
 def _spare_the_collector() -> None:

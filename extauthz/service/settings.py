@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from extauthz.core.decision.policy import OnUnknown, Policy
 from extauthz.service import addresses
 
 ENV_PREFIX = "EXTAUTHZ_"
 
-OnUnknown = Literal["deny", "allow"]
+_POLICY = Policy()
+"""The defaults of what is decided, and the arguments for them, are the core's."""
 
 
 class Level(StrEnum):
@@ -69,29 +72,34 @@ class Settings(BaseModel):
     )
     reflection: bool = Field(False, description="Serve gRPC reflection, so that grpcurl works without protos.")
     on_unreadable: OnUnknown = Field(
-        "deny",
+        _POLICY.on_unreadable,
         description="A write that may grow a workload and cannot be read. Allowing it lets any client around the "
         "quota by spelling a write oddly.",
     )
     on_unknown_workload: OnUnknown = Field(
-        "deny", description="A write to a workload that the state does not show, so that its cost is unknown."
+        _POLICY.on_unknown_workload,
+        description="A write to a workload that the state does not show, so that its cost is unknown.",
     )
     on_unknown_footprint: OnUnknown = Field(
-        "deny", description="A write to a kind whose pods cannot be priced (no declared template)."
+        _POLICY.on_unknown_footprint,
+        description="A write to a kind whose pods cannot be priced (no declared template).",
     )
     on_unsynced: OnUnknown = Field(
-        "deny", description="A write that comes before quotas and state are known, or while the gate holds."
+        _POLICY.on_unsynced,
+        description="A write that comes before quotas and state are known, or while the gate holds.",
     )
     window_s: Seconds = Field(
-        90.0,
+        _POLICY.window_s,
         description="W: how long after its decision an allowed write may still land. The sum of the ext_authz "
         "timeout, the route timeout, the API server's request timeout and a margin for etcd.",
     )
     max_intents_per_workload: int = Field(
-        64, ge=1, description="Allowed writes of one workload that may be under way at once."
+        _POLICY.max_intents_per_workload,
+        ge=1,
+        description="Allowed writes of one workload that may be under way at once.",
     )
     max_intents: int = Field(
-        100_000, ge=1, description="Allowed writes under way over all workloads; a bound of memory."
+        _POLICY.max_intents, ge=1, description="Allowed writes under way over all workloads; a bound of memory."
     )
     handover: Path | None = Field(
         None,
@@ -137,3 +145,8 @@ def variable(field: str) -> str:
 def shown(settings: Settings) -> dict[str, Any]:
     """The effective settings under the names that flags and files use."""
     return {word(name): value for name, value in settings.model_dump(mode="json").items()}
+
+
+def policy(settings: Settings) -> Policy:
+    """The part of the settings that the core decides by."""
+    return Policy(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Policy)})
