@@ -131,11 +131,12 @@ FIXTURES: dict[str, Tree] = {
 }
 """Created by POST."""
 
-APPLIED: dict[str, tuple[str, ...]] = {
-    "deployments.apps default/applied": ("tool",),
-    "deployments.apps default/shared": ("tool", "other"),
+APPLIED: dict[str, tuple[int, tuple[str, ...]]] = {
+    "deployments.apps default/applied": (2, ("tool",)),
+    "deployments.apps default/idle": (0, ("tool",)),
+    "deployments.apps default/shared": (2, ("tool", "other")),
 }
-"""Created by server-side apply, by each of these managers in turn."""
+"""Created by server-side apply with so many replicas, by each of these managers in turn."""
 
 
 def collection(ref: str) -> str:
@@ -153,9 +154,10 @@ def create(wire: Wire, ref: str) -> None:
     """Create the fixture *ref*; whatever bears its name must be gone."""
     name = ref.rpartition("/")[2]
     replies = []
-    for manager in APPLIED.get(ref, ()):
+    replicas, managers = APPLIED.get(ref, (0, ()))
+    for manager in managers:
         target = f"{path_of(ref)}?fieldManager={manager}"
-        replies.append(wire.json("PATCH", target, deployment(name), "application/apply-patch+yaml"))
+        replies.append(wire.json("PATCH", target, deployment(name, replicas), "application/apply-patch+yaml"))
     if ref in FIXTURES:
         replies.append(wire.json("POST", f"{collection(ref)}?fieldManager=maker", FIXTURES[ref]))
     for reply in replies:

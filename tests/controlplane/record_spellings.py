@@ -18,8 +18,10 @@ from tests.controlplane import fixtures
 from tests.controlplane.corpus import (
     applies,
     binary,
+    echoes,
     generated,
     jsonpatches,
+    limits,
     media,
     merges,
     objects,
@@ -38,7 +40,22 @@ LONG_BODY = 4000
 """Longer ones are stored compressed."""
 
 DATA = Path(__file__).parents[1] / "data"
-MODULES = (paths, queries, media, values, jsonpatches, merges, yamltext, objects, applies, statuses, binary, generated)
+MODULES = (
+    paths,
+    queries,
+    media,
+    values,
+    jsonpatches,
+    merges,
+    yamltext,
+    objects,
+    applies,
+    statuses,
+    echoes,
+    limits,
+    binary,
+    generated,
+)
 FLAGS = {"default": (), "cbor": ("--feature-gates=CBORServingAndStorage=true",)}
 
 
@@ -81,14 +98,15 @@ class Recorder:
     def record(self, spelling: Spelling) -> Tree:
         """Send it; the row that says what happened. The objects are as before when this returns."""
         metadata = self.before[spelling.before]["metadata"]
-        body = spelling.body.replace(b"@rv@", metadata["resourceVersion"].encode())
+        body = self._echo(spelling) if spelling.echo else spelling.body
+        body = body.replace(b"@rv@", metadata["resourceVersion"].encode())
         body = body.replace(b"@uid@", metadata["uid"].encode())
         raw = spell(spelling.method, spelling.target, list(spelling.headers), body, spelling.version, spelling.chunked)
         reply = self._raw.send(raw)
         now = dict(fixtures.everything(self._wire))
         row: Tree = {"id": spelling.id, "why": spelling.why, "before": spelling.before}
         row["request"] = _request(spelling, body)
-        if body != spelling.body:
+        if body != spelling.body:  # it quotes them
             row |= {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
         if spelling.ordinary:
             row["ordinary"] = True
@@ -99,6 +117,15 @@ class Recorder:
             row["answered"] = answered
         self._restore(now)
         return row
+
+    def _echo(self, spelling: Spelling) -> bytes:
+        """The object at the spelling's path as the server prints it, changed in one place."""
+        assert spelling.echo is not None
+        media, old, new = spelling.echo
+        reply = self._wire.send(spell("GET", spelling.target, [("accept", media)], b""))
+        assert reply.status == 200, (spelling.id, reply)
+        assert old in reply.body, (spelling.id, reply.body)
+        return reply.body.replace(old, new, 1)
 
     def _restore(self, now: dict[str, Tree]) -> None:
         versions = {ref: tree["metadata"]["resourceVersion"] for ref, tree in self.before.items()}

@@ -18,6 +18,7 @@ OLD = "replicationcontrollers default/old"
 GIZMO = "gadgets.example.dev default/gizmo"
 KNOB = "widgets.example.dev default/knob"
 APPLIED = "deployments.apps default/applied"
+IDLE = "deployments.apps default/idle"
 SHARED = "deployments.apps default/shared"
 LIMITS_ONLY = "deployments.apps default/limits-only"
 NAKED = "deployments.apps default/naked"
@@ -55,6 +56,8 @@ class Spelling(NamedTuple):
     chunked: bool = False
     server: str = "default"
     """``cbor``: an API server with the feature gate CBORServingAndStorage."""
+    echo: tuple[str, bytes, bytes] | None = None
+    """(media type, old, new): the body is what the server itself prints at the path, with the first old made new."""
 
 
 def dump(tree: Tree) -> bytes:

@@ -50,6 +50,7 @@ UNREADABLE = (
         ("text-*-deep-*", "cbor-*-deep-more"),
         "no object that counts is as deep; the gate's depth is bounded",
     ),
+    Allowed("too-many-values", ("limit-values",), "150,000 objects in one body; the gate's memory is bounded"),
     Allowed(
         "unsupported-media-type", ("media-doubled-*",), "Go takes the first of two headers, which reach the gate joined"
     ),
