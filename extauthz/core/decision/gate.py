@@ -25,7 +25,6 @@ from extauthz.core.model import (
     Observed,
     Operation,
     Outcome,
-    Precondition,
     Request,
     Unreadable,
     Verdict,
@@ -262,7 +261,7 @@ class Gate:
             why = f"does not know what quota {', '.join(proposal.unpriced)} has in use: some workload has no known cost"
             return self._unknown(question, self.policy.on_unknown_footprint, "unknown-usage", why)
         if proposal.shortages:
-            fits = self.ledger.largest_replicas(proposal)
+            fits = self.ledger.largest_replicas(question.ref, intent, proposal)
             sentence = sentences.exceeded(question.write.ref, proposal.shortages, fits)
             denied = question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas)
             return replace(denied, shortages=proposal.shortages, audit=proposal.audit, fits=fits)
@@ -272,7 +271,7 @@ class Gate:
         reason, sentence = _why_granted(proposal)
         if question.write.dry_run or not question.charge:
             sentence += "; a question, charged nothing"
-        elif not proposal.exceeds_observed and _lands_on(question.observed, intent.precondition):
+        elif _is_harmless(question.observed, intent):
             sentence += "; can land only on what is observed"
         else:
             full = self._full(question)
@@ -314,7 +313,16 @@ def _born(outcome: Outcome) -> Observed:
     return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)
 
 
-def _lands_on(observed: Observed | None, precondition: Precondition) -> bool:
-    """Whether the API server will refuse the write unless it finds exactly what is observed."""
-    version = precondition.resource_version
-    return observed is not None and version is not None and version != "" and version == observed.resource_version
+def _is_harmless(observed: Observed | None, intent: Intent) -> bool:
+    """The API server will take it only on exactly what is observed, and it raises neither count nor cost of that.
+
+    Each by itself: a dearer template under fewer replicas would meet the count of another write that lands later.
+    """
+    version = intent.precondition.resource_version
+    if observed is None or not version or version != observed.resource_version:
+        return False
+    return (
+        (intent.replicas is None or intent.replicas <= observed.replicas)
+        and all(template == observed.template for template in intent.templates)
+        and all(labels == observed.labels for labels in intent.labels)
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from extauthz.core.ledger.entry import Position
-from extauthz.core.model import Shortage
+from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
@@ -27,7 +27,6 @@ class Growth(NamedTuple):
     shortages: tuple[Shortage, ...]
     audit: tuple[Shortage, ...]
     grows: bool
-    exceeds_observed: bool
     unpriced: tuple[str, ...]
 
 
@@ -77,7 +76,6 @@ class Accounts:
         unpriced: list[str] = []
         unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
         grows = False
-        exceeds_observed = after.unknown and after.envelope.replicas > before.used.replicas
         for node in after.envelope_in:
             audits = node.quota.mode is Mode.AUDIT
             grows_here = unknown
@@ -85,7 +83,6 @@ class Accounts:
                 wanted = after.envelope.amount(key)
                 observed = before.used.amount(key) if node in before.used_in else 0
                 charged = before.envelope.amount(key) if node in before.envelope_in and not audits else observed
-                exceeds_observed = exceeds_observed or wanted > observed
                 if wanted <= charged:
                     continue
                 grows_here = True
@@ -97,15 +94,15 @@ class Accounts:
                 account = self._accounts.get(node)
                 if account is not None and account.unpriced:
                     unpriced.append(node.quota.name)
-        return Growth(tuple(refused), tuple(audited), grows, exceeds_observed, tuple(unpriced))
+        return Growth(tuple(refused), tuple(audited), grows, tuple(unpriced))
 
     def _shortage(self, node: QuotaNode, key: str, requested: int, hard: int) -> Shortage:
         account = self._accounts.get(node) or _Account()
         used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
         return Shortage(node.quota.name, node.path, key, requested, used, reserved, hard)
 
-    def largest_replicas(self, before: Position, after: Position) -> int | None:
-        """The highest replica count that would fit with ``after``'s footprint, in every enforcing quota.
+    def largest_replicas(self, before: Position, after: Position, per_pod: Amounts) -> int | None:
+        """The highest count of pods that cost ``per_pod`` which would fit, in every enforcing quota.
 
         ``None`` where no count is bound, or where even none would fit (a ``count/…`` key that is exhausted).
         """
@@ -117,7 +114,7 @@ class Accounts:
                 charged = before.envelope.amount(key) if node in before.envelope_in else 0
                 fixed = after.envelope.per_object.get(key, 0)
                 room = max(hard - self.taken(node, key) + charged, charged) - fixed
-                each = after.envelope.per_pod.get(key, 0)
+                each = per_pod.get(key, 0)
                 if room < 0:
                     return None
                 if each:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import NamedTuple
 
 from extauthz.core.footprint import FootprintError
-from extauthz.core.ledger.charge import NOTHING, Charge, highest
+from extauthz.core.ledger.charge import NOTHING, Charge, Product, highest
 from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.scope import Nodes, Scope
 from extauthz.core.model import Amounts, Labels, Observed, Template, WorkloadRef
@@ -69,17 +69,12 @@ def position(entry: Entry, scope: Scope) -> Position:
     if observed is not None and not entry.intents and not entry.children:
         return _quiet_position(entry.ref, observed, scope)
     used_in = scope.nodes(entry.ref.namespace, observed.labels) if observed is not None else ()
-    observed_pods, known = _price(entry, scope, _observed_templates(entry))
-    highest_pods, all_known = _price(entry, scope, _all_templates(entry))
-    used = Charge(_observed_replicas(entry), observed_pods, _per_object(entry, pending=False))
-    envelope = Charge(_envelope_replicas(entry), highest_pods, _per_object(entry, pending=True))
-    return Position(
-        used if observed is not None else NOTHING,
-        used_in,
-        envelope,
-        _envelope_nodes(entry, scope, used_in),
-        not (known and all_known),
-    )
+    prices = Prices(entry.ref.namespace, scope)
+    used = NOTHING
+    if observed is not None:
+        used = Charge((_observed_product(entry, observed, prices),), _per_object(entry, pending=False))
+    envelope = Charge(tuple(_reachable(entry, prices)), _per_object(entry, pending=True))
+    return Position(used, used_in, envelope, _envelope_nodes(entry, scope, used_in), prices.unknown)
 
 
 def _quiet_position(ref: WorkloadRef, observed: Observed, scope: Scope) -> Position:
@@ -91,7 +86,7 @@ def _quiet_position(ref: WorkloadRef, observed: Observed, scope: Scope) -> Posit
             pods = scope.per_pod(ref.namespace, observed.template)
         except FootprintError:
             unknown = True
-    charge = Charge(observed.replicas, pods, _count_one(ref.group_resource))
+    charge = Charge((Product(observed.replicas, pods),), _count_one(ref.group_resource))
     return Position(charge, nodes, charge, nodes, unknown)
 
 
@@ -118,16 +113,87 @@ def _per_object(entry: Entry, *, pending: bool) -> Amounts:
     return counts
 
 
-def _observed_replicas(entry: Entry) -> int:
+def _observed_product(entry: Entry, observed: Observed, prices: Prices) -> Product:
+    children = [child.observed for child in _children(entry) if child.observed is not None]
+    replicas = _with_children(entry, observed.replicas, sum(child.replicas for child in children))
+    templates = [child.template for child in children if child.replicas]
+    return Product(replicas, prices.highest([observed.template, *templates]))
+
+
+def _reachable(entry: Entry, prices: Prices) -> Iterator[Product]:
+    """Every count and pod that may come together, whichever intents land, and in whatever order.
+
+    A write of the count alone may land on any template, and a write of the template alone under any count. A write of
+    both brings them together: its template never meets the observed count, nor the count of another such write.
+    """
+    intents = entry.live_intents()
+    children = list(_children(entry))
+    alone: list[Template | None] = [t for intent in intents if intent.replicas is None for t in intent.templates]
+    alone += _children_templates(children)
+    observed = [entry.observed.template] if entry.observed is not None else []
     own = entry.observed.replicas if entry.observed is not None else 0
-    children = sum(c.observed.replicas for c in (entry.children or {}).values() if c.observed is not None)
-    return max(own, children - surge(entry.observed, own))
+    top = _with_children(entry, own, sum(child.top_replicas() for child in children))
+    yield Product(top, prices.highest([*observed, *alone]))
+    both = [intent for intent in intents if intent.replicas is not None and intent.templates]
+    for intent in both:
+        yield Product(intent.replicas or 0, prices.highest([*intent.templates, *alone]))
+    counts = [intent.replicas for intent in intents if intent.replicas is not None and not intent.templates]
+    if counts:
+        meets = [t for intent in both for t in intent.templates]
+        yield Product(max(counts), prices.highest([*observed, *alone, *meets]))
 
 
-def _envelope_replicas(entry: Entry) -> int:
-    own = entry.top_replicas()
-    children = sum(child.top_replicas() for child in (entry.children or {}).values())
-    return max(own, children - surge(entry.observed, own))
+def pods_of(entry: Entry, intent: Intent, scope: Scope) -> Amounts:
+    """The dearest pod that the count of ``intent`` may multiply, were it on ``entry``; for one on it too."""
+    joint = intent.replicas is not None and bool(intent.templates)
+    others = [one for one in entry.live_intents() if one is not intent]
+    templates = [*intent.templates, *_children_templates(list(_children(entry)))]
+    templates += [t for one in others if not joint or one.replicas is None for t in one.templates]
+    if not joint and entry.observed is not None:
+        templates.append(entry.observed.template)
+    return Prices(entry.ref.namespace, scope).highest(templates)
+
+
+def _children(entry: Entry) -> Iterable[Entry]:
+    return entry.children.values() if entry.children else ()
+
+
+def _children_templates(children: Iterable[Entry]) -> list[Template | None]:
+    """Of revisions that run pods or may come to."""
+    templates: list[Template | None] = []
+    for child in children:
+        if child.observed is not None and child.top_replicas():
+            templates.append(child.observed.template)
+        templates += [template for intent in child.live_intents() for template in intent.templates]
+    return templates
+
+
+def _with_children(entry: Entry, own: int, children: int) -> int:
+    return max(own, children - surge(entry.observed, entry.top_replicas()))
+
+
+class Prices:
+    """What templates cost in one namespace, and whether some cannot be told."""
+
+    __slots__ = ("_namespace", "_scope", "unknown")
+
+    def __init__(self, namespace: str, scope: Scope) -> None:
+        self._namespace = namespace
+        self._scope = scope
+        self.unknown = False
+
+    def highest(self, templates: Iterable[Template | None]) -> Amounts:
+        """The dearest, key by key, of those whose cost can be told."""
+        return highest([self._one(template) for template in templates])
+
+    def _one(self, template: Template | None) -> Amounts:
+        if template is not None:
+            try:
+                return self._scope.per_pod(self._namespace, template)
+            except FootprintError:
+                pass
+        self.unknown = True
+        return {}
 
 
 def surge(observed: Observed | None, replicas: int) -> int:
@@ -141,40 +207,6 @@ def surge(observed: Observed | None, replicas: int) -> int:
     if isinstance(allowed, int):
         return allowed
     return ceil(int(allowed.rstrip("%")) * replicas / 100)
-
-
-def _observed_templates(entry: Entry) -> Iterator[Template | None]:
-    if entry.observed is not None:
-        yield entry.observed.template
-    for child in (entry.children or {}).values():
-        if child.observed is not None and child.observed.replicas:
-            yield child.observed.template
-
-
-def _all_templates(entry: Entry) -> Iterator[Template | None]:
-    yield from _observed_templates(entry)
-    for intent in entry.live_intents():
-        yield from intent.templates
-    for child in (entry.children or {}).values():
-        pending = child.live_intents()
-        if pending and child.observed is not None:
-            yield child.observed.template
-        for intent in pending:
-            yield from intent.templates
-
-
-def _price(entry: Entry, scope: Scope, templates: Iterator[Template | None]) -> tuple[Amounts, bool]:
-    costs: list[Amounts] = []
-    known = True
-    for template in templates:
-        if template is None:
-            known = False
-            continue
-        try:
-            costs.append(scope.per_pod(entry.ref.namespace, template))
-        except FootprintError:
-            known = False
-    return highest(costs), known
 
 
 def _envelope_nodes(entry: Entry, scope: Scope, used_in: Nodes) -> Nodes:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from extauthz.core.ledger.accounts import Accounts, UsageRow
 from extauthz.core.ledger.charge import NOTHING
-from extauthz.core.ledger.entry import Entry, Position, position
+from extauthz.core.ledger.entry import Entry, Position, pods_of, position
 from extauthz.core.ledger.families import Families
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.scope import Scope
@@ -34,8 +34,6 @@ class Proposal(NamedTuple):
     """What does not fit, in quotas that only audit."""
     grows: bool
     """Some quota key rises above the present envelope."""
-    exceeds_observed: bool
-    """Some quota key rises above what is observed: landing on the observed object, it would be growth."""
     unpriced: tuple[str, ...]
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
 
@@ -90,9 +88,15 @@ class Ledger:
             self._families.leave(entry)
         return Proposal(head, before, after, *self._accounts.weigh(before, after))
 
-    def largest_replicas(self, proposal: Proposal) -> int | None:
-        """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
-        return self._accounts.largest_replicas(proposal.before, proposal.after)
+    def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
+        """The highest count that would have fitted in place of the proposed one.
+
+        ``None`` where none can be named; so for a ReplicaSet that is charged through its Deployment.
+        """
+        if proposal.head.ref != ref:
+            return None
+        per_pod = pods_of(proposal.head, intent, self.scope)
+        return self._accounts.largest_replicas(proposal.before, proposal.after, per_pod)
 
     def record(self, ref: WorkloadRef, intent: Intent, born: Observed | None = None) -> None:
         """Record an allowed ``intent``."""

@@ -242,14 +242,34 @@ def test_intents_are_bounded_per_workload_and_over_all():
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
 
 
-def test_a_write_to_zero_that_also_grows_the_template_is_weighed():
-    """A scale-up allowed before may land after it, on the grown template."""
+def put(obj: dict) -> Request:
+    return Request("PUT", path("web"), {"content-type": "application/json"}, json.dumps(obj).encode())
+
+
+def test_a_write_of_count_and_template_brings_them_together():
+    """Fewer pods that are dearer: 2 × 2 are no more than the 4 × 1 observed, though 4 × 2 would be."""
+    ask = asker(workload("web", 4))
+    assert ask(put(workload("web", 2, {"cpu": "2"}))).reason == "no-growth"
+    denied = ask(put(workload("web", 3, {"cpu": "2"})))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 2)
+    assert ask(put(workload("web", 0, {"cpu": "9"}))).verdict is Verdict.ALLOW, "a target of zero"
+
+
+def test_a_zero_that_grows_the_template_is_denied_while_a_count_may_land_on_that_template():
     ask = asker(workload("web", 3))
-    dear = workload("web", 0, {"cpu": "9"})
-    request = Request("PUT", path("web"), {"content-type": "application/json"}, json.dumps(dear).encode())
-    assert ask(request).verdict is Verdict.DENY
-    same = workload("web", 0)
-    assert ask(request._replace(body=json.dumps(same).encode())).verdict is Verdict.ALLOW
+    ask(scale("web", 2))
+    assert ask(put(workload("web", 0, {"cpu": "1"}))).verdict is Verdict.ALLOW
+    denied = ask(put(workload("web", 0, {"cpu": "9"})))
+    assert denied.verdict is Verdict.DENY, "the →2 that was allowed before may land after it"
+
+
+def test_a_count_that_may_land_on_a_pending_template_is_weighed_with_it():
+    """The first write is bound to the observed version, and costs nothing by itself: it is followed all the same."""
+    ask = asker(workload("web", 4))
+    ask(put(workload("web", 0, {"cpu": "4"})))
+    denied = ask(scale("web", 4))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 1)
+    assert ask(scale("web", 1)).verdict is Verdict.ALLOW
 
 
 def test_intents_are_handed_over_with_what_is_left_of_w():

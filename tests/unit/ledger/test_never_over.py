@@ -6,6 +6,7 @@ within hard, and so do used and reserved after every grant.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, settings
@@ -103,6 +104,15 @@ class NeverOver(RuleBasedStateMachine):
         containers = [{"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}]
         body = {"spec": {"template": {"spec": {"containers": containers}}}}
         self.send(patch(path(name), body, "strategic"), name=name, cpu=cpu)
+
+    @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 9), cpu=st.integers(1, 4), bound=st.booleans())
+    def put_whole(self, name: str, replicas: int, cpu: int, bound: bool) -> None:
+        version = self.world.things[name].version if bound else None
+        whole = workload(name, replicas, {"cpu": str(cpu)}, version=str(version))
+        if not bound:
+            del whole["metadata"]["resourceVersion"]
+        request = Request("PUT", path(name), {"content-type": "application/json"}, json.dumps(whole).encode())
+        self.send(request, name=name, replicas=replicas, cpu=cpu, version=version)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data(), answer=st.sampled_from(["answered", "lost"]))
