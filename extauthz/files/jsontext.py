@@ -114,8 +114,7 @@ class _Reader:
     def _line(self, at: int) -> int:
         """Lines before ``at``, counted on from the last call."""
         line, since = self._counted
-        if at < since:
-            line, since = 0, 0
+        assert at >= since
         line += self._text.count("\n", since, at)
         self._counted = line, at
         return line

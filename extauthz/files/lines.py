@@ -26,10 +26,10 @@ def line_of(text: str, span: Span, path: Path) -> int:
     try:
         events = Events(part)
         next(events), next(events)  # the starts of stream and document
-        for reached in _descend(events, path):
+        for reached in _descend(next(events), events, path):
             line = reached
     except (yaml.YAMLError, StopIteration):
-        pass  # an anchor from elsewhere, or what YAML and JSON spell differently: the line reached so far
+        pass  # an empty item, or what YAML and JSON spell differently: the line reached so far
     return span.line + line + 1
 
 
@@ -38,9 +38,8 @@ def steps(dotted: str) -> Path:
     return [inside or plain for inside, plain in _STEP.findall(dotted)]
 
 
-def _descend(events: Iterator[yaml.Event], path: Path) -> Iterator[int]:
+def _descend(event: yaml.Event, events: Iterator[yaml.Event], path: Path) -> Iterator[int]:
     """Yield the line of each step that is found."""
-    event = next(events)
     for step in path:
         if isinstance(event, yaml.MappingStartEvent):
             found = _member(events, str(step))
