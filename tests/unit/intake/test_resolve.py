@@ -255,6 +255,11 @@ def test_a_pod_spec_that_is_replaced_is_known_in_whole():
     assert template(change) == {"containers": [{"name": "a"}]}
 
 
+def test_a_container_without_resources_gets_its_first():
+    path = "/spec/template/spec/containers/1/resources/requests"
+    assert template(json_patch(op("add", path, {"cpu": 1})))["containers"][1]["resources"] == {"requests": {"cpu": "1"}}
+
+
 def test_an_ephemeral_volume_s_claim_can_be_patched():
     claim = {"spec": {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast"}}
     pod = {"containers": [], "volumes": [{"name": "work", "ephemeral": {"volumeClaimTemplate": claim}}]}
@@ -315,6 +320,7 @@ def test_a_replication_controller_that_loses_its_labels_takes_those_of_its_pods_
         MergePatch({"spec": {"template": {}, "paused": True}}),
         StrategicMergePatch({"metadata": {"annotations": {"a": "b"}, "$setElementOrder/ownerReferences": []}}),
         json_patch(op("add", "/spec/paused", True), op("add", "/metadata/annotations/a", "b")),
+        json_patch(op("test", "/spec/replicas", 9)),
         json_patch(op("add", "/spec/template/metadata/annotations/restartedAt", "now")),
     ],
     ids=repr,
@@ -332,6 +338,10 @@ def test_a_write_of_what_does_not_count_leaves_what_was_there(change):
 @pytest.mark.parametrize("name", ["copy", "move"])
 def test_a_count_from_a_field_that_was_not_kept_is_unreadable(name, path):
     assert code(json_patch(op(name, "/spec/replicas", **{"from": path}))) == "patch-from-unseen-field"
+
+
+def test_a_scale_that_was_never_seen_keeps_its_count_when_nothing_says_another():
+    assert left(StrategicMergePatch({"spec": {"$setElementOrder/x": []}}), None, scale=True) == Outcome(None)
 
 
 def test_a_scale_s_count_from_its_status_is_unreadable():

@@ -6,14 +6,14 @@ from extauthz.core.model import Tree
 
 from ..faults import PatchError
 from ..partial import Hidden
-from .trees import copied, without_nulls
+from .trees import without_nulls
 
 
 def merge(document: dict[str, Tree], patch: Tree) -> Tree:
     """Changes ``document`` by ``patch``; they share nothing afterwards. Raises PatchError."""
     if not isinstance(patch, dict):
         raise PatchError("patch-malformed", "a merge patch of an API object must be an object")
-    return _merged(document, copied(patch))
+    return _merged(document, patch)
 
 
 def _merged(target: Tree, patch: Tree) -> Tree:
