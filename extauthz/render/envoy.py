@@ -109,7 +109,13 @@ def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
 def _decided() -> rbac_filter.Rbac:
     """Nothing passes without a decision id. An empty CheckResponse means OK to ext_authz, whoever sent it."""
     decided = rbac.Policy(
-        permissions=[rbac.Permission(metadata=replies.decision_id(matcher.ValueMatcher(present_match=True)))],
+        permissions=[
+            rbac.Permission(
+                sourced_metadata=rbac.SourcedMetadata(
+                    metadata_matcher=replies.decision_id(matcher.ValueMatcher(present_match=True))
+                )
+            )
+        ],
         principals=[rbac.Principal(any=True)],
     )
     return rbac_filter.Rbac(rules=rbac.Rbac(action=rbac.RbacAction.ALLOW, policies={"decided": decided}))

@@ -1,0 +1,111 @@
+"""Envoy between the stand-in API server and a scripted gate, and ways to talk to it down to the last byte."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import httpx
+
+from . import authz
+from .apiserver import ApiServer
+from .authz import ScriptedAuthz
+from .certs import Authority
+from .envoy import Envoy
+
+T = TypeVar("T")
+
+DEADLINE_S = 30.0
+"""Bounds every wait."""
+
+SCALE = "/apis/apps/v1/namespaces/team-a/deployments/web/scale"
+PATCH = {"content-type": "application/merge-patch+json"}
+
+
+def scale_body(replicas: int) -> bytes:
+    """A merge patch of a scale."""
+    return json.dumps({"spec": {"replicas": replicas}}).encode()
+
+
+def workload(kind: str = "Deployment", name: str = "web", replicas: int = 2) -> dict[str, Any]:
+    """A small workload of apps/v1 in the namespace team-a."""
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
+    }
+
+
+class Stack:
+    """Everything a test talks to."""
+
+    def __init__(self, authority: Authority, api: ApiServer, gate: ScriptedAuthz, envoy: Envoy) -> None:
+        self.authority, self.api, self.gate, self.envoy = authority, api, gate, envoy
+        self.trust = ssl.create_default_context(cafile=str(authority.ca))
+
+    def client(self, *, h2: bool = False) -> httpx.Client:
+        """A client of one of the two protocols, that trusts the throw-away CA."""
+        base = f"https://127.0.0.1:{self.envoy.port}"
+        return httpx.Client(base_url=base, verify=self.trust, http1=not h2, http2=h2, timeout=DEADLINE_S)
+
+    def send(self, method: str, path: str, *, h2: bool = False, **options: Any) -> httpx.Response:  # noqa: ANN401
+        """One request over a connection of its own."""
+        with self.client(h2=h2) as client:
+            return client.request(method, path, **options)
+
+    def connect(self, *protocols: str) -> ssl.SSLSocket:
+        """A TLS connection that offers these protocols (HTTP/1.1 if none is given)."""
+        context = ssl.create_default_context(cafile=str(self.authority.ca))
+        context.set_alpn_protocols(list(protocols) or ["http/1.1"])
+        plain = socket.create_connection(("127.0.0.1", self.envoy.port), DEADLINE_S)
+        return context.wrap_socket(plain, server_hostname="localhost")
+
+    def raw(self, request: bytes) -> bytes:
+        """Sends bytes as they are, and reads until Envoy closes or its answer's content-length is there."""
+        with self.connect() as connection:
+            connection.sendall(request)
+            return read_response(connection)
+
+    def forget(self) -> None:
+        """Empties the memories; the gate allows again."""
+        self.api.seen.clear()
+        self.gate.checks.clear()
+        self.gate.answer = authz.allow()
+
+
+def read_response(connection: socket.socket) -> bytes:
+    """One HTTP/1.1 response, or what came until the connection ended."""
+    answer = b""
+    while chunk := connection.recv(65536):
+        answer += chunk
+        head, blank, body = answer.partition(b"\r\n\r\n")
+        lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+        if blank and lengths and len(body) >= int(lengths[0]):
+            break
+    return answer
+
+
+def status_of(answer: httpx.Response) -> dict[str, Any]:
+    """The metav1.Status of a refusal, after checking what client-go needs to see it."""
+    assert answer.headers["content-type"] == "application/json"
+    assert "retry-after" not in answer.headers, "client-go would block a worker with up to ten retries"
+    status: dict[str, Any] = answer.json()
+    assert (status["kind"], status["apiVersion"], status["status"]) == ("Status", "v1", "Failure")
+    assert status["code"] == answer.status_code
+    return status
+
+
+def eventually(what: Callable[[], T]) -> T:
+    """Polls until true, within a bound."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        if result := what():
+            return result
+        time.sleep(0.02)
+    raise AssertionError(f"never came true: {what}")
