@@ -6,6 +6,7 @@ The scanner is the standard library's; its hooks and the checks here close the g
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from math import isinf
 from typing import NoReturn
@@ -48,13 +49,12 @@ def _object(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
     # Of duplicate keys Go merges structs and lets the last scalar win, differently in typed and untyped targets.
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise BodyError("duplicate-key", f"{_first_duplicate(pairs)!a} is given more than once in one object")
+        raise BodyError("duplicate-key", f"{_first_duplicate(pairs)[:40]!a} is given more than once in one object")
     return members
 
 
 def _first_duplicate(pairs: list[tuple[str, Tree]]) -> str:
-    keys = [key for key, _ in pairs]
-    return next(key for at, key in enumerate(keys) if key in keys[:at])
+    return next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
 
 
 def _constant(name: str) -> NoReturn:
@@ -106,10 +106,10 @@ def check(tree: Tree) -> None:
 
     Go reads a lone ``\\ud800`` as U+FFFD; Python keeps it, and cannot encode it again.
     """
-    level = [tree]
-    for _ in range(MAX_DEPTH + 1):
-        if not level:
-            return
+    level, depth = [tree], 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise BodyError("too-deep", f"nested more than {MAX_DEPTH} deep")
         below: list[Tree] = []
         for node in level:
             if type(node) is dict:
@@ -119,9 +119,7 @@ def check(tree: Tree) -> None:
                 below += node
             elif type(node) is str and not _encodable(node):
                 raise BodyError("lone-surrogate", f"{node[:40]!a} holds half a surrogate pair")
-        level = below
-    if level:
-        raise BodyError("too-deep", f"nested more than {MAX_DEPTH} deep")
+        level, depth = below, depth + 1
 
 
 def _encodable(text: str) -> bool:
