@@ -1,0 +1,277 @@
+"""State files: what of a List becomes the picture of the cluster, and what is said of what cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extauthz.cluster import file as state_file
+from extauthz.cluster.picture import ClusterState
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.model import OwnerRef, WorkloadRef
+from extauthz.files.problems import FilesError
+
+CPU = 10**9
+
+
+def obj(api_version: str, kind: str, name: str, namespace: str | None = None, **more: Any) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | more.pop("metadata", {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **more}
+
+
+def pod_template(cpu: str = "100m") -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}}
+
+
+def workload(kind: str, name: str = "web", **metadata: Any) -> dict[str, Any]:
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": name}}, "template": pod_template()}
+    return obj("apps/v1", kind, name, "shop", spec=spec, metadata=metadata)
+
+
+def pod(name: str, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+    return obj("v1", "Pod", name, "shop", spec=pod_template()["spec"], status={"phase": phase}, metadata=metadata)
+
+
+def owner(kind: str, name: str, uid: str, api_version: str = "apps/v1") -> dict[str, Any]:
+    return {
+        "labels": {"app": name},
+        "ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}],
+    }
+
+
+SHOP = obj("v1", "Namespace", "shop", metadata={"labels": {"workspace": "acme"}})
+
+
+def listed(*objects: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "items": [*objects], "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def load(tmp_path: Path, *objects: Any) -> state_file.StateFile:
+    (tmp_path / "state.json").write_text(json.dumps(listed(*objects), indent=4))
+    return state_file.load(tmp_path / "state.json")
+
+
+def state(tmp_path: Path, *objects: Any) -> ClusterState:
+    return load(tmp_path, SHOP, *objects).state
+
+
+def pods(picture: ClusterState) -> list[str]:
+    return [ref.name for ref, _ in picture.workloads if ref.resource == "pods"]
+
+
+@pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
+def test_namespaces_and_workloads_become_the_picture(tmp_path, dump):
+    sts = workload("StatefulSet", "db", uid="u1", resourceVersion="7", labels={"tier": "data"})
+    (tmp_path / "s").write_text(dump(listed(SHOP, workload("Deployment"), sts)))
+    found = state_file.load(tmp_path / "s")
+    assert found.warnings == ()
+    assert found.state.namespaces == {"shop": {"workspace": "acme"}}
+    (web, web_seen), (db, db_seen) = found.state.workloads
+    assert web == WorkloadRef("apps", "deployments", "shop", "web")
+    assert (web_seen.replicas, web_seen.max_surge, web_seen.selector) == (3, "25%", "app=web")
+    assert db == WorkloadRef("apps", "statefulsets", "shop", "db")
+    assert (db_seen.uid, db_seen.resource_version, db_seen.labels) == ("u1", "7", "tier=data")
+    assert web_seen.template is db_seen.template, "equal templates are shared"
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "resource"),
+    [
+        ("apps/v1", "Deployment", "deployments.apps"),
+        ("apps/v1beta1", "Deployment", "deployments.apps"),
+        ("extensions/v1beta1", "ReplicaSet", "replicasets.apps"),
+        ("apps/v1", "ReplicaSet", "replicasets.apps"),
+    ],
+)
+def test_every_kind_with_replicas_is_a_workload(tmp_path, api_version, kind, resource):
+    ((ref, _),) = state(tmp_path, workload(kind) | {"apiVersion": api_version}).workloads
+    assert ref.group_resource == resource
+
+
+def test_a_replication_controller_is_a_workload_of_the_core_group(tmp_path):
+    spec = {"replicas": 2, "selector": {"app": "web"}, "template": pod_template()}
+    ((ref, seen),) = state(tmp_path, obj("v1", "ReplicationController", "web", "shop", spec=spec)).workloads
+    assert ref == WorkloadRef("", "replicationcontrollers", "shop", "web")
+    assert (seen.replicas, seen.selector) == (2, "app=web")
+
+
+def test_documents_and_directories_do_as_well_as_a_list(tmp_path):
+    (tmp_path / "ns.yaml").write_text(yaml.safe_dump(SHOP))
+    (tmp_path / "web.yaml").write_text(yaml.safe_dump_all([workload("Deployment"), workload("StatefulSet", "db")]))
+    found = state_file.load(tmp_path)
+    assert (len(found.state.workloads), found.warnings) == (2, ())
+
+
+def test_an_empty_namespace_list_is_a_picture_too(tmp_path):
+    assert load(tmp_path).state == ClusterState({}, {}, (), {}, "", {})
+
+
+def test_limit_ranges_runtime_classes_and_storage_classes_are_kept_for_pricing(tmp_path):
+    default = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}}]}
+    picture = state(
+        tmp_path,
+        obj("v1", "LimitRange", "a", "shop", spec=default),
+        obj("v1", "LimitRange", "b", "shop", spec={"limits": []}),
+        obj("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", overhead={"podFixed": {"cpu": "250m"}}),
+        obj("node.k8s.io/v1", "RuntimeClass", "runc", handler="runc"),
+    )
+    assert picture.limit_ranges == {
+        "shop": (LimitRangeDefaults(requests=(("cpu", CPU),)), LimitRangeDefaults()),
+    }
+    assert picture.overheads == {"kata": {"cpu": CPU // 4}, "runc": {}}
+
+
+@pytest.mark.parametrize(
+    ("classes", "default"),
+    [
+        pytest.param([], "", id="none"),
+        pytest.param([("a", "2026-01-01T00:00:00Z", "false")], "", id="not-default"),
+        pytest.param([("a", "2026-01-01T00:00:00Z", "true")], "a", id="one"),
+        pytest.param([("a", "2026-01-01T00:00:00Z", "true"), ("b", "2026-01-02T00:00:00Z", "true")], "b", id="newest"),
+        pytest.param(
+            [("b", "2026-01-01T00:00:00Z", "true"), ("a", "2026-01-01T00:00:00Z", "true")], "a", id="first-by-name"
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["storageclass", "storageclass.beta"])
+def test_the_default_storage_class_is_the_one_that_kubernetes_takes(tmp_path, classes, default, key):
+    objects = [
+        obj(
+            "storage.k8s.io/v1",
+            "StorageClass",
+            name,
+            metadata={
+                "creationTimestamp": created,
+                "annotations": {f"{key}.kubernetes.io/is-default-class": value},
+            },
+        )
+        for name, created, value in classes
+    ]
+    assert state(tmp_path, *objects).default_storage_class == default
+
+
+def test_a_pod_of_its_own_is_a_workload_of_one(tmp_path):
+    ((ref, seen),) = state(tmp_path, pod("bare", labels={"a": "b"}, uid="u", resourceVersion="9")).workloads
+    assert ref == WorkloadRef("", "pods", "shop", "bare")
+    assert (seen.replicas, seen.labels, seen.uid, seen.resource_version, seen.owner) == (1, "a=b", "u", "9", None)
+    assert seen.template is not None
+    assert b'"cpu":"100m"' in seen.template.text
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_does_not_count(tmp_path, phase):
+    assert state(tmp_path, pod("done", phase)).workloads == ()
+
+
+def test_a_pod_is_charged_with_its_replica_set_where_that_is_listed(tmp_path):
+    mine = pod("web-1", **owner("ReplicaSet", "web", "u1"))
+    rs = workload("ReplicaSet", uid="u1")
+    assert pods(state(tmp_path, mine, rs)) == []
+    assert pods(state(tmp_path, rs, mine)) == []
+    assert pods(state(tmp_path, mine)) == ["web-1"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param(owner("ReplicaSet", "web", "another"), id="other-uid"),
+        pytest.param(owner("ReplicaSet", "web", "u1") | {"labels": {"app": "other"}}, id="not-selected"),
+        pytest.param(owner("Job", "web", "u1", "batch/v1"), id="job"),
+        pytest.param(owner("DaemonSet", "web", "u1"), id="daemon-set"),
+        pytest.param(owner("ReplicaSet", "web", "u1", "example.com/v1"), id="other-group"),
+        pytest.param(owner("Node", "web", "u1", "v1"), id="static-pod"),
+    ],
+)
+def test_a_pod_that_no_listed_workload_covers_counts_by_itself(tmp_path, metadata):
+    picture = state(tmp_path, workload("ReplicaSet", uid="u1"), pod("web-1", **metadata))
+    assert pods(picture) == ["web-1"]
+
+
+def test_the_owner_of_a_replica_set_is_kept(tmp_path):
+    ((_, seen),) = state(tmp_path, workload("ReplicaSet", **owner("Deployment", "web", "u"))).workloads
+    assert seen.owner == OwnerRef("apps", "Deployment", "web", "u")
+
+
+def test_other_kinds_are_counted_for_the_log(tmp_path):
+    picture = state(
+        tmp_path,
+        obj("batch/v1", "Job", "a", "shop"),
+        obj("batch/v1", "Job", "b", "shop"),
+        obj("v1", "Service", "c", "shop"),
+    )
+    assert picture.not_counted == {"Job.batch": 2, "Service": 1}
+    assert picture.workloads == ()
+
+
+def test_a_namespace_that_is_not_listed_is_told_once(tmp_path):
+    found = load(tmp_path, workload("Deployment"), workload("StatefulSet"), pod("p"))
+    (warning,) = found.warnings
+    assert (warning.line, warning.field) == (9, "metadata.namespace")
+    assert 'there is no Namespace "shop"' in warning.detail
+
+
+def broken(kind: str = "Deployment", **spec: Any) -> dict[str, Any]:
+    whole = workload(kind)
+    return whole | {"spec": whole["spec"] | spec}
+
+
+@pytest.mark.parametrize(
+    ("thing", "field", "detail"),
+    [
+        (3, "", "must be"),
+        (None, "kind", "is missing"),
+        ({"apiVersion": "v1"}, "kind", "is missing"),
+        ({"apiVersion": 1, "kind": "Pod"}, "apiVersion", "must be"),
+        (obj("v1", "Namespace", ""), "metadata.name", "is missing"),
+        (obj("v1", "Namespace", "x", metadata={"labels": {"a": 1}}), "metadata.labels[a]", "must be"),
+        (SHOP, "metadata.name", "namespace shop is listed twice"),
+        (obj("apps/v1", "Deployment", "web"), "metadata.namespace", "is missing"),
+        (broken(replicas="3"), "spec.replicas", ""),
+        (broken(template=None), "spec.template", "is missing"),
+        (broken(template={"spec": {"containers": [3]}}), "spec.template.spec.containers[0]", "must be"),
+        (obj("v1", "LimitRange", "a"), "metadata.namespace", "is missing"),
+        (
+            obj("v1", "LimitRange", "a", "shop", spec={"limits": [{"type": "Container", "default": {"cpu": "x"}}]}),
+            "spec.limits[0].default[cpu]",
+            "is not a quantity",
+        ),
+        (obj("node.k8s.io/v1", "RuntimeClass", "a", overhead={"podFixed": 3}), "overhead.podFixed", "must be"),
+    ],
+)
+def test_what_no_api_server_prints_is_refused_with_the_field(tmp_path, thing, field, detail):
+    with pytest.raises(FilesError) as caught:
+        load(tmp_path, SHOP, thing)
+    (problem,) = caught.value.problems
+    assert problem.field == field
+    assert detail in problem.detail
+    assert problem.line is not None
+    assert problem.line > 3
+    assert problem.cure
+
+
+@pytest.mark.parametrize("thing", [workload("Deployment"), pod("p")], ids=["deployment", "pod"])
+def test_an_object_that_is_listed_twice_is_refused(tmp_path, thing):
+    with pytest.raises(FilesError, match="is listed twice; keep one of them"):
+        state(tmp_path, thing, thing)
+
+
+def test_every_bad_object_and_the_end_of_the_text_are_told_together(tmp_path):
+    text = json.dumps(listed(SHOP, broken(replicas=-1), broken("StatefulSet", replicas="x")), indent=1)
+    (tmp_path / "s.json").write_text(text[: text.rindex("]")] + ",")
+    with pytest.raises(FilesError) as caught:
+        state_file.load(tmp_path / "s.json")
+    assert [problem.field for problem in caught.value.problems] == ["spec.replicas", "spec.replicas", ""]
+    lines = text.splitlines()
+    assert [lines[(problem.line or 0) - 1].strip() for problem in caught.value.problems[:2]] == [
+        '"replicas": -1,',
+        '"replicas": "x",',
+    ]
+
+
+async def test_a_watched_state_file_loads_as_one_that_is_read_once(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps(listed(SHOP, workload("Deployment"))))
+    assert state_file.watched(tmp_path / "s.json").load() == state_file.load(tmp_path / "s.json")
