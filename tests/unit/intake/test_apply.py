@@ -63,6 +63,36 @@ def test_what_is_left_out_of_both_may_become_a_limit_range_s_default_in_one_cont
     assert worst(apply.templates(live, tree()), default)["requests.cpu"] == 8 * NANO
 
 
+def test_a_limit_that_is_left_out_may_go_where_the_request_above_it_is_configured():
+    live = tree(container("a", {"cpu": "1"}, {"cpu": "1"}), container("b", {"cpu": "5"}, {"cpu": "5"}))
+    default = (LimitRangeDefaults(limits=(("cpu", 3 * NANO),)),)
+    assert worst(apply.templates(live, tree(container("a", {"cpu": "9"}))), default)["limits.cpu"] == 8 * NANO
+
+
+def test_pod_level_resources_that_are_left_out_may_go_and_leave_the_containers():
+    live = tree(container(requests={"cpu": "2"}), resources={"requests": {"cpu": "3"}, "limits": {"cpu": "3"}})
+    for cpu, expected in (("1", 3 * NANO), ("8", 8 * NANO)):
+        new = tree(container(requests={"cpu": cpu}))
+        assert worst(apply.templates(live, new))["requests.cpu"] == expected
+
+
+def test_overhead_that_is_left_out_may_go_and_leave_the_runtime_class_s():
+    live = tree(overhead={"cpu": "1"}, runtimeClassName="kata")
+    for cpu in (0, 4):
+        context = {"overheads": {"kata": {"cpu": cpu * NANO}}}
+        assert worst(apply.templates(live, tree()), **context)["requests.cpu"] == max(cpu, 1) * NANO
+
+
+def test_a_storage_class_that_is_left_out_may_go_and_leave_the_default():
+    def work(**spec):
+        claim = {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1"}}} | spec}}
+        return tree(volumes=[{"name": "work", "ephemeral": claim}])
+
+    bound = worst(apply.templates(work(storageClassName="fast"), work()), default_storage_class="slow")
+    for name in ("fast", "slow"):
+        assert bound[f"{name}.storageclass.storage.k8s.io/requests.storage"] == NANO
+
+
 def test_a_container_that_is_left_out_stays():
     live = tree(container("a", {"cpu": "1"}), container("b", {"cpu": "5"}))
     assert worst(apply.templates(live, tree(container("a", {"cpu": "2"}))))["requests.cpu"] == 7 * NANO

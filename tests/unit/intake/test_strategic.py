@@ -139,6 +139,13 @@ def test_what_the_server_refuses_is_malformed(patch):
     assert caught.value.code == "patch-malformed"
 
 
+def test_init_containers_are_merged_by_name_too():
+    inits = {"initContainers": [{"name": "b", "resources": {"requests": {"memory": "1Gi"}}}]}
+    tree = merged(inits, initContainers=[container("a"), container("b")])
+    assert names(tree, "initContainers") == ["a", "b"]
+    assert tree["initContainers"][1]["resources"] == {"requests": {"cpu": "1", "memory": "1Gi"}}
+
+
 def test_a_list_that_was_not_there_is_taken_in_the_order_that_is_set():
     init = [{"name": "b"}, {"$patch": "delete", "name": "x"}, {"name": "a"}]
     order = {"$setElementOrder/initContainers": [{"name": "b"}, {"name": "a"}]}
