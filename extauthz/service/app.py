@@ -124,7 +124,7 @@ class App:
 
     async def _announce(self, grpc_address: Address, http: Address) -> None:
         self._not_ready = ""
-        await self._health.serving(True)
+        await self._health.serving()
         tls = self._settings.tls_cert is not None
         self._log.event(
             "info", "serving", version=VERSION, grpc=str(grpc_address), http=str(http), tls=tls, pid=os.getpid()

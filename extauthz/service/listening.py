@@ -31,33 +31,35 @@ class ListenError(Exception):
 
 
 class Health(health.aio.HealthServicer):  # type: ignore[misc]  # grpcio ships no types
-    """Standard gRPC health whose watchers do not hold up a stop."""
+    """Standard gRPC health whose watchers do not hold up a stop: each is told NOT_SERVING and its stream ends."""
 
     def __init__(self) -> None:
         super().__init__()
         self._watching: set[asyncio.Task[None]] = set()
+        self._left = False
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext) -> None:  # noqa: N802 (a name of the protocol)
-        task = asyncio.current_task()
-        assert task is not None
-        self._watching.add(task)
+        watching = asyncio.create_task(super().Watch(request, context))
+        self._watching.add(watching)
         try:
-            await super().Watch(request, context)
+            await asyncio.wait((watching,))
         finally:
-            self._watching.discard(task)
+            self._watching.discard(watching)
+            watching.cancel()
+        if self._left:
+            await context.write(health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING))
 
-    async def serving(self, yes: bool) -> None:
+    async def serving(self) -> None:
         """Say so for the server as a whole and for ext_authz."""
-        state = health_pb2.HealthCheckResponse
         for name in ("", ext_authz.SERVICE):
-            await self.set(name, state.SERVING if yes else state.NOT_SERVING)
+            await self.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     async def leave(self) -> None:
-        """Say NOT_SERVING for good, then end the streams of those who watch."""
+        """Say NOT_SERVING for good, to those who ask and to those who watch."""
+        self._left = True
+        for watching in self._watching:
+            watching.cancel()
         await self.enter_graceful_shutdown()
-        await asyncio.sleep(0)
-        for task in tuple(self._watching):
-            task.cancel()
 
 
 def grpc_server(decide: ext_authz.Decide, health_service: Health, settings: Settings) -> grpc.aio.Server:

@@ -7,7 +7,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.doors.http import Readiness, application
 
-
 READY = Readiness([])
 
 

@@ -1,0 +1,152 @@
+"""Runs the real ``extauthz serve`` for tests and asks it over real gRPC with messages of another make."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+from envoy_data_plane.envoy.service.auth.v3 import (
+    AttributeContext,
+    AttributeContextHttpRequest,
+    AttributeContextRequest,
+    CheckRequest,
+    CheckResponse,
+)
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from extauthz.testing.processes import Child
+
+WITHIN_S = 1.0
+"""A good change of a file takes effect within this (the issue's own words); doubled where a test waits for it."""
+
+QUOTAS = """\
+apiVersion: extauthz.dev/v1alpha1
+kind: WorkspaceQuota
+metadata: {name: acme}
+spec:
+  namespaceSelector: {matchLabels: {workspace: acme}}
+  hard: {pods: "%d"}
+"""
+
+STATE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "5"},
+            "spec": {
+                "replicas": 3,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}},
+            },
+        },
+    ],
+}
+
+
+class Running:
+    """One gate in a process of its own, its inputs and its log in ``directory``. A context manager."""
+
+    def __init__(self, directory: Path, *flags: str, grpc_address: str = "127.0.0.1:0") -> None:
+        self.quotas = directory / "quotas.yaml"
+        self.state = directory / "state.json"
+        self.log_file = directory / "log"
+        if not self.quotas.exists():
+            self.quotas.write_text(QUOTAS % 4)
+            self.state.write_text(json.dumps(STATE))
+        self._flags = ("--quotas", str(self.quotas), "--state", str(self.state), "--grpc", grpc_address, *flags)
+        self.grpc = self.http = ""
+
+    def __enter__(self) -> Self:
+        already = len(self.lines())
+        command = [sys.executable, "-m", "extauthz.cli", "serve", "--http", "127.0.0.1:0", *self._flags]
+        self.child = Child(command, self.log_file)
+        serving = self.child.until(lambda: next(iter(self.events("serving", already)), None))
+        self.grpc, self.http = serving["grpc"], serving["http"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.kill()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The log so far. A line that is still being written is left out."""
+        if not self.log_file.exists():
+            return []
+        return [
+            json.loads(line) for line in self.log_file.read_text().splitlines(keepends=True) if line.endswith("}\n")
+        ]
+
+    def events(self, name: str, since: int = 0) -> list[dict[str, Any]]:
+        return [line for line in self.lines()[since:] if line["event"] == name]
+
+    def channel(self, credentials: grpc.ChannelCredentials | None = None) -> grpc.Channel:
+        # A channel of its own pool: gRPC would hand out the old connection to a gate on the same socket.
+        options = (("grpc.use_local_subchannel_pool", 1),)
+        if credentials is None:
+            return grpc.insecure_channel(self.grpc, options)
+        return grpc.secure_channel(self.grpc, credentials, options)
+
+    def check(self, replicas: int, credentials: grpc.ChannelCredentials | None = None) -> CheckResponse:
+        """Ask for so many replicas of ``web``, as Knative's autoscaler does."""
+        with self.channel(credentials) as channel:
+            return ask(channel, scale(replicas))
+
+    def allows(self, replicas: int) -> bool:
+        """Whether it lets ``web`` have so many replicas; asked as a dry run, which charges nothing."""
+        with self.channel() as channel:
+            response = ask(channel, scale(replicas, "?dryRun=All"))
+        return response.ok_response is not None
+
+    def health(self, service: str = "") -> str:
+        with self.channel() as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            status = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5).status
+        return health_pb2.HealthCheckResponse.ServingStatus.Name(status)
+
+    def get(self, path: str) -> tuple[int, str]:
+        request = urllib.request.Request(f"http://{self.http}{path}")
+        try:
+            with urllib.request.urlopen(request, timeout=5) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+def scale(replicas: int, query: str = "") -> AttributeContextHttpRequest:
+    headers = {"content-type": "application/merge-patch+json", "user-agent": "test-autoscaler/1"}
+    body = json.dumps({"spec": {"replicas": replicas}}).encode()
+    path = f"/apis/apps/v1/namespaces/shop/deployments/web/scale{query}"
+    return AttributeContextHttpRequest(method="PATCH", path=path, headers=headers, raw_body=body)
+
+
+def ask(channel: grpc.Channel, http: AttributeContextHttpRequest) -> CheckResponse:
+    call = channel.unary_unary(
+        "/envoy.service.auth.v3.Authorization/Check",
+        request_serializer=bytes,
+        response_deserializer=CheckResponse.parse,
+    )
+    return call(CheckRequest(attributes=AttributeContext(request=AttributeContextRequest(http=http))), timeout=5)
+
+
+def metadata(response: CheckResponse) -> Mapping[str, str]:
+    assert response.dynamic_metadata is not None
+    return response.dynamic_metadata.to_dict()
+
+
+def within(seconds: float, holds: Callable[[], object]) -> bool:
+    """Poll until it holds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,325 @@
+"""``extauthz serve`` as a process: asked, watched, reloaded, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from extauthz.testing.certs import Authority, Pair
+
+from .running import QUOTAS, STATE, WITHIN_S, Running, ask, metadata, scale, within
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Running]:
+    with Running(tmp_path) as running:
+        yield running
+
+
+AUTHORIZATION = "envoy.service.auth.v3.Authorization"
+
+
+def test_growth_is_allowed_up_to_the_quota_and_refused_above_it(gate: Running) -> None:
+    assert gate.check(4).ok_response is not None
+    response = gate.check(5)
+    assert response.denied_response is not None
+    status = json.loads(response.denied_response.body)
+    assert (status["code"], status["reason"]) == (403, "Forbidden")
+    assert status["message"].startswith(
+        'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested:'
+    )
+
+
+def test_the_decision_id_in_the_answer_is_the_one_in_the_log(gate: Running) -> None:
+    ids = [metadata(gate.check(replicas))["decision_id"] for replicas in (2, 9)]
+    assert within(5, lambda: len(gate.events("decision")) == 2)
+    lines = gate.events("decision")
+    assert [line["id"] for line in lines] == ids
+    assert [(line["verdict"], line["from"], line["to"]) for line in lines] == [("allow", 3, 2), ("deny", 3, 9)]
+    assert {line["user_agent"] for line in lines} == {"test-autoscaler/1"}
+
+
+def test_an_allowed_write_stays_charged_and_a_dry_run_does_not(gate: Running) -> None:
+    with gate.channel() as channel:
+        ask(channel, scale(4, "?dryRun=All"))
+        assert "extauthz_intents 0.0" in gate.get("/metrics")[1]
+        ask(channel, scale(4))
+    text = gate.get("/metrics")[1]
+    assert "extauthz_intents 1.0" in text
+    assert 'extauthz_quota_reserved{quota="acme",resource="pods"} 1.0' in text
+    assert 'extauthz_quota_used{quota="acme",resource="pods"} 3.0' in text
+    assert 'extauthz_decisions_total{reason="fits",verdict="allow"} 2.0' in text
+
+
+def test_a_gate_that_serves_says_so_everywhere(gate: Running) -> None:
+    assert gate.health() == gate.health(AUTHORIZATION) == "SERVING"
+    assert gate.get("/healthz") == (200, "alive\n")
+    assert gate.get("/readyz") == (200, "ready\n")
+    with pytest.raises(grpc.RpcError) as error:
+        gate.health("another.Service")
+    assert error.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_good_change_takes_effect_within_a_second(gate: Running) -> None:
+    assert not gate.allows(9)
+    gate.quotas.write_text(QUOTAS % 9)
+    assert within(2 * WITHIN_S, lambda: gate.allows(9))
+    grown = json.loads(json.dumps(STATE).replace('"replicas": 3', '"replicas": 12'))
+    gate.state.write_text(json.dumps(grown))
+    assert within(2 * WITHIN_S, lambda: not gate.allows(13) and gate.allows(12))
+
+
+def test_a_bad_change_is_refused_with_its_line_and_the_one_before_stays_in_force(gate: Running) -> None:
+    gate.quotas.write_text(QUOTAS.replace('pods: "%d"', "podz: 9"))
+    assert within(2 * WITHIN_S, lambda: gate.events("refused"))
+    (problem,) = gate.events("refused")[0]["problems"]
+    assert problem.startswith(f"{gate.quotas}:6: spec.hard")
+    assert gate.allows(4)
+    assert not gate.allows(5)
+    assert gate.get("/readyz") == (
+        200,
+        "ready\nnote: the last change of quotas was refused; the one before is in force\n",
+    )
+    assert 'extauthz_reload_total{result="refused",source="quotas"} 1.0' in gate.get("/metrics")[1]
+    gate.quotas.write_text(QUOTAS % 5)
+    assert within(2 * WITHIN_S, lambda: gate.allows(5))
+    assert gate.get("/readyz") == (200, "ready\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_turns_health_and_ends_with_0_even_where_somebody_watches(number, gate: Running) -> None:
+    with gate.channel() as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        watch = stub.Watch(health_pb2.HealthCheckRequest(service=AUTHORIZATION), timeout=20)
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        os.kill(gate.child.pid, number)
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert list(watch) == []
+        assert gate.child._process.wait(5) == 0  # and not the ten seconds that checks may take
+    assert [line["event"] for line in gate.lines()][-2:] == ["stopping", "stopped"]
+
+
+def test_every_decision_made_reaches_its_asker_when_it_is_told_to_stop(gate: Running) -> None:
+    http = scale(4, "?dryRun=All")
+    http.raw_body = json.dumps({"spec": {"replicas": 4}, "metadata": {"annotations": {"a": "x" * 2**20}}}).encode()
+    answers: list[str] = []
+
+    def ask_until_refused() -> None:
+        with gate.channel() as channel, suppress(grpc.RpcError):
+            while True:
+                answers.append(metadata(ask(channel, http))["decision_id"])
+
+    askers = [threading.Thread(target=ask_until_refused) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    assert within(10, lambda: len(answers) > 20)
+    os.kill(gate.child.pid, signal.SIGTERM)
+    for asker in askers:
+        asker.join(20)
+    assert ended(gate) == 0
+    assert sorted(answers) == sorted(line["id"] for line in gate.events("decision"))
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with Running(tmp_path, "--grace-s", "60", "--reflection") as gate, gate.channel() as channel:
+        for_ever = threading.Event()
+        asking = iter(lambda: for_ever.wait() and None, None)
+        stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asking)
+        gate.health()
+        os.kill(gate.child.pid, signal.SIGTERM)
+        assert within(5, lambda: gate.events("stopping"))
+        with pytest.raises(subprocess.TimeoutExpired):
+            gate.child._process.wait(1)
+        os.kill(gate.child.pid, signal.SIGTERM)
+        assert ended(gate) == 128 + signal.SIGTERM
+        assert gate.events("killed")
+        for_ever.set()
+        stream.cancel()
+
+
+def test_a_second_gate_on_the_same_port_is_refused_since_each_would_grant_what_is_there(gate: Running) -> None:
+    code, error = start("--quotas", gate.quotas, "--state", gate.state, "--grpc", gate.grpc, "--http", "127.0.0.1:0")
+    assert code == 69
+    assert error == f"extauthz: --grpc {gate.grpc}: Address already in use; {CURE}\n"
+    code, error = start("--quotas", gate.quotas, "--state", gate.state, "--grpc", "127.0.0.1:0", "--http", gate.http)
+    assert code == 69
+    assert f"extauthz: --http {gate.http}: " in error
+
+
+CURE = "end the process that listens there, or choose another address"
+
+
+@pytest.mark.parametrize(
+    ("quotas", "state", "says"),
+    [
+        pytest.param("kind: Quota\n", "", "quotas.yaml:1: kind: ", id="quotas"),
+        pytest.param(QUOTAS % 4, "{", "state.json:2: not YAML", id="state"),
+    ],
+)
+def test_bad_files_at_the_start_end_it_with_65_and_no_traceback(quotas, state, says, tmp_path: Path) -> None:
+    (tmp_path / "quotas.yaml").write_text(quotas)
+    (tmp_path / "state.json").write_text(state)
+    code, error = start(
+        "--quotas", tmp_path / "quotas.yaml", "--state", tmp_path / "state.json", "--http", "127.0.0.1:0"
+    )
+    assert code == 65
+    assert says in error
+    assert "Traceback" not in error
+
+
+class TestUnixSocket:
+    def test_it_serves_there_with_the_mode_that_was_set(self, tmp_path: Path) -> None:
+        path = tmp_path / "gate.sock"
+        with Running(tmp_path, "--socket-mode", "0600", grpc_address=f"unix:{path}") as gate:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert gate.allows(4)
+
+    def test_the_socket_of_a_killed_gate_is_taken_over(self, tmp_path: Path) -> None:
+        path = tmp_path / "gate.sock"
+        with Running(tmp_path, grpc_address=f"unix:{path}"):
+            pass
+        assert path.exists()
+        with Running(tmp_path, grpc_address=f"unix:{path}") as gate:
+            assert gate.allows(4)
+
+    def test_a_socket_in_use_and_a_file_in_the_way_are_not(self, tmp_path: Path) -> None:
+        path = tmp_path / "gate.sock"
+        with Running(tmp_path, grpc_address=f"unix:{path}") as gate:
+            given = ("--quotas", gate.quotas, "--state", gate.state, "--http", "127.0.0.1:0", "--grpc")
+            assert start(*given, f"unix:{path}") == (
+                69,
+                f"extauthz: --grpc unix:{path}: somebody listens there; {CURE}\n",
+            )
+            code, error = start(*given, f"unix:{gate.quotas}")
+            assert (code, "not a socket" in error) == (69, True)
+            code, error = start(*given, f"unix:{tmp_path}/absent/gate.sock")
+            assert (code, "there is no directory" in error) == (69, True)
+
+
+class TestTls:
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> Authority:
+        return Authority(tmp_path)
+
+    @staticmethod
+    def credentials(authority: Authority, client: Pair | None = None) -> grpc.ChannelCredentials:
+        pair = (client.key.read_bytes(), client.cert.read_bytes()) if client else (None, None)
+        return grpc.ssl_channel_credentials(authority.ca.read_bytes(), *pair)
+
+    def test_it_speaks_tls_to_those_who_trust_its_authority(self, tmp_path: Path, authority: Authority) -> None:
+        pair = authority.issue("gate")
+        with Running(tmp_path, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key)) as gate:
+            assert gate.check(4, self.credentials(authority)).ok_response is not None
+            with pytest.raises(grpc.RpcError):
+                gate.check(4, self.credentials(Authority(tmp_path, "another CA")))
+            with pytest.raises(grpc.RpcError):
+                gate.check(4)
+
+    def test_with_a_client_ca_only_its_clients_are_answered(self, tmp_path: Path, authority: Authority) -> None:
+        pair, client = authority.issue("gate"), authority.issue("envoy")
+        stranger = Authority(tmp_path, "another CA").issue("stranger")
+        flags = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-client-ca", str(authority.ca))
+        with Running(tmp_path, *flags) as gate:
+            assert gate.check(4, self.credentials(authority, client)).ok_response is not None
+            for refused in (None, stranger):
+                with pytest.raises(grpc.RpcError):
+                    gate.check(4, self.credentials(authority, refused))
+
+    def test_a_renewed_certificate_is_served_to_new_connections(self, tmp_path: Path, authority: Authority) -> None:
+        pair = authority.issue("gate")
+        with Running(tmp_path, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key)) as gate:
+            another = Authority(tmp_path, "another CA")
+            renewed = another.issue("renewed")
+            pair.cert.write_bytes(renewed.cert.read_bytes())
+            assert gate.check(4, self.credentials(authority)).ok_response is not None  # half written: the old pair
+            pair.key.write_bytes(renewed.key.read_bytes())
+            assert gate.check(4, self.credentials(another)).ok_response is not None
+
+    def test_a_key_of_another_certificate_is_told_at_the_start(self, tmp_path: Path, authority: Authority) -> None:
+        cert, key = authority.issue("one").cert, authority.issue("two").key
+        (tmp_path / "q.yaml").write_text(QUOTAS % 4)
+        (tmp_path / "s.json").write_text(json.dumps(STATE))
+        files = ("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json")
+        code, error = start(*files, "--http", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+        assert code == 69
+        assert error.startswith(f"extauthz: --tls-cert {cert}, --tls-key {key}: not a certificate and its key")
+
+
+class TestHandover:
+    def test_a_clean_stop_hands_its_intents_to_the_next_start(self, tmp_path: Path) -> None:
+        flags = ("--handover", str(tmp_path / "handover.json"))
+        with Running(tmp_path, *flags, "--window-s", "1") as gate:  # a first start holds: let that pass
+            assert "grants no growth" in gate.get("/readyz")[1]
+            assert within(5, lambda: gate.allows(4))
+        with Running(tmp_path, *flags, "--window-s", "1") as gate:
+            assert within(5, lambda: gate.allows(4))
+            assert gate.child.terminate() == 0
+        with Running(tmp_path, *flags) as gate:
+            assert gate.check(4).ok_response is not None
+            assert gate.child.terminate() == 0
+        with Running(tmp_path, *flags) as gate:
+            assert gate.events("taken-over")[-1]["intents"] == 1
+            assert "extauthz_intents 1.0" in gate.get("/metrics")[1]
+
+    def test_after_a_crash_nothing_grows_and_less_passes_until_w_has_passed(self, tmp_path: Path) -> None:
+        flags = ("--handover", str(tmp_path / "handover.json"), "--window-s", "3")
+        with Running(tmp_path, *flags):
+            pass
+        with Running(tmp_path, *flags) as gate:
+            response = gate.check(4)
+            assert response.denied_response is not None
+            assert metadata(response)["reason"] == "hold"
+            assert gate.allows(2)
+            assert gate.health() == "SERVING"
+            assert within(6, lambda: gate.allows(4))
+
+
+def services(gate: Running) -> set[str]:
+    """Names that gRPC reflection tells."""
+    with gate.channel() as channel:
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        (answer,) = stub.ServerReflectionInfo(iter([request]), timeout=5)
+        return {service.name for service in answer.list_services_response.service}
+
+
+def test_reflection_is_off_unless_asked_for(gate: Running) -> None:
+    with pytest.raises(grpc.RpcError) as error:
+        services(gate)
+    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_reflection_names_the_services_where_it_was_asked_for(tmp_path: Path) -> None:
+    with Running(tmp_path, "--reflection") as gate:
+        assert services(gate) >= {AUTHORIZATION, "grpc.health.v1.Health"}
+
+
+def test_plain_tcp_beyond_loopback_is_warned_of(tmp_path: Path) -> None:
+    with Running(tmp_path, grpc_address=":0") as gate:
+        assert within(5, lambda: gate.events("plain-text"))
+
+
+def start(*words: object) -> tuple[int, str]:
+    """A start that is meant to fail: exit code and what it says."""
+    command = [sys.executable, "-m", "extauthz.cli", "serve", *map(str, words)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    lines = [line for line in result.stderr.splitlines(keepends=True) if not line.startswith('{"time"')]
+    return result.returncode, "".join(lines)
+
+
+def ended(gate: Running) -> int:
+    """The exit code, once it has ended by itself."""
+    return gate.child._process.wait(15)
