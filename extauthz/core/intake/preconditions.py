@@ -26,6 +26,8 @@ NONE = Precondition()
 
 _RESOURCE_VERSION_PATH = "/metadata/resourceVersion"
 
+_UINT64_DIGITS = 20
+
 
 def find(operation: Operation, change: Change) -> Precondition:
     """The preconditions of a write. A create has none: the server refuses one that names a resourceVersion."""
@@ -35,23 +37,23 @@ def find(operation: Operation, change: Change) -> Precondition:
 
 
 def _of_put(change: Put) -> Precondition:
-    metadata = _metadata(change.document)
-    uid = metadata.get("uid")
-    return _precondition(metadata.get("resourceVersion"), uid if type(uid) is str and uid else None)
+    given = metadata(change.document)
+    uid = given.get("uid")
+    return _precondition(given.get("resourceVersion"), uid if type(uid) is str and uid else None)
 
 
 def _of_merge(change: MergePatch | StrategicMergePatch) -> Precondition:
     """A patch that sets the version makes the server compare it. The uid is not compared for every scale."""
-    metadata = _metadata(change.patch)
-    directed = any(key.startswith("$") for members in (change.patch, metadata) for key in members)
-    return NONE if directed else _precondition(metadata.get("resourceVersion"))
+    given = metadata(change.patch)
+    directed = any(key.startswith("$") for members in (change.patch, given) for key in members)
+    return NONE if directed else _precondition(given.get("resourceVersion"))
 
 
 def _of_json_patch(change: JsonPatch) -> Precondition:
     """A ``test`` of the version, unless an operation before it may have changed what it looks at."""
     for operation in change.operations:
         if operation.get("op") != "test":
-            if any(_may_touch_metadata(operation.get(key, "")) for key in ("path", "from")):
+            if any(_may_touch_metadata(operation[key]) for key in ("path", "from") if key in operation):
                 return NONE
         elif operation.get("path") == _RESOURCE_VERSION_PATH:
             return _precondition(operation.get("value"))
@@ -60,7 +62,7 @@ def _of_json_patch(change: JsonPatch) -> Precondition:
 
 def _may_touch_metadata(path: Tree) -> bool:
     # Not a comparison of segments: json-patch ignores what stands before the first slash.
-    return type(path) is not str or "metadata" in path
+    return type(path) is not str or not path or "metadata" in path
 
 
 def _of_apply(change: Apply) -> Precondition:
@@ -76,16 +78,20 @@ _FIND: Mapping[type, Callable[[Any], Precondition]] = {
 }
 
 
-def _metadata(body: Mapping[str, Tree]) -> Mapping[str, Tree]:
-    metadata = body.get("metadata")
-    return metadata if type(metadata) is dict else {}
+def metadata(body: Mapping[str, Tree]) -> Mapping[str, Tree]:
+    """The metadata of a body, empty where there is none."""
+    given = body.get("metadata")
+    return given if type(given) is dict else {}
 
 
 def _precondition(version: Tree, uid: str | None = None) -> Precondition:
-    """Versions are compared as numbers (``ObjectResourceVersion``), and zero asks for nothing."""
-    number = (
-        int(version) if type(version) is str and version.isascii() and version.isdecimal() and len(version) < 40 else 0
-    )
+    number = _number(version)
     if not number and uid is None:
         return NONE
     return Precondition(str(number) if number else None, uid)
+
+
+def _number(version: Tree) -> int:
+    """Versions are compared as numbers (``ObjectResourceVersion``); zero asks for nothing, others are refused."""
+    readable = type(version) is str and version.isascii() and version.isdecimal() and len(version) <= _UINT64_DIGITS
+    return int(version) if readable else 0

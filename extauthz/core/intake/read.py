@@ -99,14 +99,9 @@ _CHANGES: Mapping[Meaning, Callable[[Tree], Change]] = {
 
 
 def _created(ref: WorkloadRef, body: dict[str, Tree]) -> WorkloadRef:
-    name = _metadata(body).get("name")
+    name = preconditions.metadata(body).get("name")
     if name is None:
         return ref
     if type(name) is not str:
         raise BodyError("name-not-a-string", "metadata.name must be a string")
     return ref._replace(name=name)
-
-
-def _metadata(body: dict[str, Tree]) -> dict[str, Tree]:
-    metadata = body.get("metadata")
-    return metadata if type(metadata) is dict else {}
