@@ -1,0 +1,234 @@
+"""``extauthz check``: exit codes, the table and the JSON that programs may rely on."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from extauthz.cli import main
+from extauthz.cli.report import as_json, as_table
+from extauthz.core.model import Decision, Operation, Shortage, Verdict, WorkloadRef
+
+QUOTAS = """\
+apiVersion: extauthz.dev/v1alpha1
+kind: WorkspaceQuota
+metadata: {name: big}
+spec: {hard: {requests.memory: 100Gi}}
+---
+apiVersion: extauthz.dev/v1alpha1
+kind: WorkspaceQuota
+metadata: {name: acme}
+spec:
+  parent: big
+  namespaceSelector: {matchLabels: {workspace: acme}}
+  hard: {requests.memory: 8Gi, requests.cpu: "4"}
+"""
+
+STATE = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "db", "namespace": "shop", "uid": "u1", "resourceVersion": "5"},
+            "spec": {
+                "replicas": 3,
+                "selector": {"matchLabels": {"app": "db"}},
+                "template": {
+                    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}]}
+                },
+            },
+        },
+    ],
+}
+
+PATH = "/apis/apps/v1/namespaces/shop/statefulsets/db/scale"
+
+
+class Check:
+    """Runs the command with the files above and a merge patch of the scale, unless told otherwise."""
+
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.directory = directory
+        self._capsys = capsys
+        (directory / "quotas.yaml").write_text(QUOTAS)
+        (directory / "state.json").write_text(json.dumps(STATE))
+
+    def __call__(self, body: str, *more: str, method: str = "PATCH", path: str = PATH) -> tuple[int, str, str]:
+        (self.directory / "body").write_text(body)
+        files = ["--quotas", f"{self.directory}/quotas.yaml", "--state", f"{self.directory}/state.json"]
+        request = ["--method", method, "--path", path, "--body", f"{self.directory}/body"]
+        header = ["--header", "Content-Type: application/merge-patch+json"]
+        return self.run("check", *files, *request, *header, *more)
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        printed = self._capsys.readouterr()
+        return code, printed.out, printed.err
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Check:
+    monkeypatch.setenv("COLUMNS", "80")
+    return Check(tmp_path, capsys)
+
+
+@pytest.mark.parametrize(
+    ("body", "method", "code", "first"),
+    [
+        pytest.param('{"spec":{"replicas":4}}', "PATCH", 0, "verdict    allow (fits)", id="fits"),
+        pytest.param('{"spec":{"replicas":0}}', "PATCH", 0, "verdict    allow (zero)", id="zero"),
+        pytest.param("", "GET", 0, "verdict    allow (read)", id="no-write"),
+        pytest.param('{"spec":{"replicas":5}}', "PATCH", 1, "verdict    deny (exceeded-quota)", id="too-much"),
+        pytest.param('{"spec":{"replicas":5}', "PATCH", 2, "verdict    unavailable (json-syntax)", id="unreadable"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(body, method, code, first, check: Check) -> None:
+    got, out, err = check(body, method=method)
+    assert (got, out.splitlines()[0], err) == (code, first, "")
+
+
+def test_the_table_shows_what_was_asked_and_all_the_evidence(check: Check) -> None:
+    _, out, _ = check('{"spec":{"replicas":5}}')
+    assert (
+        out
+        == """\
+verdict    deny (exceeded-quota)
+workload   statefulsets.apps shop/db
+operation  patch of its scale
+replicas   3 → 5 (largest that fits: 4)
+
+statefulsets.apps "db" is forbidden: exceeded workspace quota: acme, requested:
+requests.memory=4Gi,requests.cpu=2, used: requests.memory=6Gi,requests.cpu=3,
+limited: requests.memory=8Gi,requests.cpu=4; largest allowed replicas: 4
+
+refused by:
+  quota     resource         requested  used  reserved  hard
+  big/acme  requests.memory  4Gi        6Gi   0         8Gi
+  big/acme  requests.cpu     2          3     0         4
+"""
+    )
+
+
+def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
+    code, out, _ = check('{"spec":{"replicas":5}}', "-o", "json")
+    tree = json.loads(out)
+    sentence = tree.pop("sentence")
+    shortages = tree.pop("shortages")
+    assert code == 1
+    assert sentence.endswith("largest allowed replicas: 4")
+    assert tree == {
+        "verdict": "deny",
+        "reason": "exceeded-quota",
+        "workload": {"group": "apps", "resource": "statefulsets", "namespace": "shop", "name": "db"},
+        "operation": "patch",
+        "scale": True,
+        "dryRun": False,
+        "replicas": {"from": 3, "to": 5},
+        "fits": 4,
+        "audit": [],
+    }
+    assert shortages[1] == {
+        "quota": "acme",
+        "path": ["big", "acme"],
+        "resource": "requests.cpu",
+        "requested": {"text": "2", "nanos": 2 * 10**9},
+        "used": {"text": "3", "nanos": 3 * 10**9},
+        "reserved": {"text": "0", "nanos": 0},
+        "hard": {"text": "4", "nanos": 4 * 10**9},
+    }
+
+
+def test_the_json_of_a_decision_without_a_workload_has_the_same_fields(check: Check) -> None:
+    _, full, _ = check('{"spec":{"replicas":5}}', "-o", "json")
+    _, empty, _ = check("", "-o", "json", method="GET")
+    assert json.loads(full).keys() == json.loads(empty).keys()
+    assert json.loads(empty)["workload"] is None
+
+
+def test_a_dry_run_is_shown_as_one(check: Check) -> None:
+    assert "operation  patch of its scale, dry run\n" in check('{"spec":{"replicas":4}}', path=f"{PATH}?dryRun=All")[1]
+
+
+def test_what_an_audit_would_refuse_is_shown_beside_the_verdict() -> None:
+    row = Shortage("q", ("q",), "pods", 10**9, 10**9, 0, 10**9)
+    allowed = Decision("1", Verdict.ALLOW, "fits", "fits", WorkloadRef("", "pods", "n", "p"), Operation.CREATE)
+    out = as_table(Decision("1", Verdict.ALLOW, "fits", "fits", audit=(row,)))
+    assert "would be refused, but only audited, by:\n  quota  resource  requested  used  reserved  hard\n  q " in out
+    assert "operation  create\n" in as_table(allowed)
+    assert json.loads(as_json(Decision("1", Verdict.ALLOW, "fits", "", audit=(row,))))["audit"][0]["quota"] == "q"
+
+
+def test_nothing_in_a_request_can_move_the_cursor_of_a_terminal() -> None:
+    assert "\x1b" not in as_table(Decision("1", Verdict.UNAVAILABLE, "r", "a \x1b[2J \ud800 b"))
+
+
+def test_the_body_can_come_by_standard_input(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"spec":{"replicas":5}}')))
+    assert check("", "--body", "-")[0] == 1
+
+
+def test_a_policy_can_be_tried_out(check: Check) -> None:
+    assert check("{", "--on-unreadable", "allow")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        pytest.param(["--header", "content-type"], "argument --header: 'content-type' is not NAME:VALUE", id="header"),
+        pytest.param(["--output", "xml"], "argument -o/--output: invalid choice: 'xml'", id="output"),
+        pytest.param(["--on-unreadable", "maybe"], "--on-unreadable: Input should be 'deny' or 'allow'", id="setting"),
+    ],
+)
+def test_wrong_usage_is_no_decision(more, says, check: Check) -> None:
+    code, out, err = check("{}", *more)
+    assert (code, out) == (64, "")
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [
+        ("--quotas", "absent: cannot be read: No such file or directory"),
+        ("--state", "absent: cannot be read: No such file or directory"),
+        ("--body", "No such file or directory: 'absent'"),
+        ("--config", "--config: absent: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_not_there_is_no_decision(flag, says, check: Check) -> None:
+    code, out, err = check("{}", flag, "absent")
+    assert (code, out) == (65, "")
+    assert says in err
+
+
+def test_a_bad_quota_is_told_with_file_line_field_and_cure(check: Check) -> None:
+    (check.directory / "bad.yaml").write_text(QUOTAS.replace("requests.cpu", "request.cpu"))
+    code, _, err = check("{}", "--quotas", f"{check.directory}/bad.yaml")
+    assert code == 65
+    assert err.startswith(f"extauthz: {check.directory}/bad.yaml:12: spec.hard")
+    assert err.count("\n") == 1
+
+
+def test_repeated_headers_are_joined_as_envoy_joins_them(check: Check) -> None:
+    code, out, _ = check("{}", "--header", "content-type: text/plain")
+    assert code == 2
+    assert "unavailable" in out
+
+
+def test_help_shows_examples(check: Check) -> None:
+    code, out, _ = check.run("check", "--help")
+    assert code == 0
+    assert "examples:" in out
+    assert "exit codes:" in out
+
+
+def test_the_version_is_the_packages(check: Check) -> None:
+    assert check.run("--version") == (0, "extauthz 0.1.0\n", "")
