@@ -230,7 +230,7 @@ class Gate:
         refusal = self._refusal(question, intent, proposal)
         if refusal is not None:
             return refusal
-        return self._grant(question, intent, born, proposal)
+        return self._grant(question, intent, proposal)
 
     def _intent(self, question: _Question, outcomes: list[Outcome], creates: bool) -> Intent:
         """The most that the write may leave, over all the states that it may find."""
@@ -267,7 +267,7 @@ class Gate:
             return replace(denied, shortages=proposal.shortages, audit=proposal.audit, fits=fits)
         return None
 
-    def _grant(self, question: _Question, intent: Intent, born: Observed | None, proposal: Proposal) -> Decision:
+    def _grant(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision:
         reason, sentence = _why_granted(proposal)
         if question.write.dry_run or not question.charge:
             sentence += "; a question, charged nothing"
@@ -277,7 +277,7 @@ class Gate:
             full = self._full(question)
             if full is not None:
                 return full
-            self.ledger.record(question.ref, intent, born)
+            self.ledger.record(proposal, intent)
             allowed = question.answer(Verdict.ALLOW, reason, sentence, intent.replicas)
             return replace(allowed, audit=proposal.audit, intent=intent.id)
         return replace(question.answer(Verdict.ALLOW, reason, sentence, intent.replicas), audit=proposal.audit)

@@ -43,7 +43,7 @@ def load(ledger: Ledger, records: Iterable[Mapping[str, object]], now_s: float) 
             ref, intent = _one(record, now_s)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HandoverError(f"intent {number}: {error!r}") from error
-        ledger.record(ref, intent)
+        ledger.record(ledger.propose(ref, intent), intent)
 
 
 def _one(record: Mapping[str, object], now_s: float) -> tuple[WorkloadRef, Intent]:

@@ -21,9 +21,13 @@ class Policy:
     on_unknown_workload: OnUnknown = "deny"
     on_unknown_footprint: OnUnknown = "deny"
     on_unsynced: OnUnknown = "deny"
-    window_s: float = 90.0
-    """W: how long after its decision an allowed write may still land (DESIGN §6.3e)."""
-    max_intents_per_workload: int = 64
-    """An autoscaler that retries every 2 s, as Knative's does, stays below it for W."""
+    window_s: float = 135.0
+    """W: how long after its decision an allowed write may still land (DESIGN §6.3e).
+
+    The sum of Envoy's ext_authz timeout (2 s), its route timeout for writes (65 s), the API server's request timeout
+    (60 s, ``--request-timeout``) and 8 s for etcd and the clocks.
+    """
+    max_intents_per_workload: int = 256
+    """An autoscaler that writes every 2 s, as Knative's may, stays below it for W."""
     max_intents: int = 100_000
     """A bound of memory: about 1 KiB each."""

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from extauthz.core.ledger.entry import Position
+from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
+
+
+_NOTHING: Amounts = {}
 
 
 class UsageRow(NamedTuple):
@@ -46,22 +50,25 @@ class Accounts:
         self._nodes = tree.nodes
         self._accounts: dict[QuotaNode, _Account] = {}
 
-    def add(self, at: Position, sign: int) -> None:
-        """Count ``at`` in (``sign`` +1) or out (-1)."""
-        for node in at.envelope_in:
+    def move(self, before: Position, after: Position) -> None:
+        """Count ``before`` out and ``after`` in."""
+        for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
             if account is None:
                 account = self._accounts[node] = _Account()
-            observed_here = node in at.used_in
-            account.unpriced += sign if at.unknown else 0
+            account.unpriced += (after.unknown and node in after.envelope_in) - (
+                before.unknown and node in before.envelope_in
+            )
+            used_before, charged_before = _standing(before, node)
+            used_after, charged_after = _standing(after, node)
             for key in node.quota.hard:
-                used = at.used.amount(key) if observed_here else 0
+                used = used_after.get(key, 0) - used_before.get(key, 0)
+                charged = charged_after.get(key, 0) - charged_before.get(key, 0)
                 if used:
-                    account.used[key] = account.used.get(key, 0) + sign * used
+                    account.used[key] = account.used.get(key, 0) + used
                     assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
-                reserved = at.envelope.amount(key) - used if node.quota.mode is not Mode.AUDIT else 0
-                if reserved:
-                    account.reserved[key] = account.reserved.get(key, 0) + sign * reserved
+                if charged != used:
+                    account.reserved[key] = account.reserved.get(key, 0) + charged - used
                     assert account.reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
     def taken(self, node: QuotaNode, key: str) -> int:
@@ -76,18 +83,18 @@ class Accounts:
         unpriced: list[str] = []
         unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
         grows = False
+        wanted = after.envelope.amounts
         for node in after.envelope_in:
             audits = node.quota.mode is Mode.AUDIT
             grows_here = unknown
+            _, charged = _standing(before, node)
             for key, hard in node.quota.hard.items():
-                wanted = after.envelope.amount(key)
-                observed = before.used.amount(key) if node in before.used_in else 0
-                charged = before.envelope.amount(key) if node in before.envelope_in and not audits else observed
-                if wanted <= charged:
+                growth = wanted.get(key, 0) - charged.get(key, 0)
+                if growth <= 0:
                     continue
                 grows_here = True
-                if self.taken(node, key) + wanted - charged > hard:
-                    short = self._shortage(node, key, wanted - charged, hard)
+                if self.taken(node, key) + growth > hard:
+                    short = self._shortage(node, key, growth, hard)
                     (audited if audits else refused).append(short)
             if grows_here and not audits:
                 grows = True
@@ -111,7 +118,7 @@ class Accounts:
             if node.quota.mode is Mode.AUDIT:
                 continue
             for key, hard in node.quota.hard.items():
-                charged = before.envelope.amount(key) if node in before.envelope_in else 0
+                charged = _standing(before, node)[1].get(key, 0)
                 fixed = after.envelope.per_object.get(key, 0)
                 room = max(hard - self.taken(node, key) + charged, charged) - fixed
                 each = per_pod.get(key, 0)
@@ -128,3 +135,14 @@ class Accounts:
             for key, hard in node.quota.hard.items():
                 used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
                 yield UsageRow(node.quota.name, key, used, reserved, hard)
+
+
+def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
+    """What ``node`` counts of a position as used, and as charged in all."""
+    used = at.used.amounts if node in at.used_in else _NOTHING
+    charges = node.quota.mode is not Mode.AUDIT and node in at.envelope_in
+    return used, at.envelope.amounts if charges else used
+
+
+def _either(some: Nodes, others: Nodes) -> Nodes:
+    return others if some is others else some + tuple(node for node in others if node not in some)

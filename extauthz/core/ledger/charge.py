@@ -17,25 +17,30 @@ class Product(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """The dearest of ``products``, key by key, and ``per_object`` once (``count/…`` keys)."""
+    """What ``charge`` has worked out."""
 
-    products: tuple[Product, ...]
+    replicas: int
+    """The highest replica count in it."""
+    amounts: Amounts
+    """The whole cost, nano-units by quota key."""
     per_object: Amounts
-
-    def amount(self, key: str) -> int:
-        """The cost in one quota key, nano-units."""
-        dearest = 0
-        for replicas, per_pod in self.products:
-            dearest = max(dearest, replicas * per_pod.get(key, 0))
-        return dearest + self.per_object.get(key, 0)
-
-    @property
-    def replicas(self) -> int:
-        """The highest replica count in it."""
-        return max((product.replicas for product in self.products), default=0)
+    """The part of it that no replica count changes (``count/…`` keys)."""
 
 
-NOTHING = Charge((), {})
+def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
+    """The dearest of ``products``, key by key, and ``per_object`` once."""
+    highest_count = 0
+    amounts: dict[str, int] = {}
+    for replicas, per_pod in products:
+        highest_count = max(highest_count, replicas)
+        for key, each in per_pod.items():
+            amounts[key] = max(amounts.get(key, 0), replicas * each)
+    for key, amount in per_object.items():
+        amounts[key] = amounts.get(key, 0) + amount
+    return Charge(highest_count, amounts, per_object)
+
+
+NOTHING = charge((), {})
 
 
 def highest(footprints: Iterable[Amounts]) -> Amounts:

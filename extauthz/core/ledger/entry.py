@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 from typing import NamedTuple
 
 from extauthz.core.footprint import FootprintError
-from extauthz.core.ledger.charge import NOTHING, Charge, Product, highest
+from extauthz.core.ledger.charge import NOTHING, Charge, Product, charge, highest
 from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.scope import Nodes, Scope
 from extauthz.core.model import Amounts, Labels, Observed, Template, WorkloadRef
@@ -66,28 +66,32 @@ class Position(NamedTuple):
 def position(entry: Entry, scope: Scope) -> Position:
     """Add up ``entry``, which must be a head."""
     observed = entry.observed
-    if observed is not None and not entry.intents and not entry.children:
-        return _quiet_position(entry.ref, observed, scope)
+    if observed is not None and not entry.children and not (entry.intents and _changes_more_than_counts(entry.intents)):
+        return _plain_position(entry, observed, scope)
     used_in = scope.nodes(entry.ref.namespace, observed.labels) if observed is not None else ()
     prices = Prices(entry.ref.namespace, scope)
     used = NOTHING
     if observed is not None:
-        used = Charge((_observed_product(entry, observed, prices),), _per_object(entry, pending=False))
-    envelope = Charge(tuple(_reachable(entry, prices)), _per_object(entry, pending=True))
+        used = charge([_observed_product(entry, observed, prices)], _per_object(entry, pending=False))
+    envelope = charge(_reachable(entry, prices), _per_object(entry, pending=True))
     return Position(used, used_in, envelope, _envelope_nodes(entry, scope, used_in), prices.unknown)
 
 
-def _quiet_position(ref: WorkloadRef, observed: Observed, scope: Scope) -> Position:
+def _changes_more_than_counts(intents: Mapping[str, Intent]) -> bool:
+    return any(intent.templates or intent.labels for intent in intents.values())
+
+
+def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
+    """One object whose template and labels stay as they are: nearly every entry, so the short way is worth it."""
+    ref = entry.ref
     nodes = scope.nodes(ref.namespace, observed.labels)
-    pods: Amounts = {}
-    unknown = observed.template is None
-    if observed.template is not None:
-        try:
-            pods = scope.per_pod(ref.namespace, observed.template)
-        except FootprintError:
-            unknown = True
-    charge = Charge((Product(observed.replicas, pods),), _count_one(ref.group_resource))
-    return Position(charge, nodes, charge, nodes, unknown)
+    prices = Prices(ref.namespace, scope)
+    per_pod = prices.one(observed.template)
+    per_object = _count_one(ref.group_resource)
+    used = envelope = charge((Product(observed.replicas, per_pod),), per_object)
+    if entry.intents:
+        envelope = charge((Product(entry.top_replicas(), per_pod),), per_object)
+    return Position(used, nodes, envelope, nodes, prices.unknown)
 
 
 _COUNTS: dict[str, Amounts] = {}
@@ -184,9 +188,10 @@ class Prices:
 
     def highest(self, templates: Iterable[Template | None]) -> Amounts:
         """The dearest, key by key, of those whose cost can be told."""
-        return highest([self._one(template) for template in templates])
+        return highest([self.one(template) for template in templates])
 
-    def _one(self, template: Template | None) -> Amounts:
+    def one(self, template: Template | None) -> Amounts:
+        """The cost of one pod; nothing where it cannot be told."""
         if template is not None:
             try:
                 return self._scope.per_pod(self._namespace, template)

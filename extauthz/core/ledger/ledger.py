@@ -25,7 +25,10 @@ NOWHERE = Position(NOTHING, (), NOTHING, (), False)
 class Proposal(NamedTuple):
     """What a write would do to the envelope. Nothing is recorded yet."""
 
+    entry: Entry
+    """The workload itself; not in the ledger yet where the write creates it."""
     head: Entry
+    """What it is charged through."""
     before: Position
     after: Position
     shortages: tuple[Shortage, ...]
@@ -86,7 +89,7 @@ class Ledger:
         _remove(entry, intent.id)
         if ref not in self._entries:
             self._families.leave(entry)
-        return Proposal(head, before, after, *self._accounts.weigh(before, after))
+        return Proposal(entry, head, before, after, *self._accounts.weigh(before, after))
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
         """The highest count that would have fitted in place of the proposed one.
@@ -98,14 +101,15 @@ class Ledger:
         per_pod = pods_of(proposal.head, intent, self.scope)
         return self._accounts.largest_replicas(proposal.before, proposal.after, per_pod)
 
-    def record(self, ref: WorkloadRef, intent: Intent, born: Observed | None = None) -> None:
-        """Record an allowed ``intent``."""
+    def record(self, proposal: Proposal, intent: Intent) -> None:
+        """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
         assert intent.id not in self._pending, f"intent {intent.id} is recorded already"
-        entry = self._entries.get(ref)
-        if entry is None:
-            entry = self._entries[ref] = self._newborn(ref, born)
-        with_intent = entry
-        self._change(entry.head or entry, lambda: _add(with_intent, intent))
+        entry = proposal.entry
+        if entry.ref not in self._entries:
+            self._entries[entry.ref] = entry
+            self._families.regroup(entry, self._entries)
+        _add(entry, intent)
+        self._accounts.move(proposal.before, proposal.after)
         self._pending[intent.id] = entry
 
     def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
@@ -185,10 +189,10 @@ class Ledger:
         entry.observed = observed
         self._families.regroup(entry, self._entries)
         for old in before:
-            self._accounts.add(old, -1)
+            self._accounts.move(old, NOWHERE)
         for one in touched:
             if one.head is None:
-                self._accounts.add(self._position(one), +1)
+                self._accounts.move(NOWHERE, self._position(one))
 
     def _settle_observed(self, entry: Entry, reached: Callable[[str], bool] | None) -> None:
         ended = []
@@ -231,7 +235,7 @@ class Ledger:
         accounts = Accounts(self.scope.tree)
         for entry in self._entries.values():
             if entry.head is None:
-                accounts.add(self._position(entry), +1)
+                accounts.move(NOWHERE, self._position(entry))
         return accounts
 
     def drift(self) -> Mapping[tuple[str, str], int]:
@@ -250,8 +254,7 @@ class Ledger:
     def _change(self, head: Entry, mutate: Callable[[], None]) -> None:
         before = self._position(head)
         mutate()
-        self._accounts.add(before, -1)
-        self._accounts.add(self._position(head), +1)
+        self._accounts.move(before, self._position(head))
 
     def _forget_if_idle(self, entry: Entry) -> None:
         if entry.idle and self._entries.get(entry.ref) is entry:
