@@ -53,6 +53,8 @@ class ApiServer:
         self.port = 0
         self.silent = threading.Event()
         """While set, writes are taken in and never answered."""
+        self.failing = 0
+        """If set, the HTTP code that every write is answered with."""
         self._certificate = certificate
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="apiserver", daemon=True)
@@ -90,6 +92,10 @@ class ApiServer:
     async def _stop(self) -> None:
         assert self._runner is not None
         await self._runner.cleanup()
+        open_streams = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in open_streams:
+            task.cancel()
+        await asyncio.gather(*open_streams, return_exceptions=True)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -115,6 +121,8 @@ class ApiServer:
             return await self._read(request, where, watch="watch" in options)
         while self.silent.is_set():  # noqa: ASYNC110 (set from another thread)
             await asyncio.sleep(0.02)
+        if self.failing:
+            raise ApiError(self.failing, "InternalError", "told to fail")
         content_type = request.headers.get("content-type", "") or "application/json"
         if not _readable(content_type):
             return web.Response(body=body, content_type=content_type.partition(";")[0])

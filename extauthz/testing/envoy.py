@@ -9,15 +9,18 @@ import json
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from extauthz.render import envoy as render
 from extauthz.render.options import Endpoint, SidecarOptions
 
 from .processes import Child
+
+Alter: TypeAlias = Callable[[dict[str, Any]], None]
 
 ANY_PORT = Endpoint("127.0.0.1", 0)
 
@@ -41,20 +44,23 @@ def validate(bootstrap: Path) -> str:
 
 
 class Envoy:
-    """One running Envoy. A context manager."""
+    """One running Envoy. A context manager. ``alter`` may change the rendered configuration in place."""
 
-    def __init__(self, options: SidecarOptions, directory: Path) -> None:
+    def __init__(self, options: SidecarOptions, directory: Path, alter: Alter = lambda tree: None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self.access_log = directory / "access.log"
         self._options = replace(options, listen=ANY_PORT, admin=ANY_PORT, access_log=str(self.access_log))
+        self._alter = alter
         self._child: Child | None = None
         self.port = 0
         self._admin = ""
 
     def __enter__(self) -> Self:
         config, admin = self._directory / "envoy.json", self._directory / "admin"
-        config.write_text(render.to_json(render.sidecar(self._options)))
+        tree = render.to_tree(render.sidecar(self._options))
+        self._alter(tree)
+        config.write_text(json.dumps(tree))
         admin.unlink(missing_ok=True)
         self._child = Child(self._command(config, admin), self._directory / "envoy.log")
         self._admin = self._child.until(lambda: _text(admin))

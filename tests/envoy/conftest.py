@@ -18,7 +18,7 @@ from extauthz.testing.certs import Authority
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from extauthz.testing.envoy import Envoy, binary
+    from extauthz.testing.envoy import Alter, Envoy, binary
     from extauthz.testing.stack import Stack, workload
 
 
@@ -41,7 +41,7 @@ def launch(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Ca
     """Starts a stack with these options; to be used as a generator."""
     certificate = authority.issue("localhost")
 
-    def run(**options) -> Iterator[Stack]:
+    def run(alter: Alter = lambda tree: None, **options) -> Iterator[Stack]:
         directory = tmp_path_factory.mktemp("envoy")
         items = [workload(), workload("StatefulSet", "db")]
         with ApiServer(certificate, items) as api, ScriptedAuthz() as gate:
@@ -54,7 +54,7 @@ def launch(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Ca
                 "gate": Endpoint("127.0.0.1", gate.port),
                 "gate_timeout_s": 20.0,
             }
-            with Envoy(SidecarOptions(**settings | options), directory) as envoy:
+            with Envoy(SidecarOptions(**settings | options), directory, alter) as envoy:
                 yield Stack(authority, api, gate, envoy)
 
     return run

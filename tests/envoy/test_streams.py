@@ -1,0 +1,295 @@
+"""Bodies, timeouts, watches and upgrades: what takes long, what is large, and what must not be done twice."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from extauthz.render.options import Endpoint
+from extauthz.testing.certs import Authority
+from extauthz.testing.objects import Key
+from extauthz.testing.stack import PATCH, SCALE, Stack, read_response, scale_body, status_of
+
+MIB = 1024 * 1024
+H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])
+PROXIED = "/api/v1/namespaces/team-a/services/web/proxy/upload"
+
+
+def padded(size: int) -> bytes:
+    """A scale patch of exactly this many bytes."""
+    return scale_body(3).ljust(size)
+
+
+@H1_AND_H2
+def test_a_body_of_3_mib_reaches_gate_and_api_server_whole(stack: Stack, h2: bool):
+    body = padded(3 * MIB)
+    assert stack.send("PATCH", SCALE, content=body, headers=PATCH, h2=h2).status_code == 200
+    assert stack.gate.checks[0].attributes.request.http.raw_body == body
+    assert stack.api.writes()[0].body == body
+
+
+@H1_AND_H2
+@pytest.mark.parametrize("chunked", [False, True], ids=["content-length", "no-content-length"])
+def test_a_larger_body_is_refused_with_the_api_servers_own_words(stack: Stack, h2: bool, chunked: bool):
+    body = padded(3 * MIB + 1)
+    content = (bytes(part) for part in [body[:MIB], body[MIB:]]) if chunked else body
+    status = status_of(stack.send("PATCH", SCALE, content=content, headers=PATCH, h2=h2))
+    assert (status["code"], status["reason"]) == (413, "RequestEntityTooLarge")
+    assert status["message"] == "Request entity too large: limit is 3145728"
+    assert not stack.gate.checks
+    assert not stack.api.seen
+
+
+def test_bodies_of_other_requests_have_no_limit_and_are_not_held_back(stack: Stack):
+    answer = stack.send("POST", PROXIED, content=bytes(8 * MIB))
+    assert answer.text == f"{8 * MIB} bytes"
+    assert not stack.gate.checks
+
+
+def test_a_body_that_trickles_in_is_decided_on_once_and_whole(stack: Stack):
+    body = scale_body(3)
+    head = f"PATCH {SCALE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/merge-patch+json\r\n"
+    with stack.connect() as connection:
+        connection.sendall(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
+        for byte in body:
+            connection.sendall(b"1\r\n%c\r\n" % byte)
+            time.sleep(0.01)
+        assert not stack.gate.checks
+        connection.sendall(b"0\r\n\r\n")
+        assert read_response(connection).startswith(b"HTTP/1.1 200 ")
+    assert [check.attributes.request.http.raw_body for check in stack.gate.checks] == [body]
+    assert [write.body for write in stack.api.writes()] == [body]
+
+
+@pytest.fixture(scope="module")
+def hasty(launch) -> Iterator[Stack]:
+    """Short times for writes that can grow a workload: 1.5 s in all."""
+    yield from launch(body_timeout_s=0.5, gate_timeout_s=0.5, write_timeout_s=0.5)
+
+
+@pytest.fixture
+def silent(hasty: Stack) -> Iterator[Stack]:
+    """An API server that takes writes and never answers."""
+    hasty.forget()
+    hasty.api.silent.set()
+    yield hasty
+    hasty.api.silent.clear()
+
+
+def test_a_body_that_never_ends_is_given_up(hasty: Stack):
+    hasty.forget()
+    with hasty.connect() as connection:
+        connection.sendall(f"PATCH {SCALE} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{".encode())
+        answer = read_response(connection)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"kind":"Status"' in answer
+    assert not hasty.gate.checks
+    assert not hasty.api.seen
+
+
+@H1_AND_H2
+def test_a_write_without_an_answer_ends_in_time_and_is_sent_once(silent: Stack, h2: bool):
+    """W, the time after which a write can land no more, counts on it (DESIGN §6). A client cannot change it."""
+    lift = {"x-envoy-upstream-rq-timeout-ms": "600000", "x-envoy-upstream-rq-per-try-timeout-ms": "10"}
+    again = {"x-envoy-retry-on": "5xx,reset,connect-failure,gateway-error", "x-envoy-max-retries": "5"}
+    status = status_of(silent.send("PATCH", SCALE, content=scale_body(3), headers=PATCH | lift | again, h2=h2))
+    assert (status["code"], status["reason"]) == (504, "Timeout")
+    assert len(silent.api.writes()) == 1
+    assert len(silent.gate.checks) == 1
+
+
+@pytest.mark.parametrize("code", [500, 503, 429])
+def test_a_failed_write_is_not_sent_again_and_its_answer_is_not_reworded(stack: Stack, code: int):
+    stack.api.failing = code
+    try:
+        again = {"x-envoy-retry-on": "5xx,retriable-4xx,retriable-status-codes", "x-envoy-max-retries": "5"}
+        answer = stack.send("PATCH", SCALE, content=scale_body(3), headers=PATCH | again)
+    finally:
+        stack.api.failing = 0
+    assert (answer.status_code, answer.json()["message"]) == (code, "told to fail")
+    assert len(stack.api.writes()) == 1
+
+
+# Idle watches. Twenty minutes are too long for a test, so all of Envoy's time goes FASTER times as fast: every duration
+# in the rendered configuration is divided, and where it leaves one to Envoy's default, that is made explicit first.
+
+FASTER = 400
+TWENTY_MINUTES_S = 20 * 60 / FASTER
+STREAM_IDLE_DEFAULT_S, ROUTE_DEFAULT_S = 300, 15
+
+
+def faster(tree: dict) -> None:
+    """Divides every duration but those of connecting, which real time rules."""
+    for manager in managers(tree):
+        manager.setdefault("stream_idle_timeout", f"{STREAM_IDLE_DEFAULT_S}s")
+        for route in manager["route_config"]["virtual_hosts"][0]["routes"]:
+            route["route"].setdefault("timeout", f"{ROUTE_DEFAULT_S}s")
+    divide(tree["static_resources"]["listeners"])
+
+
+def managers(tree: dict) -> list[dict]:
+    chains = [chain for listener in tree["static_resources"]["listeners"] for chain in listener["filter_chains"]]
+    return [one["typed_config"] for chain in chains for one in chain["filters"]]
+
+
+def divide(tree: dict | list) -> None:
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for key, value in list(items):
+        if isinstance(value, dict | list):
+            divide(value)
+        elif isinstance(value, str) and value.endswith("s") and value[:-1].replace(".", "").isdigit():
+            tree[key] = f"{float(value[:-1]) / FASTER:.6f}s"
+
+
+def with_envoys_default(tree: dict) -> None:
+    """What would happen if nothing were said about idle streams."""
+    for manager in managers(tree):
+        del manager["stream_idle_timeout"]
+    faster(tree)
+
+
+WATCH = "/apis/apps/v1/namespaces/team-a/deployments?watch=true&allowWatchBookmarks=true"
+EXEC = "/api/v1/namespaces/team-a/pods/web-0/exec?command=sh&stdin=true"
+
+
+@pytest.fixture(scope="module")
+def fast(launch) -> Iterator[Stack]:
+    yield from launch(faster)
+
+
+def test_watches_and_execs_live_through_twenty_idle_minutes(fast: Stack):
+    with (
+        fast.client() as one,
+        fast.client(h2=True) as two,
+        one.stream("GET", WATCH) as first,
+        two.stream("GET", WATCH) as second,
+        fast.connect() as shell,
+    ):
+        assert upgrade(shell, "GET", EXEC, "websocket").startswith(b"HTTP/1.1 101 ")
+        time.sleep(TWENTY_MINUTES_S * 1.05)
+        fast.api.objects.put(Key("apps", "deployments", "team-a", "late"), {"kind": "Deployment"}, "ADDED")
+        assert [next(watch.iter_lines())[:16] for watch in (first, second)] == ['{"type": "ADDED"'] * 2
+        assert (first.http_version, second.http_version) == ("HTTP/1.1", "HTTP/2")
+        assert echo(shell, b"still there") == b"still there"
+
+
+def test_the_test_above_would_notice_an_idle_timeout(launch):
+    for stack in launch(with_envoys_default):
+        with (
+            stack.client() as client,
+            client.stream("GET", WATCH) as watch,
+            pytest.raises(httpx.RemoteProtocolError, match="peer closed connection"),
+        ):
+            next(watch.iter_lines())
+
+
+# exec, attach and port-forward.
+
+
+def upgrade(connection: ssl.SSLSocket, method: str, path: str, protocol: str) -> bytes:
+    """The head of the answer to an upgrade."""
+    key = base64.b64encode(bytes(16)).decode()
+    websocket = f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n" if protocol == "websocket" else ""
+    connection.sendall(
+        f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: {protocol}\r\n{websocket}"
+        "content-length: 0\r\n\r\n".encode()
+    )
+    return until_blank(connection)
+
+
+def until_blank(connection: socket.socket) -> bytes:
+    head = b""
+    while not head.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
+        head += byte
+    return head
+
+
+def echo(connection: ssl.SSLSocket, message: bytes) -> bytes:
+    """Sends one binary frame (RFC 6455 §5.2, masked with zeros) and gives back the payload of the next that comes."""
+    connection.sendall(bytes([0x82, 0x80 | len(message), 0, 0, 0, 0]) + message)
+    head = connection.recv(2)
+    return connection.recv(head[1])
+
+
+def spdy_server(certificate) -> Iterator[tuple[int, list[bytes]]]:
+    """Takes any upgrade over TLS, keeps the request's head, and says back what it hears."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    heads: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve_spdy, args=(listener, context, heads), daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], heads
+
+
+def serve_spdy(listener: socket.socket, context: ssl.SSLContext, heads: list[bytes]) -> None:
+    plain, _ = listener.accept()
+    with context.wrap_socket(plain, server_side=True) as connection:
+        heads.append(until_blank(connection))
+        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\r\n")
+        while data := connection.recv(1024):
+            connection.sendall(data)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_spdy_execs_pass_over_http1_though_the_api_server_offers_h2(launch, authority, method: str):
+    for port, heads in spdy_server(authority.issue("spdy")):
+        for stack in launch(apiserver=Endpoint("127.0.0.1", port)):
+            with stack.connect() as shell:
+                assert upgrade(shell, method, EXEC, "SPDY/3.1").startswith(b"HTTP/1.1 101 ")
+                shell.sendall(b"\x80\x03\x00\x01ping")
+                assert shell.recv(1024) == b"\x80\x03\x00\x01ping"
+            assert heads[0].startswith(f"{method} {EXEC} HTTP/1.1".encode())
+            assert not stack.gate.checks
+
+
+# TLS and HTTP/2 towards the API server: a second sidecar stands in for one, since it offers h2 as a real one does.
+
+
+def test_an_api_server_that_offers_h2_is_spoken_to_in_h2_and_upgrades_still_pass(launch, authority, tmp_path):
+    for inner in launch():
+        for outer in launch(apiserver=Endpoint("127.0.0.1", inner.envoy.port)):
+            assert outer.send("PATCH", SCALE, content=scale_body(7), headers=PATCH, h2=True).status_code == 200
+            assert [len(one.gate.checks) for one in (outer, inner)] == [1, 1]
+            assert outer.envoy.stat("cluster.apiserver.upstream_cx_http2_total") == 1
+            with outer.connect() as shell:
+                assert upgrade(shell, "GET", EXEC, "websocket").startswith(b"HTTP/1.1 101 ")
+                assert echo(shell, b"hello") == b"hello"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda other: {"apiserver_name": "impostor.example"}, id="another-name"),
+        pytest.param(lambda other: {"apiserver_name": "127.0.0.2"}, id="another-address"),
+        pytest.param(lambda other: {"apiserver_ca_file": str(other)}, id="another-ca"),
+    ],
+)
+def test_an_api_server_with_another_certificate_gets_no_request(launch, other_ca, wrong: Callable[..., dict]):
+    for stack in launch(**wrong(other_ca)):
+        answer = stack.send("GET", "/api/v1/namespaces", headers={"authorization": "Bearer s3cret"})
+        assert status_of(answer)["code"] == 503
+        assert not stack.api.seen
+
+
+@pytest.fixture
+def other_ca(tmp_path):
+    return Authority(tmp_path, "another CA").ca
+
+
+def test_clients_are_spoken_to_in_tls_of_today_only(stack: Stack):
+    with socket.create_connection(("127.0.0.1", stack.envoy.port), 10) as plain:
+        plain.sendall(b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert plain.recv(100) == b""
+    assert not stack.api.seen
+    with stack.connect("h2", "http/1.1") as connection:
+        assert connection.version() == "TLSv1.3"
+        assert connection.selected_alpn_protocol() == "h2"
