@@ -19,7 +19,8 @@ from .problems import FilesError
 Value = TypeVar("Value")
 
 TICK_MS = 500
-"""How often ``stat`` is asked, too: notifications miss network file systems, links to elsewhere and new directories."""
+"""How often ``stat`` is asked, too: notifications miss network file systems, links to elsewhere, and directories that
+are made anew."""
 
 _SETTLE_MS = 400
 """A burst of changes is waited out for this long at most."""
@@ -75,13 +76,10 @@ class Watched(Generic[Value]):
         """Yield whenever it is worth a look: ``True`` when told of a change, ``False`` when time has passed."""
         while True:
             try:
-                watching = _inodes(self._path)
-                async with aclosing(_notifications([directory for directory, _ in watching])) as notifications:
+                async with aclosing(_notifications(self._path)) as notifications:
                     async for changes in notifications:
                         yield bool(changes)
-                        if _inodes(self._path) != watching:
-                            break
-            except (OSError, RuntimeError):  # a directory just gone, or inotify at its limits: stat alone will do
+            except (OSError, RuntimeError):  # no such directory, or inotify is at its limits: stat alone will do
                 await asyncio.sleep(TICK_MS / 1000)
                 yield False
 
@@ -107,9 +105,11 @@ class Watched(Generic[Value]):
         return self._seen != before
 
 
-def _notifications(directories: Sequence[Path]) -> AsyncGenerator[set[FileChange], None]:
+def _notifications(path: Path) -> AsyncGenerator[set[FileChange], None]:
+    """Changes in the directory that holds ``path``, and in ``path`` if it is one; an empty set at every tick."""
     return awatch(
-        *directories,
+        path.absolute().parent,
+        *([path] if path.is_dir() else []),
         watch_filter=None,
         debounce=_SETTLE_MS,
         rust_timeout=TICK_MS,
@@ -117,17 +117,3 @@ def _notifications(directories: Sequence[Path]) -> AsyncGenerator[set[FileChange
         recursive=False,
         ignore_permission_denied=True,
     )
-
-
-def _inodes(path: Path) -> frozenset[tuple[Path, int]]:
-    """The directories to watch, with their inodes, so that one that was made anew is noticed.
-
-    They are the one that holds ``path``, and ``path`` if it is one itself; of what is not there, the nearest above.
-    """
-    path = path.absolute()
-    found = set()
-    for directory in (path, path.parent):
-        while not directory.is_dir():
-            directory = directory.parent
-        found.add((directory, directory.stat().st_ino))
-    return frozenset(found)

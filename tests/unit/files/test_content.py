@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,25 @@ def test_a_pipe_is_read_once(tmp_path):
     writer.start()
     assert read(pipe)[0].data == b"a: 1"
     writer.join()
+    assert signature(pipe) == (), "its times change as it is read: it must not look like a file that was replaced"
+
+
+def test_what_changes_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    """As a directory half of which is replaced between the reading of its files."""
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text("old")
+    second.write_text("old")
+    read_bytes = Path.read_bytes
+
+    def read_and_replace(path: Path) -> bytes:
+        data = read_bytes(path)
+        if data == b"old":
+            first.write_text("new!")
+            second.write_text("new!")
+        return data
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_replace)
+    assert [content.data for content in read(tmp_path)] == [b"new!", b"new!"]
 
 
 def test_what_is_not_there_is_told(tmp_path):

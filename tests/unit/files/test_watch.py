@@ -174,7 +174,7 @@ async def test_files_that_come_and_go_in_a_directory_are_handed_on(tmp_path: Pat
         assert await told.next() == "b"
 
 
-async def test_a_directory_that_is_made_anew_is_watched_again(tmp_path: Path):
+async def test_a_directory_that_is_made_anew_is_looked_at(tmp_path: Path):
     directory = tmp_path / "a" / "b"
     directory.mkdir(parents=True)
     (directory / "q.yaml").write_text("one")
