@@ -26,6 +26,7 @@ from extauthz.core.model import (
     Operation,
     Outcome,
     Request,
+    Shortage,
     Unreadable,
     Verdict,
     WorkloadRef,
@@ -53,7 +54,7 @@ class ClusterPicture(Protocol):
     def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Question:
     """One write on its way through the chain."""
 
@@ -65,7 +66,17 @@ class _Question:
     charge: bool
     observed: Observed | None
 
-    def answer(self, verdict: Verdict, reason: str, sentence: str, replicas: int | None = None) -> Decision:
+    def answer(
+        self,
+        verdict: Verdict,
+        reason: str,
+        sentence: str,
+        replicas: int | None = None,
+        shortages: tuple[Shortage, ...] = (),
+        audit: tuple[Shortage, ...] = (),
+        fits: int | None = None,
+        intent: str | None = None,
+    ) -> Decision:
         write = self.write
         before = self.observed.replicas if self.observed is not None else None
         return Decision(
@@ -79,6 +90,10 @@ class _Question:
             write.dry_run,
             replicas,
             before,
+            shortages,
+            audit,
+            fits,
+            intent,
         )
 
 
@@ -213,6 +228,8 @@ class Gate:
         if entry is None:
             return (None,)
         observed = entry.observed
+        if observed is not None and not entry.intents:
+            return (observed,)
         bases: dict[tuple[object, object], Observed] = {}
         if observed is not None:
             bases[observed.template, observed.labels] = observed
@@ -263,12 +280,13 @@ class Gate:
         if proposal.shortages:
             fits = self.ledger.largest_replicas(question.ref, intent, proposal)
             sentence = sentences.exceeded(question.write.ref, proposal.shortages, fits)
-            denied = question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas)
-            return replace(denied, shortages=proposal.shortages, audit=proposal.audit, fits=fits)
+            short, audit = proposal.shortages, proposal.audit
+            return question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas, short, audit, fits)
         return None
 
     def _grant(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision:
         reason, sentence = _why_granted(proposal)
+        recorded = None
         if question.write.dry_run or not question.charge:
             sentence += "; a question, charged nothing"
         elif _is_harmless(question.observed, intent):
@@ -278,9 +296,9 @@ class Gate:
             if full is not None:
                 return full
             self.ledger.record(proposal, intent)
-            allowed = question.answer(Verdict.ALLOW, reason, sentence, intent.replicas)
-            return replace(allowed, audit=proposal.audit, intent=intent.id)
-        return replace(question.answer(Verdict.ALLOW, reason, sentence, intent.replicas), audit=proposal.audit)
+            recorded = intent.id
+        audit = proposal.audit
+        return question.answer(Verdict.ALLOW, reason, sentence, intent.replicas, audit=audit, intent=recorded)
 
     def _full(self, question: _Question) -> Decision | None:
         entry = self.ledger.get(question.ref)

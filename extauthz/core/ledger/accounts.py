@@ -42,6 +42,13 @@ class _Account:
         self.reserved: dict[str, int] = {}
         self.unpriced = 0
 
+    def taken(self, key: str) -> int:
+        """Used and reserved together, nano-units."""
+        return self.used.get(key, 0) + self.reserved.get(key, 0)
+
+
+_UNTOUCHED = _Account()
+
 
 class Accounts:
     """One account a quota. A quota in mode Audit reserves nothing: it is charged as observed."""
@@ -71,11 +78,6 @@ class Accounts:
                     account.reserved[key] = account.reserved.get(key, 0) + charged - used
                     assert account.reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
-    def taken(self, node: QuotaNode, key: str) -> int:
-        """Used and reserved together, nano-units."""
-        account = self._accounts.get(node)
-        return account.used.get(key, 0) + account.reserved.get(key, 0) if account is not None else 0
-
     def weigh(self, before: Position, after: Position) -> Growth:
         """Judge the move: only keys that grow are checked, in every quota and ancestor."""
         refused: list[Shortage] = []
@@ -88,25 +90,21 @@ class Accounts:
             audits = node.quota.mode is Mode.AUDIT
             grows_here = unknown
             _, charged = _standing(before, node)
+            account = self._accounts.get(node, _UNTOUCHED)
             for key, hard in node.quota.hard.items():
                 growth = wanted.get(key, 0) - charged.get(key, 0)
                 if growth <= 0:
                     continue
                 grows_here = True
-                if self.taken(node, key) + growth > hard:
-                    short = self._shortage(node, key, growth, hard)
+                if account.taken(key) + growth > hard:
+                    used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
+                    short = Shortage(node.quota.name, node.path, key, growth, used, reserved, hard)
                     (audited if audits else refused).append(short)
             if grows_here and not audits:
                 grows = True
-                account = self._accounts.get(node)
-                if account is not None and account.unpriced:
+                if account.unpriced:
                     unpriced.append(node.quota.name)
         return Growth(tuple(refused), tuple(audited), grows, tuple(unpriced))
-
-    def _shortage(self, node: QuotaNode, key: str, requested: int, hard: int) -> Shortage:
-        account = self._accounts.get(node) or _Account()
-        used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
-        return Shortage(node.quota.name, node.path, key, requested, used, reserved, hard)
 
     def largest_replicas(self, before: Position, after: Position, per_pod: Amounts) -> int | None:
         """The highest count of pods that cost ``per_pod`` which would fit, in every enforcing quota.
@@ -120,7 +118,7 @@ class Accounts:
             for key, hard in node.quota.hard.items():
                 charged = _standing(before, node)[1].get(key, 0)
                 fixed = after.envelope.per_object.get(key, 0)
-                room = max(hard - self.taken(node, key) + charged, charged) - fixed
+                room = max(hard - self._accounts.get(node, _UNTOUCHED).taken(key) + charged, charged) - fixed
                 each = per_pod.get(key, 0)
                 if room < 0:
                     return None
@@ -131,7 +129,7 @@ class Accounts:
     def rows(self) -> Iterator[UsageRow]:
         """Every key of every quota, quotas in the tree's order."""
         for node in self._nodes:
-            account = self._accounts.get(node) or _Account()
+            account = self._accounts.get(node, _UNTOUCHED)
             for key, hard in node.quota.hard.items():
                 used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
                 yield UsageRow(node.quota.name, key, used, reserved, hard)

@@ -87,21 +87,21 @@ def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
     nodes = scope.nodes(ref.namespace, observed.labels)
     prices = Prices(ref.namespace, scope)
     per_pod = prices.one(observed.template)
-    per_object = _count_one(ref.group_resource)
+    per_object = _count_one(ref)
     used = envelope = charge((Product(observed.replicas, per_pod),), per_object)
     if entry.intents:
         envelope = charge((Product(entry.top_replicas(), per_pod),), per_object)
     return Position(used, nodes, envelope, nodes, prices.unknown)
 
 
-_COUNTS: dict[str, Amounts] = {}
+_COUNTS: dict[tuple[str, str], Amounts] = {}
 
 
-def _count_one(group_resource: str) -> Amounts:
+def _count_one(ref: WorkloadRef) -> Amounts:
     """``count/<resource>`` = 1, shared: there are few kinds."""
-    found = _COUNTS.get(group_resource)
+    found = _COUNTS.get(ref[:2])
     if found is None:
-        found = _COUNTS[group_resource] = {f"count/{group_resource}": 10**9}
+        found = _COUNTS[ref[:2]] = {f"count/{ref.group_resource}": 10**9}
     return found
 
 
@@ -112,7 +112,7 @@ def _per_object(entry: Entry, *, pending: bool) -> Amounts:
     counts: dict[str, int] = {}
     for one in (entry, *(entry.children or {}).values()):
         if exists(one):
-            for key, amount in _count_one(one.ref.group_resource).items():
+            for key, amount in _count_one(one.ref).items():
                 counts[key] = counts.get(key, 0) + amount
     return counts
 
