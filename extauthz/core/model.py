@@ -66,6 +66,9 @@ class Precondition(NamedTuple):
     uid: str | None = None
 
 
+NO_PRECONDITION = Precondition()
+
+
 # What a body says. Each is resolved against the observed object by ``intake.resolve``.
 
 
@@ -118,7 +121,7 @@ class Write:
     """Addressed to the ``scale`` subresource."""
     dry_run: bool
     change: Change
-    precondition: Precondition = Precondition()
+    precondition: Precondition = NO_PRECONDITION
 
 
 @dataclass(frozen=True, slots=True)
