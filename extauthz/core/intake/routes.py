@@ -51,8 +51,6 @@ _VERB_PREFIX = NotAWrite("watch", "below /watch/ and /proxy/ the API server read
 
 _VERB_PREFIXES = frozenset({"proxy", "watch"})  # RequestInfo's specialVerbs
 
-_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-
 _CACHED_TARGET_CHARS = 512
 """Longer targets are read anew each time, so that the cache stays below some megabytes whatever is sent."""
 
@@ -119,7 +117,7 @@ _GROWTH_SEGMENT = re.compile(
 
 def _odd(path: str, why: str) -> NotAWrite | Unreadable:
     """An odd path passes only if no reading of it can name a workload."""
-    loose = path.casefold()
+    loose = path
     for _ in range(3):
         loose = re.sub(r"%([0-9a-f]{2})", lambda escape: chr(int(escape[1], 16)), loose).casefold()
     if _GROWTH_SEGMENT.search(loose):
@@ -135,7 +133,7 @@ def _route(parts: list[str]) -> tuple[WorkloadRef, bool] | NotAWrite:
     if parts[0] in _VERB_PREFIXES:
         return _VERB_PREFIX
     namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+    if parts[0] == "namespaces" and len(parts) > 2:
         namespace, parts = parts[1], parts[2:]
     resource, name, subresource = [*parts, "", "", ""][:3]
     return _workload(group, resource, namespace, name, subresource)

@@ -6,7 +6,7 @@ import json
 
 import cbor2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import gocbor
@@ -22,6 +22,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_what_another_encoder_writes_is_read_with_and_without_the_magic_tag(tree):
     encoded = cbor2.dumps(tree)
@@ -101,6 +102,7 @@ def test_what_cannot_be_told_is_refused_by_name(item, code):
     assert refused.value.code == code
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_no_bytes_raise_anything_else(body):
     try:

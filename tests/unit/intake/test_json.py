@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import gojson
@@ -103,12 +103,14 @@ def test_braces_in_strings_are_not_depth(depth):
     assert gojson.loads(text.encode()) == json.loads(text)
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_what_json_writes_is_read_back(tree):
     assert gojson.loads(json.dumps(tree).encode()) == tree
     assert gojson.loads(json.dumps(tree, ensure_ascii=False).encode()) == tree
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60) | st.text(alphabet='{}[]",:\\u0d8e1-.EN tf', max_size=40).map(str.encode))
 def test_no_bytes_raise_anything_else(body):
     try:

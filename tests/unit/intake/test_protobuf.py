@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import goproto
@@ -208,6 +208,7 @@ def test_what_cannot_be_told_is_refused_by_name(data, code):
     assert refused.value.code == code
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.sampled_from([SCALE, *OBJECTS.values()]))
 def test_no_bytes_raise_anything_else(raw, message):
     for data in (

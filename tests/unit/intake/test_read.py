@@ -7,7 +7,7 @@ import time
 
 import cbor2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import read
@@ -256,6 +256,7 @@ BODIES = st.binary(max_size=80) | st.sampled_from([THREE_JSON, THREE_PROTOBUF, c
 TARGETS = st.sampled_from([SCALE, OBJECT, COLLECTION, "/", "//", "/apis", f"{SCALE}?dryRun=All"]) | st.text(max_size=40)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["PUT", "PATCH", "POST", "GET"]) | st.text(max_size=6), TARGETS, TYPES, BODIES, st.booleans())
 def test_read_never_raises(method, target, content_type, body, truncated):
     found = read(request(method, target, content_type, body, truncated=truncated))

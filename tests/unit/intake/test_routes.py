@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import query, routes
@@ -126,6 +126,7 @@ def test_an_odd_path_that_may_name_a_workload_is_unreadable(target):
         "/api/v1/namespaces/ns/pods/deployments",
         "/api/v1/namespaces/deployments/configmaps/scale",
         "/api/v1/namespaces/ns",
+        "/api/v1/namespaces/ns/finalize",
         "/apis/Apps/v1/namespaces/ns/deployments/web",
         "/apis/argoproj.io/v1/namespaces/ns/rollouts/r",
         "/api/v1/namespaces/ns/deployments/web",
@@ -185,6 +186,8 @@ def test_a_create_is_posted_to_the_collection():
         ("&&dryRun=All&", True),
         ("pretty=true;x=1&dryRun=All", True),
         ("bad=%zz&dryRun=All", True),
+        ("dryRun=All&dryRun=None;", True),
+        ("dryRun=All&dryRun=%zz", True),
         ("", False),
         ("pretty=true", False),
         ("a=%41", False),
@@ -234,11 +237,13 @@ TARGETS = st.lists(
 ).map("".join)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["PUT", "PATCH", "POST", "GET", "DELETE", "put", ""]) | st.text(max_size=8), TARGETS)
 def test_no_request_line_raises(method, target):
     assert isinstance(routes.read(method, target), Route | NotAWrite | Unreadable)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(
         ["/apis/apps/v1/namespaces/ns/deployments/web/scale", "/apis/x.dev/v1/namespaces/ns/foos/a/scale", OBJECT]

@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import goyaml, yamlscalars
@@ -213,6 +213,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(NAMES, TREES, max_size=4))
 def test_json_is_read_alike_as_json_and_as_flow_yaml(tree):
     text = json.dumps(tree)
@@ -220,6 +221,7 @@ def test_json_is_read_alike_as_json_and_as_flow_yaml(tree):
     assert goyaml.loads(b"# not JSON\n" + text.encode()) == tree
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=60)
     | st.lists(
