@@ -234,6 +234,8 @@ class Gate:
         if observed is not None:
             bases[observed.template, observed.labels] = observed
         for intent in entry.live_intents():
+            if not intent.templates and not intent.labels:
+                continue  # it leaves what the others leave
             for template in intent.templates or ((observed.template,) if observed is not None else ()):
                 for labels in intent.labels or (observed.labels if observed is not None else "",):
                     found = observed or Observed(0, template)

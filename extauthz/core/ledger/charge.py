@@ -29,15 +29,18 @@ class Charge(NamedTuple):
 
 def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
     """The dearest of ``products``, key by key, and ``per_object`` once."""
-    highest_count = 0
+    top = 0
     amounts: dict[str, int] = {}
     for replicas, per_pod in products:
-        highest_count = max(highest_count, replicas)
+        if replicas > top:
+            top = replicas
         for key, each in per_pod.items():
-            amounts[key] = max(amounts.get(key, 0), replicas * each)
+            amount = replicas * each
+            if amount > amounts.get(key, 0):
+                amounts[key] = amount
     for key, amount in per_object.items():
         amounts[key] = amounts.get(key, 0) + amount
-    return Charge(highest_count, amounts, per_object)
+    return Charge(top, amounts, per_object)
 
 
 NOTHING = charge((), {})
