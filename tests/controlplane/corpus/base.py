@@ -34,7 +34,7 @@ APPLY = "application/apply-patch+yaml"
 APPLY_CBOR = "application/apply-patch+cbor"
 
 GROWN = 5
-"""Every fixture has two replicas; most spellings ask for this many."""
+"""The fixtures have two replicas, ``idle`` none; most spellings ask for this many."""
 
 SCALE = path_of(WEB) + "/scale"
 PLAIN = path_of(WEB)
