@@ -199,7 +199,7 @@ class Gate:
             if isinstance(outcome, Unreadable):
                 return self._unreadable(replace(outcome, ref=question.write.ref), question.id)
             outcomes.append(outcome)
-        creates = question.write.operation in (Operation.CREATE, Operation.APPLY)
+        creates = not question.write.scale and question.write.operation in (Operation.CREATE, Operation.APPLY)
         if not creates and _only_zero(outcomes):
             return question.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
         if not self.synced:

@@ -242,6 +242,14 @@ def test_intents_are_bounded_per_workload_and_over_all():
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
 
 
+def test_an_apply_of_the_scale_creates_nothing_and_its_zero_passes():
+    ask = asker(workload("web", 9))
+    target = path("nobody", sub="scale")
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 2}}
+    assert ask(patch(target, body, "apply")).reason == "unknown-workload"
+    assert ask(patch(target, body | {"spec": {"replicas": 0}}, "apply")).reason == "zero"
+
+
 def put(obj: dict) -> Request:
     return Request("PUT", path("web"), {"content-type": "application/json"}, json.dumps(obj).encode())
 
