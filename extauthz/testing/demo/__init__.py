@@ -1,0 +1,1 @@
+"""The demo (``python -m extauthz.testing.demo``): recorded autoscalers through a real Envoy and the gate."""

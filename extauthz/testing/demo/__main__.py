@@ -1,0 +1,95 @@
+"""Runs the demo. Exit code 0 if every scene went as it must, 1 otherwise."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..processes import StartError
+from .scenes import Scene, complaints, outcome_of, scenes, sentence_of
+from .screen import Row, Screen
+from .world import World
+
+ABOUT = """\
+Workspace acme may use 12 CPUs and 4 GPUs, of big-corp's 16 CPUs; its lab 3 pods. Requests are sent as recorded from
+real autoscalers, by https through a real Envoy, which asks the gate about every write that can grow a workload."""
+
+
+def main() -> int:
+    """Run all scenes; the exit code."""
+    screen = Screen()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as directory, World(Path(directory)) as world:
+        screen.heading("extauthz demo: workspace quotas between autoscalers and the API server")
+        screen.paragraph(ABOUT)
+        try:
+            _start(world, screen)
+            screen.heading("requests")
+            results = [_play(scene, world, screen) for scene in scenes()]
+        except (StartError, TimeoutError) as error:
+            screen.complain(f"{error}; the gate's log ends with: {world.gate_log()}")
+            return 1
+        secret = _secret(world, screen)
+    screen.heading("what happened")
+    screen.table([row for row, _ in results])
+    failed = secret + sum(1 for _, wrong in results if wrong)
+    return _end(screen, len(results), failed, time.monotonic() - began)
+
+
+def _start(world: World, screen: Screen) -> None:
+    screen.heading("starting")
+    parts: dict[str, Callable[[], str]] = {
+        "API server (stand-in), holding 3 Deployments": world.start_api,
+        "gate (extauthz serve), 3 WorkspaceQuotas": world.start_gate,
+        "Envoy (the rendered sidecar), TLS in and out": world.start_envoy,
+    }
+    for name, start in parts.items():
+        began = time.monotonic()
+        place = start()
+        screen.step(name, f"{place}  {time.monotonic() - began:.1f} s")
+
+
+def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
+    """One scene, and what was wrong with it."""
+    if scene.headline:
+        screen.happens(scene.headline)
+    scene.before(world)
+    if scene.workload and scene.recording.resource_version:
+        world.rewind(scene.workload, scene.recording.resource_version)
+    if world.gate.running:
+        world.show_state()
+    intents = world.intents()
+    answer = world.send(scene.recording)
+    held = world.replicas(scene.workload) if scene.workload else None
+    wrong = complaints(scene, answer, held)
+    if scene.uncharged and world.intents() != intents:
+        wrong.append("a question was charged")
+    row = Row(scene.who, scene.what, outcome_of(answer), answer.code, _held(scene, held), sentence_of(answer))
+    screen.step(f"{scene.who}: {scene.what}", f"{answer.protocol}  {row.outcome} {row.code}", good=not wrong)
+    for complaint in wrong:
+        screen.complain(complaint)
+    return row, wrong
+
+
+def _secret(world: World, screen: Screen) -> int:
+    """The number of ways in which a token went astray."""
+    arrived, leaked = world.token_reached()
+    good = arrived and not leaked
+    screen.step("bearer tokens: all at the API server, none at the gate", good=good)
+    return 0 if good else 1
+
+
+def _held(scene: Scene, held: int | None) -> str:
+    return f"{held} replicas" if scene.workload else "the new Lease"
+
+
+def _end(screen: Screen, played: int, failed: int, seconds: float) -> int:
+    screen.heading(f"{played} scenes in {seconds:.0f} s, {failed or 'none'} of them other than it must be")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Runs the real gate, ``extauthz serve``, as a process of its own on ports of its own choosing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from .processes import Child
+
+SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.exit(main())", "serve"]
+"""The command's entry point, with this very interpreter."""
+
+
+class Gate:
+    """One running gate. A context manager."""
+
+    def __init__(self, quotas: Path, state: Path, log: Path, options: Sequence[str] = ()) -> None:
+        places = ["--quotas", str(quotas), "--state", str(state), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        self._command = [*SERVE, *places, *options]
+        self._log = log
+        self._child: Child | None = None
+        self.port = 0
+        """Of the ext_authz service."""
+        self._http = ""
+
+    def __enter__(self) -> Self:
+        self._child = Child(self._command, self._log)
+        serving = self._child.until(lambda: next(self.events("serving"), None))
+        self.port = int(serving["grpc"].rpartition(":")[2])
+        self._http = serving["http"]
+        self._child.until(self._ready)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.terminate()
+
+    @property
+    def running(self) -> bool:
+        """It was started, and not ended from here."""
+        return self._child is not None
+
+    def terminate(self) -> int | None:
+        """A clean stop. The exit code, ``None`` if it was stopped before."""
+        child, self._child = self._child, None
+        return child.terminate() if child else None
+
+    def kill(self) -> None:
+        """An outage."""
+        child, self._child = self._child, None
+        if child:
+            child.kill()
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The log so far: decisions and events. It is written some 100 ms late."""
+        for line in self._log.read_text().splitlines(keepends=True):
+            if line.startswith("{") and line.endswith("\n"):
+                yield json.loads(line)
+
+    def events(self, event: str) -> Iterator[dict[str, Any]]:
+        """Log lines of one kind."""
+        return (line for line in self.lines() if line.get("event") == event)
+
+    def metric(self, series: str) -> float:
+        """The value of one series of /metrics, written as it stands there; 0 where there is none."""
+        page = self._get("/metrics").splitlines()
+        return next((float(line.rpartition(" ")[2]) for line in page if line.rpartition(" ")[0] == series), 0.0)
+
+    def _ready(self) -> bool | None:
+        try:
+            return bool(self._get("/readyz")) or None
+        except OSError:
+            return None
+
+    def _get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self._http}{path}", timeout=5) as answer:
+            return bytes(answer.read()).decode()

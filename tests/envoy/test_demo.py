@@ -1,0 +1,62 @@
+"""The demo: runs, ends by itself, shows what it says, and would notice if it were not so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from extauthz.testing.demo.recordings import find
+from extauthz.testing.demo.scenes import Outcome, complaints, scenes
+from extauthz.testing.demo.world import Answer
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = Answer(200, "HTTP/2", {}, {"verdict": "allow", "sentence": "fits every quota"})
+
+
+def test_the_demo_ends_with_0_and_fits_into_100_columns_without_colour(authority):
+    environment = {**os.environ, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "extauthz.testing.demo"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stderr == ""
+    assert "\x1b" not in run.stdout
+    assert max(map(len, run.stdout.splitlines())) <= 100
+    for outcome in Outcome:
+        assert outcome in run.stdout
+
+
+def test_its_requests_are_the_recorded_ones():
+    recorded = (ROOT / "tests" / "data" / "recorded.jsonl").read_text().splitlines()
+    shown = (ROOT / "extauthz" / "testing" / "demo" / "recorded.jsonl").read_text().splitlines()
+    assert set(shown) <= set(recorded)
+
+
+def test_a_recording_that_is_not_there_is_an_error():
+    with pytest.raises(ValueError, match="not enough values"):
+        find("kubectl", "no such path")
+
+
+@pytest.mark.parametrize(
+    ("answer", "held", "complaint"),
+    [
+        (ALLOWED, 3, None),
+        (ALLOWED, 4, "holds 4"),
+        (Answer(403, "HTTP/2", {"kind": "Status"}, {"verdict": "deny"}), 3, "expected: allowed, came: denied"),
+        (Answer(403, "HTTP/2", {}, {"verdict": "deny"}), 3, "no metav1.Status"),
+        (Answer(200, "HTTP/2", {}, {}), 3, "came: not asked"),
+    ],
+)
+def test_a_scene_that_goes_otherwise_is_noticed(answer: Answer, held: int, complaint: str | None):
+    found = complaints(scenes()[0], answer, held)
+    assert found == [] if complaint is None else any(complaint in one for one in found)
+
+
+def test_an_outage_worded_as_a_denial_is_noticed():
+    scene = next(scene for scene in scenes() if scene.outcome is Outcome.OUTAGE)
+    answer = Answer(503, "HTTP/2", {"kind": "Status", "message": "exceeded workspace quota"}, {})
+    assert "an outage is worded as a denial" in complaints(replace(scene, says=""), answer, scene.holds)
