@@ -198,6 +198,13 @@ def test_every_built_in_workload_is_read_from_protobuf(resource):
     assert found.change == Put(THREE)
 
 
+def test_the_scale_of_a_custom_resource_is_read_from_protobuf():
+    target = "/apis/argoproj.io/v1/namespaces/ns/rollouts/web/scale"
+    found = read(request("PUT", target, "application/vnd.kubernetes.protobuf", THREE_PROTOBUF))
+    assert isinstance(found, Write)
+    assert (found.ref, found.change) == (WorkloadRef("argoproj.io", "rollouts", "ns", "web"), Put(THREE))
+
+
 MEBIBYTES = 3 * 1024 * 1024
 
 
