@@ -205,6 +205,10 @@ class Outcome:
     """Of a created or replaced object."""
     other_labels: tuple[Labels, ...] = ()
     """What it may have instead of ``labels``: server-side apply drops what its manager owned and leaves out."""
+    frees: bool = False
+    """It may take the object from its controller: a patch that touches ``metadata.ownerReferences``."""
+    keeps_count: bool = False
+    """Besides leaving ``replicas``, it may leave the count as it is: server-side apply that leaves it out."""
 
     @property
     def label_sets(self) -> tuple[Labels, ...]:

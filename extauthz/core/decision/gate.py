@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from extauthz.core.decision import handover, sentences
 from extauthz.core.decision.policy import OnUnknown, Policy
@@ -95,6 +95,14 @@ class _Question:
             fits,
             intent,
         )
+
+
+class _Doubt(NamedTuple):
+    """Something that the gate does not know, and what its policy says to that."""
+
+    setting: OnUnknown
+    reason: str
+    why: str
 
 
 class Gate:
@@ -236,9 +244,11 @@ class Gate:
         for intent in entry.live_intents():
             if not intent.templates and not intent.labels:
                 continue  # it leaves what the others leave
-            for template in intent.templates or ((observed.template,) if observed is not None else ()):
-                for labels in intent.labels or (observed.labels if observed is not None else "",):
-                    found = observed or Observed(0, template)
+            if observed is None and not intent.creates:
+                continue  # what it would find is not known
+            found = observed or Observed(0, None)
+            for template in intent.templates or (found.template,):
+                for labels in intent.labels or (found.labels,):
                     bases.setdefault((template, labels), replace(found, template=template, labels=labels))
         return tuple(bases.values()) or (None,)
 
@@ -264,21 +274,17 @@ class Gate:
             creates=creates,
             precondition=question.write.precondition,
             expires_s=question.now_s + self.policy.window_s,
+            owner=outcomes[0].owner,
+            frees=outcomes[0].frees,
+            keeps_count=outcomes[0].keeps_count,
         )
 
     def _refusal(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision | None:
         if not proposal.grows:
             return None
-        if self._hold_until_s is not None and question.now_s < self._hold_until_s:
-            left = round(self._hold_until_s - question.now_s)
-            why = f"restarted and grants no growth for another {left} s, as writes of before may still land"
-            return self._unknown(question, self.policy.on_unsynced, "hold", why)
-        if proposal.after.unknown:
-            why = "does not know what one of its pods costs"
-            return self._unknown(question, self.policy.on_unknown_footprint, "unknown-footprint", why)
-        if proposal.unpriced:
-            why = f"does not know what quota {', '.join(proposal.unpriced)} has in use: some workload has no known cost"
-            return self._unknown(question, self.policy.on_unknown_footprint, "unknown-usage", why)
+        doubt = self._doubt(question, proposal)
+        if doubt is not None and doubt.setting == "deny":
+            return self._unknown(question, doubt.setting, doubt.reason, doubt.why)
         if proposal.shortages:
             fits = self.ledger.largest_replicas(question.ref, intent, proposal)
             sentence = sentences.exceeded(question.write.ref, proposal.shortages, fits)
@@ -286,8 +292,22 @@ class Gate:
             return question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas, short, audit, fits)
         return None
 
+    def _doubt(self, question: _Question, proposal: Proposal) -> _Doubt | None:
+        """What the gate does not know about growth. Where that may pass, what it does know is weighed all the same."""
+        if self._hold_until_s is not None and question.now_s < self._hold_until_s:
+            left = round(self._hold_until_s - question.now_s)
+            why = f"restarted and grants no growth for another {left} s, as writes of before may still land"
+            return _Doubt(self.policy.on_unsynced, "hold", why)
+        if proposal.after.unknown:
+            why = "does not know what one of its pods costs"
+            return _Doubt(self.policy.on_unknown_footprint, "unknown-footprint", why)
+        if proposal.unpriced:
+            why = f"does not know what quota {', '.join(proposal.unpriced)} has in use: some workload has no known cost"
+            return _Doubt(self.policy.on_unknown_footprint, "unknown-usage", why)
+        return None
+
     def _grant(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision:
-        reason, sentence = _why_granted(proposal)
+        reason, sentence = self._why_granted(question, proposal)
         recorded = None
         if question.write.dry_run or not question.charge:
             sentence += "; a question, charged nothing"
@@ -302,6 +322,16 @@ class Gate:
         audit = proposal.audit
         return question.answer(Verdict.ALLOW, reason, sentence, intent.replicas, audit=audit, intent=recorded)
 
+    def _why_granted(self, question: _Question, proposal: Proposal) -> tuple[str, str]:
+        if not proposal.after.envelope_in:
+            return "no-quota", "no quota covers this workload"
+        if not proposal.grows:
+            return "no-growth", "grows nothing"
+        doubt = self._doubt(question, proposal)
+        if doubt is not None:
+            return doubt.reason, f"fits as far as can be told; the quota gate {doubt.why}"
+        return "fits", "fits every quota"
+
     def _full(self, question: _Question) -> Decision | None:
         entry = self.ledger.get(question.ref)
         here = len(entry.live_intents()) if entry is not None else 0
@@ -309,14 +339,6 @@ class Gate:
             return None
         why = f"already follows {here} writes to it that may still land; the oldest is forgotten after W"
         return question.answer(Verdict.UNAVAILABLE, "too-many-intents", sentences.unavailable(question.write.ref, why))
-
-
-def _why_granted(proposal: Proposal) -> tuple[str, str]:
-    if not proposal.after.envelope_in:
-        return "no-quota", "no quota covers this workload"
-    if proposal.grows:
-        return "fits", "fits every quota"
-    return "no-growth", "grows nothing"
 
 
 def _only_zero(outcomes: list[Outcome]) -> bool:
@@ -345,4 +367,6 @@ def _is_harmless(observed: Observed | None, intent: Intent) -> bool:
         (intent.replicas is None or intent.replicas <= observed.replicas)
         and all(template == observed.template for template in intent.templates)
         and all(labels == observed.labels for labels in intent.labels)
+        and not intent.frees
+        and intent.owner in (None, observed.owner)
     )

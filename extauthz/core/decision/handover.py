@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from extauthz.core.ledger.intents import Intent, State
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.model import Precondition, Template, WorkloadRef
+from extauthz.core.model import OwnerRef, Precondition, Template, WorkloadRef
 
 
 class HandoverError(ValueError):
@@ -27,6 +27,9 @@ def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
             "left_s": intent.expires_s - now_s,
             "state": intent.state.value,
             "answered_version": intent.answered_version,
+            "owner": list(intent.owner) if intent.owner is not None else None,
+            "frees": intent.frees,
+            "keeps_count": intent.keeps_count,
         }
         for ref, intent in ledger.live_intents()
     ]
@@ -65,6 +68,9 @@ def _one(record: Mapping[str, object], now_s: float) -> tuple[WorkloadRef, Inten
         expires_s=now_s + left_s,
         state=State(str(record["state"])),
         answered_version=str(record["answered_version"]),
+        owner=None if record["owner"] is None else OwnerRef(*map(str, _list(record["owner"]))),
+        frees=bool(record["frees"]),
+        keeps_count=bool(record["keeps_count"]),
     )
     return WorkloadRef(group, resource, namespace, name), intent
 

@@ -31,6 +31,7 @@ def applied(write: Write, configuration: dict[str, Tree], base: Observed | None)
         labels=labels[0] if labels else None,
         owner=controller(metadata.get("ownerReferences")),
         other_labels=labels[1:],
+        keeps_count=base is not None and spec.get("replicas") is None,
     )
 
 

@@ -21,13 +21,15 @@ class Area(Flag):
     REPLICAS = auto()
     TEMPLATE = auto()
     LABELS = auto()
+    OWNER = auto()
 
 
 SPEC: Final = Area.REPLICAS | Area.TEMPLATE
 
 _AREAS: Final[Mapping[tuple[str, ...], Area]] = {
-    (): SPEC | Area.LABELS,
-    ("metadata",): Area.LABELS,
+    (): SPEC | Area.LABELS | Area.OWNER,
+    ("metadata",): Area.LABELS | Area.OWNER,
+    ("metadata", "ownerReferences"): Area.OWNER,
     ("metadata", "labels"): Area.LABELS,
     ("spec",): SPEC,
     ("spec", "replicas"): Area.REPLICAS,
@@ -67,6 +69,7 @@ def outcome(
         replicas=count,
         templates=(intern(prune(_seen(spec))),) if Area.TEMPLATE in touched else (),
         labels=_labels(root) if Area.LABELS in touched else None,
+        frees=Area.OWNER in touched,
     )
 
 

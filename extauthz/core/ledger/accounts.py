@@ -11,7 +11,6 @@ from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
-
 _NOTHING: Amounts = {}
 
 
@@ -84,11 +83,12 @@ class Accounts:
         audited: list[Shortage] = []
         unpriced: list[str] = []
         unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
+        entered = after.unknown and after.envelope_in != before.envelope_in
         grows = False
         wanted = after.envelope.amounts
         for node in after.envelope_in:
             audits = node.quota.mode is Mode.AUDIT
-            grows_here = unknown
+            grows_here = unknown or (entered and node not in before.envelope_in)
             _, charged = _standing(before, node)
             account = self._accounts.get(node, _UNTOUCHED)
             for key, hard in node.quota.hard.items():

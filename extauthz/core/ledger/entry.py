@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import ceil
 from typing import NamedTuple
 
 from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.charge import NOTHING, Charge, Product, charge, highest
 from extauthz.core.ledger.intents import Intent
+from extauthz.core.ledger.kinship import selects
 from extauthz.core.ledger.scope import Nodes, Scope
 from extauthz.core.model import Amounts, Labels, Observed, Template, WorkloadRef
 
@@ -50,6 +50,18 @@ class Entry:
             yield self.observed.labels
         for intent in self.live_intents():
             yield from intent.labels
+
+    def may_leave(self) -> bool:
+        """Whether some intent may take it from ``head``, whose controller then puts another in its place."""
+        return any(self._leaves(intent) for intent in self.live_intents())
+
+    def _leaves(self, intent: Intent) -> bool:
+        owner = self.head.observed if self.head is not None else None
+        assert owner is not None, "only a live owner covers"
+        if intent.owner is not None and intent.owner.uid != owner.uid:
+            return True
+        made_of_nobody = intent.creates and intent.owner is None and self.observed is None
+        return intent.frees or made_of_nobody or not all(selects(owner.selector, one) for one in intent.labels)
 
 
 class Position(NamedTuple):
@@ -132,27 +144,34 @@ def _reachable(entry: Entry, prices: Prices) -> Iterator[Product]:
     """
     intents = entry.live_intents()
     children = list(_children(entry))
-    alone: list[Template | None] = [t for intent in intents if intent.replicas is None for t in intent.templates]
+    alone: list[Template | None] = [t for intent in intents if _is_alone(intent) for t in intent.templates]
     alone += _children_templates(children)
     observed = [entry.observed.template] if entry.observed is not None else []
     own = entry.observed.replicas if entry.observed is not None else 0
-    top = _with_children(entry, own, sum(child.top_replicas() for child in children))
-    yield Product(top, prices.highest([*observed, *alone]))
+    tops = [(child.top_replicas(), child.may_leave()) for child in children]
+    beside = sum(top for top, may_leave in tops if may_leave)
+    top = _with_children(entry, own, sum(top for top, may_leave in tops if not may_leave))
+    yield Product(top + beside, prices.highest([*observed, *alone]))
     both = [intent for intent in intents if intent.replicas is not None and intent.templates]
     for intent in both:
-        yield Product(intent.replicas or 0, prices.highest([*intent.templates, *alone]))
+        yield Product((intent.replicas or 0) + beside, prices.highest([*intent.templates, *alone]))
     counts = [intent.replicas for intent in intents if intent.replicas is not None and not intent.templates]
     if counts:
         meets = [t for intent in both for t in intent.templates]
-        yield Product(max(counts), prices.highest([*observed, *alone, *meets]))
+        yield Product(max(counts) + beside, prices.highest([*observed, *alone, *meets]))
+
+
+def _is_alone(intent: Intent) -> bool:
+    """It may leave the count as it is: its template meets every count."""
+    return intent.replicas is None or intent.keeps_count
 
 
 def pods_of(entry: Entry, intent: Intent, scope: Scope) -> Amounts:
     """The dearest pod that the count of ``intent`` may multiply, were it on ``entry``; for one on it too."""
-    joint = intent.replicas is not None and bool(intent.templates)
+    joint = not _is_alone(intent) and bool(intent.templates)
     others = [one for one in entry.live_intents() if one is not intent]
     templates = [*intent.templates, *_children_templates(list(_children(entry)))]
-    templates += [t for one in others if not joint or one.replicas is None for t in one.templates]
+    templates += [t for one in others if not joint or _is_alone(one) for t in one.templates]
     if not joint and entry.observed is not None:
         templates.append(entry.observed.template)
     return Prices(entry.ref.namespace, scope).highest(templates)
@@ -173,7 +192,7 @@ def _children_templates(children: Iterable[Entry]) -> list[Template | None]:
 
 
 def _with_children(entry: Entry, own: int, children: int) -> int:
-    return max(own, children - surge(entry.observed, entry.top_replicas()))
+    return max(own, children - surge(entry.observed))
 
 
 class Prices:
@@ -201,22 +220,34 @@ class Prices:
         return {}
 
 
-def surge(observed: Observed | None, replicas: int) -> int:
-    """Pods that a rollout may add for a while, which are not charged (``maxSurge``, percentages rounded up).
+MAX_SURGE_PERCENT = 25
+"""Of the replicas: the default of ``maxSurge``. A Deployment's author sets it, so that what is more is charged."""
 
+
+def surge(observed: Observed | None) -> int:
+    """Pods that a rollout may add for a while, which are not charged: ``maxSurge``, percentages rounded up, bounded.
+
+    By the observed count alone: by a higher one that only pends, the envelope would fall below what is there.
     Source: k8s.io/kubernetes/pkg/controller/deployment/util, ``ResolveFenceposts``.
     """
     allowed = observed.max_surge if observed is not None else None
-    if allowed is None:
+    if observed is None or allowed is None:
         return 0
+    bound = _percent_of(MAX_SURGE_PERCENT, observed.replicas)
     if isinstance(allowed, int):
-        return allowed
-    return ceil(int(allowed.rstrip("%")) * replicas / 100)
+        return min(max(allowed, 0), bound)
+    digits = allowed.removesuffix("%")
+    return min(_percent_of(int(digits), observed.replicas), bound) if digits.isdecimal() else 0
+
+
+def _percent_of(percent: int, count: int) -> int:
+    return -(-percent * count // 100)
 
 
 def _envelope_nodes(entry: Entry, scope: Scope, used_in: Nodes) -> Nodes:
     result = used_in
-    for labels in entry.all_labels():
+    leaving = [labels for child in _children(entry) if child.may_leave() for labels in child.all_labels()]
+    for labels in (*entry.all_labels(), *leaving):
         nodes = scope.nodes(entry.ref.namespace, labels)
         if nodes != result:
             result += tuple(node for node in nodes if node not in result)

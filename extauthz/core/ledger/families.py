@@ -8,32 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extauthz.core.intake.objects import labels_dict
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.model import Observed, OwnerRef, WorkloadRef
-
-CREATORS: dict[tuple[str, str], dict[tuple[str, str], str]] = {
-    ("apps", "replicasets"): {("apps", "Deployment"): "deployments"},
-}
-"""(group, resource) of a child to the owners known to create it: (group, kind) to the owner's resource."""
-
-
-def owner_ref(child: WorkloadRef, owner: OwnerRef | None) -> WorkloadRef | None:
-    """The workload that ``owner`` names, if it is of a kind known to create ``child``'s kind."""
-    if owner is None:
-        return None
-    resource = CREATORS.get((child.group, child.resource), {}).get((owner.group, owner.kind))
-    return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
-
-
-def covers(owner: Observed | None, child: Observed) -> bool:
-    """Whether ``owner`` is live, is the very one that the child names (UID), and selects it."""
-    if owner is None or child.owner is None or not owner.uid or owner.uid != child.owner.uid:
-        return False
-    if not owner.selector:
-        return False
-    labels = labels_dict(child.labels)
-    return all(labels.get(key) == value for key, value in labels_dict(owner.selector).items())
+from extauthz.core.ledger.kinship import covers, owner_ref
+from extauthz.core.model import Observed, WorkloadRef
 
 
 class Families:

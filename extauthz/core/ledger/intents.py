@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extauthz.core.model import Labels, Observed, Precondition, Template
+from extauthz.core.model import Labels, Observed, OwnerRef, Precondition, Template
 
 
 class State(StrEnum):
@@ -93,22 +93,35 @@ class Intent:
     state: State = State.OPEN
     answered_version: str = ""
     """The response's resourceVersion, once SUCCEEDED."""
+    owner: OwnerRef | None = None
+    """The controller that it names; ``None``: none, or as it is."""
+    frees: bool = False
+    """It may take the object from its controller."""
+    keeps_count: bool = False
+    """Besides leaving ``replicas``, it may leave the count as it is, whatever that is."""
 
     def on(self, event: Event) -> bool:
         """Take ``event``; True if the intent has ended by it."""
         self.state = TRANSITIONS[self.state][event]
         return self.state is State.ENDED
 
-    def passed_by(self, observed: Observed | None) -> bool:
-        """Whether its precondition can no longer be met, as ``observed`` (``None``: gone) shows."""
+    def passed_by(self, before: Observed | None, observed: Observed | None) -> bool:
+        """Whether its precondition can no longer be met, as the step from ``before`` to ``observed`` shows.
+
+        ``None`` is gone. The caller may have seen more than the gate: that what was there before is gone, or
+        is still there, proves nothing.
+        """
         wants_version, wants_uid = self.precondition
-        if wants_version is None and wants_uid is None:
+        if wants_uid and before is not None and before.uid == wants_uid:
+            now = observed.uid if observed is not None else "(gone)"
+            if now and now != wants_uid:
+                return True
+        if wants_version is None:
             return False
-        if observed is None:
-            return True
-        if wants_uid is not None and observed.uid and observed.uid != wants_uid:
-            return True
-        return wants_version is not None and is_newer(observed.resource_version, wants_version)
+        if observed is not None:
+            return is_newer(observed.resource_version, wants_version)
+        seen = before.resource_version if before is not None else ""
+        return seen == wants_version or is_newer(seen, wants_version)
 
 
 def is_newer(version: str, than: str) -> bool:

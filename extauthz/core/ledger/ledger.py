@@ -8,6 +8,7 @@ recomputed from scratch (``drift`` tells).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from extauthz.core.ledger.accounts import Accounts, UsageRow
@@ -92,14 +93,22 @@ class Ledger:
         return Proposal(entry, head, before, after, *self._accounts.weigh(before, after))
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
-        """The highest count that would have fitted in place of the proposed one.
-
-        ``None`` where none can be named; so for a ReplicaSet that is charged through its Deployment.
-        """
-        if proposal.head.ref != ref:
-            return None
+        """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
+        if proposal.head is not proposal.entry or proposal.head.children:
+            return self._largest_in_family(ref, intent, proposal)
         per_pod = pods_of(proposal.head, intent, self.scope)
         return self._accounts.largest_replicas(proposal.before, proposal.after, per_pod)
+
+    def _largest_in_family(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
+        """By halves: how much of a count its family covers depends on the others in it."""
+        if intent.replicas is None:
+            return None
+        fits, too_many = -1, intent.replicas
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            tried = self.propose(ref, replace(intent, replicas=middle), proposal.entry.born)
+            fits, too_many = (fits, middle) if tried.shortages else (middle, too_many)
+        return fits if fits >= 0 else None
 
     def record(self, proposal: Proposal, intent: Intent) -> None:
         """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
@@ -179,14 +188,16 @@ class Ledger:
             if observed is None:
                 return
             entry = self._entries[ref] = Entry(ref)
+        before = entry.observed
         self._move(entry, observed)
-        self._settle_observed(entry, reached)
+        self._settle_observed(entry, before, reached)
         self._forget_if_idle(entry)
 
     def _move(self, entry: Entry, observed: Observed | None) -> None:
         touched = self._families.touched(entry, observed, self._entries)
         before = [self._position(one) for one in touched if one.head is None]
         entry.observed = observed
+        entry.born = entry.born if observed is None else None
         self._families.regroup(entry, self._entries)
         for old in before:
             self._accounts.move(old, NOWHERE)
@@ -194,10 +205,10 @@ class Ledger:
             if one.head is None:
                 self._accounts.move(NOWHERE, self._position(one))
 
-    def _settle_observed(self, entry: Entry, reached: Callable[[str], bool] | None) -> None:
+    def _settle_observed(self, entry: Entry, before: Observed | None, reached: Callable[[str], bool] | None) -> None:
         ended = []
         for intent in entry.live_intents():
-            if intent.passed_by(entry.observed):
+            if intent.passed_by(before, entry.observed):
                 event = Event.PRECONDITION_PASSED
             elif reached is not None and intent.answered_version and reached(intent.answered_version):
                 event = Event.SEEN

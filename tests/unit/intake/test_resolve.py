@@ -289,12 +289,16 @@ def test_a_volume_that_becomes_ephemeral_is_seen():
         (StrategicMergePatch({"metadata": {"labels": {"$patch": "replace", "b": "c"}}}), "b=c"),
         (json_patch(op("add", "/metadata/labels/tier", "a")), "app=web,tier=a"),
         (json_patch(op("remove", "/metadata/labels")), ""),
-        (json_patch(op("replace", "/metadata", {"labels": {"b": "c"}})), "b=c"),
     ],
     ids=repr,
 )
 def test_labels_are_told_when_they_are_touched(change, labels):
     assert left(change) == Outcome(None, (), labels)
+
+
+def test_a_patch_that_touches_the_owners_may_free_the_object():
+    assert left(json_patch(op("replace", "/metadata", {"labels": {"b": "c"}}))) == Outcome(None, (), "b=c", frees=True)
+    assert left(MergePatch({"metadata": {"ownerReferences": []}})) == Outcome(None, frees=True)
 
 
 @pytest.mark.parametrize("of", PATCHES)

@@ -42,25 +42,37 @@ def test_what_has_ended_stays_ended(event: Event):
     assert intent(State.ENDED).on(event)
 
 
+SEVEN, EIGHT = (Observed(1, None, uid="a", resource_version=version) for version in ("7", "8"))
+
+
 @pytest.mark.parametrize(
-    ("precondition", "observed", "passed"),
+    ("precondition", "before", "observed", "passed"),
     [
-        pytest.param({}, None, False, id="without-one-it-may-still-land-on-a-recreated-object"),
-        pytest.param({"resource_version": "7"}, None, True, id="gone"),
-        pytest.param({"resource_version": "7"}, Observed(1, None, resource_version="7"), False, id="still-the-same"),
-        pytest.param({"resource_version": "7"}, Observed(1, None, resource_version="8"), True, id="newer"),
-        pytest.param({"resource_version": "9"}, Observed(1, None, resource_version="10"), True, id="newer-by-number"),
-        pytest.param({"resource_version": "9"}, Observed(1, None, resource_version="8"), False, id="our-view-lags"),
-        pytest.param({"resource_version": "7"}, Observed(1, None, resource_version="x"), False, id="incomparable"),
-        pytest.param({"uid": "a"}, Observed(1, None, uid="b"), True, id="another-object-of-that-name"),
-        pytest.param({"uid": "a"}, Observed(1, None, uid="a"), False, id="the-same-object"),
-        pytest.param({"uid": "a"}, Observed(1, None), False, id="no-uid-known"),
+        pytest.param({}, SEVEN, None, False, id="without-one-it-may-still-land-on-a-recreated-object"),
+        pytest.param({"resource_version": "7"}, SEVEN, None, True, id="gone"),
+        pytest.param({"resource_version": "7"}, EIGHT, None, True, id="newer-and-gone"),
+        pytest.param({"resource_version": "8"}, SEVEN, None, False, id="gone-what-was-before-it"),
+        pytest.param({"resource_version": "8"}, None, None, False, id="never-there"),
+        pytest.param({"resource_version": "7"}, None, SEVEN, False, id="still-the-same"),
+        pytest.param({"resource_version": "7"}, SEVEN, EIGHT, True, id="newer"),
+        pytest.param(
+            {"resource_version": "9"}, None, Observed(1, None, resource_version="10"), True, id="newer-by-number"
+        ),
+        pytest.param({"resource_version": "9"}, SEVEN, EIGHT, False, id="our-view-lags"),
+        pytest.param(
+            {"resource_version": "7"}, SEVEN, Observed(1, None, resource_version="x"), False, id="incomparable"
+        ),
+        pytest.param({"uid": "a"}, SEVEN, Observed(1, None, uid="b"), True, id="another-object-of-that-name"),
+        pytest.param({"uid": "b"}, None, SEVEN, False, id="still-the-object-before-it"),
+        pytest.param({"uid": "a"}, SEVEN, None, True, id="that-object-is-gone"),
+        pytest.param({"uid": "a"}, SEVEN, EIGHT, False, id="the-same-object"),
+        pytest.param({"uid": "a"}, SEVEN, Observed(1, None), False, id="no-uid-known"),
     ],
 )
 def test_a_precondition_is_passed_only_when_it_can_not_be_met_any_more(
-    precondition: dict[str, str], observed: Observed | None, passed: bool
+    precondition: dict[str, str], before: Observed | None, observed: Observed | None, passed: bool
 ):
-    assert intent(**precondition).passed_by(observed) is passed
+    assert intent(**precondition).passed_by(before, observed) is passed
 
 
 @pytest.mark.parametrize(

@@ -297,13 +297,15 @@ def test_a_question_about_a_create_leaves_no_trace():
     assert (books(ask), len(ask.gate.ledger)) == ((4, 0), before)
 
 
-def test_a_bare_pods_surge_is_nothing_and_a_number_counts_as_it_is():
-    web = workload("web", 4)
+def test_a_surge_counts_as_it_is_up_to_the_default_one():
+    web = workload("web", 8)
+    web["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1}}
+    child = workload("web-0", 11, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+    assert books(asker(web, child)) == (10, 0)
     web["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 3}}
-    child = workload("web-0", 7, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
-    assert books(asker(web, child)) == (4, 0)
+    assert books(asker(web, child)) == (9, 0)
     web["spec"]["strategy"] = {"type": "Recreate"}
-    assert books(asker(web, child)) == (7, 0)
+    assert books(asker(web, child)) == (11, 0)
 
 
 def test_a_rollout_costs_the_dearer_of_its_templates():

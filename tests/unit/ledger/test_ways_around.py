@@ -1,0 +1,328 @@
+"""Ways around the quota that a review found, each shut: what a tenant may send, in an order that pays off."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+import pytest
+
+from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.objects import observe
+from extauthz.core.ledger.intents import Event
+from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.testing.builders import (
+    Asker,
+    create,
+    gate,
+    owned_by,
+    patch,
+    path,
+    picture,
+    pod,
+    put_scale,
+    quota,
+    scale,
+    workload,
+)
+
+NANO = 10**9
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+CPU = "requests.cpu"
+
+
+def asker(*objects: dict, hard: str = "10", policy: Policy | None = None) -> Asker:
+    return Asker(gate([quota("acme", {CPU: hard})], *objects, policy=policy))
+
+
+def books(ask: Asker, name: str = "acme") -> tuple[int, int]:
+    assert ask.gate.ledger.drift() == {}
+    row = next(row for row in ask.gate.usage() if row.quota == name)
+    return row.used // NANO, row.reserved // NANO
+
+
+def web(replicas: int, surge: object = None, **metadata: object) -> dict:
+    made = workload("web", replicas, **metadata)
+    if surge is not None:
+        made["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}}
+    return made
+
+
+def revision(name: str, replicas: int, cpu: str = "1", *, owner: str | None = "web", **metadata: object) -> dict:
+    metadata = {"labels": {"app": "web"}, "ownerReferences": owned_by(owner) if owner else []} | metadata
+    return workload(name, replicas, {"cpu": cpu}, kind="ReplicaSet", **metadata)
+
+
+def scale_revision(name: str, replicas: int) -> Request:
+    return scale(name, replicas, resource="replicasets")
+
+
+def apply(target: str, spec: dict) -> Request:
+    return patch(target, {"spec": spec}, "apply")
+
+
+# Families.
+
+
+@pytest.mark.parametrize("surge", ["10000%", 1_000_000], ids=["percentage", "number"])
+def test_a_tenant_s_own_max_surge_buys_no_uncharged_pods(surge: object):
+    ask = asker(web(4, surge), revision("web-0", 4), hard="5")
+    denied = ask(scale_revision("web-0", 50))
+    assert denied.verdict is Verdict.DENY
+    assert books(asker(web(4, surge), revision("web-0", 50))) == (49, 0), "one of 50 is within 25 % of 4"
+
+
+def test_raising_a_deployment_whose_revisions_still_run_more_lowers_no_envelope():
+    """Its surge grows with it: were that taken off at once, the reserve would fall below zero."""
+    ask = asker(web(0), revision("web-0", 10), hard="20")
+    assert books(ask) == (10, 0)
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+    assert books(ask) == (10, 0)
+
+
+@pytest.mark.parametrize("surge", ["most", "-5", -5, "%", ""])
+def test_a_surge_that_no_server_would_take_is_none(surge: object):
+    assert books(asker(web(4, surge), revision("web-0", 6))) == (6, 0)
+
+
+def test_two_creates_of_one_name_are_each_attributed_by_what_they_say():
+    """The first is owned and covered, and may never land; the second is of nobody."""
+    ask = asker(web(4), hard="4")
+    assert ask(create(revision("web-0", 4))).verdict is Verdict.ALLOW
+    assert ask(create(revision("web-0", 4, owner=None))).verdict is Verdict.DENY
+    assert ask(create(revision("web-0", 4, labels={"app": "other"}))).verdict is Verdict.DENY
+
+
+def test_a_covered_revision_that_loses_its_labels_is_charged_as_its_deployment_will_replace_it():
+    ask = asker(web(4), revision("web-0", 4), hard="7")
+    freed = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"app": "freed"}}})
+    assert ask(freed).verdict is Verdict.DENY
+    assert ask(scale_revision("web-0", 3)).verdict is Verdict.ALLOW
+    kept = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"more": "labels"}}})
+    assert ask(kept).reason == "no-growth"
+    roomy = asker(web(4), revision("web-0", 4), hard="8")
+    assert roomy(freed).verdict is Verdict.ALLOW
+    assert books(roomy) == (4, 4)
+    assert roomy(scale_revision("web-0", 5)).verdict is Verdict.DENY, "it counts beside its Deployment's own"
+    now_free = revision("web-0", 4, version="2", labels={"app": "freed"})
+    roomy.gate.load_state(picture(web(4), now_free), 1.0)
+    assert books(roomy) == (8, 0)
+
+
+def test_a_replaced_revision_without_its_owner_is_charged_beside_it():
+    ask = asker(web(4), revision("web-0", 4), hard="7")
+    target = path("web-0", resource="replicasets")
+
+    def put(body: dict) -> Request:
+        return Request("PUT", target, {"content-type": "application/json"}, json.dumps(body).encode())
+
+    assert ask(put(revision("web-0", 4))).reason == "no-growth"
+    assert ask(put(revision("web-0", 4, owner="mallory"))).verdict is Verdict.DENY
+    assert ask(put(revision("web-0", 4, owner="mallory", version="1"))).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        pytest.param({"metadata": {"ownerReferences": []}}, "merge", id="merge"),
+        pytest.param({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "uid-web"}]}}, "strategic", id="sm"),
+        pytest.param([{"op": "remove", "path": "/metadata/ownerReferences/0"}], "json", id="json"),
+        pytest.param([{"op": "replace", "path": "/metadata", "value": {"name": "web-0"}}], "json", id="whole"),
+    ],
+)
+def test_a_patch_that_may_take_a_revision_from_its_deployment_is_charged_beside_it(change: object, kind: str):
+    ask = asker(web(4), revision("web-0", 4), hard="7")
+    assert ask(patch(path("web-0", resource="replicasets"), change, kind)).verdict is Verdict.DENY
+
+
+def test_a_freed_revision_is_charged_in_the_quotas_of_its_new_labels():
+    quotas = [
+        quota("acme", {CPU: "10"}, namespaces={}, workloads={"app": "web"}),
+        quota("small", {CPU: "2"}, namespaces={}, workloads={"app": "freed"}),
+    ]
+    ask = Asker(gate(quotas, web(3), revision("web-0", 3)))
+    freed = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"app": "freed"}}})
+    assert [short.quota for short in ask(freed).shortages] == ["small"]
+
+
+# Writes that were taken for harmless.
+
+
+def test_applying_a_scale_of_a_workload_never_seen_is_no_create():
+    ask = asker(web(1))
+    for target in (
+        path("nobody", sub="scale"),
+        "/apis/argoproj.io/v1alpha1/namespaces/team-a/rollouts/web/scale",
+    ):
+        assert ask(apply(target, {"replicas": 50})).reason == "unknown-workload"
+
+
+def test_what_pends_on_a_workload_that_is_gone_makes_it_no_known_one():
+    ask = asker(web(1))
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+    dearer = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "y"}]}}}}
+    assert ask(patch(path("web"), dearer, "strategic")).verdict is Verdict.ALLOW
+    ask.gate.load_state(picture(), 1.0)
+    assert ask(scale("web", 50)).reason == "unknown-workload"
+
+
+def test_a_bound_write_under_no_quota_is_followed_too():
+    """It lands first, and the labels that bring the workload under a quota after it."""
+    quotas = [quota("acme", {CPU: "4"}, namespaces={}, workloads={"tier": "a"})]
+    ask = Asker(gate(quotas, workload("web", 1, version="41")))
+    assert ask(put_scale("web", 50, "41")).intent is not None
+    assert ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})).verdict is Verdict.DENY
+
+
+def test_two_bound_writes_to_revisions_of_one_deployment_add_up():
+    """Each alone stays within the Deployment's own count."""
+    ask = asker(web(4), revision("web-0", 0, version="7"), revision("web-1", 0, version="7"), hard="4")
+
+    def bound(name: str) -> Request:
+        operations = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "replace", "path": "/spec/replicas", "value": 4},
+        ]
+        return patch(path(name, resource="replicasets", sub="scale"), operations, "json")
+
+    assert ask(bound("web-0")).verdict is Verdict.ALLOW
+    assert ask(bound("web-1")).verdict is Verdict.DENY
+
+
+def test_an_applied_template_without_a_count_may_meet_any_count():
+    """A count that is left out stays as it is, so that a later scale-up and the dear template come together."""
+    ask = asker(web(1, version="1"), hard="12")
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": pod({"cpu": "3"})}
+    assert ask(apply(path("web"), spec)).verdict is Verdict.ALLOW
+    cheap = workload("web", 10)
+    put = Request("PUT", path("web"), {"content-type": "application/json"}, json.dumps(cheap).encode())
+    assert ask(put).verdict is Verdict.DENY
+    ask.gate.load_state(picture(web(4, version="2")), 1.0)
+    assert books(ask) == (4, 8), "the template meets whatever count is observed in the end"
+
+
+# Intents that ended early.
+
+
+def settled(ask: Asker, *pictures: tuple[dict, ...]) -> int:
+    for number, objects in enumerate(pictures):
+        ask.gate.load_state(picture(*objects), 1.0 + number)
+    return ask.gate.ledger.intents
+
+
+@pytest.mark.parametrize(
+    ("precondition", "pictures", "left"),
+    [
+        pytest.param(("50", None), [()], 1, id="gone-before-the-version-that-it-wants-was-seen"),
+        pytest.param(("50", None), [(web(1, version="50"),), ()], 0, id="gone-after-that-version"),
+        pytest.param(("50", None), [(web(1, version="51"),)], 0, id="past-that-version"),
+        pytest.param((None, "new"), [()], 1, id="gone-before-that-object-was-seen"),
+        pytest.param((None, "new"), [(web(1, version="5"),)], 1, id="still-the-object-before-it"),
+        pytest.param((None, "new"), [(web(1, uid="new"),)], 1, id="that-object"),
+        pytest.param((None, "new"), [(web(1, uid="new"),), ()], 0, id="that-object-gone"),
+        pytest.param((None, "new"), [(web(1, uid="new"),), (web(1, uid="newer"),)], 0, id="that-object-replaced"),
+    ],
+)
+def test_a_precondition_outlives_a_view_that_lags_behind_it(
+    precondition: tuple[str | None, str | None], pictures: list[tuple[dict, ...]], left: int
+):
+    """The caller has seen the object that was made anew; the gate still sees the one before."""
+    ask = asker(web(1, version="40"))
+    version, uid = precondition
+    meta = {"name": "web", "namespace": "team-a"} | ({"resourceVersion": version} if version else {"uid": uid})
+    body = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": {"replicas": 5}}
+    request = Request("PUT", path("web", sub="scale"), {}, json.dumps(body).encode())
+    assert ask(request).intent is not None
+    assert settled(ask, *pictures) == left
+
+
+# Settings that let pass more than they say.
+
+
+def odd(ask: Asker, name: str = "odd", labels: dict | None = None) -> None:
+    ref, observed = observe(workload(name, 1, labels=labels))
+    observed.template = None
+    ask.gate.ledger.observe(ref, observed)
+
+
+def test_allowing_unknown_footprints_still_weighs_what_is_known():
+    ask = asker(web(1), policy=Policy(on_unknown_footprint="allow"))
+    odd(ask)
+    assert ask(scale("web", 11)).verdict is Verdict.DENY
+    granted = ask(scale("web", 10))
+    assert (granted.verdict, granted.intent) == (Verdict.ALLOW, granted.id)
+    assert granted.reason == "unknown-usage"
+    assert books(ask) == (1, 9)
+    assert ask(scale("odd", 50)).reason == "unknown-footprint"
+
+
+def test_allowing_growth_on_hold_still_weighs_it():
+    ask = asker(web(1), policy=Policy(on_unsynced="allow"))
+    ask.gate.hold(90.0)
+    assert ask(scale("web", 11)).verdict is Verdict.DENY
+    granted = ask(scale("web", 10))
+    assert (granted.verdict, granted.reason, granted.intent) == (Verdict.ALLOW, "hold", granted.id)
+    assert books(ask) == (1, 9)
+
+
+def test_a_workload_of_unknown_cost_moves_under_no_quota_by_its_labels():
+    quotas = [
+        quota("acme", {CPU: "4"}, namespaces={}, workloads={"tier": "a"}),
+        quota("other", {CPU: "4"}, namespaces={}, workloads={"tier": "b"}),
+    ]
+    ask = Asker(gate(quotas, workload("web", 1, labels={"tier": "a"})))
+    odd(ask, labels={"tier": "b"})
+    assert ask(patch(path("odd"), {"metadata": {"labels": {"tier": "a"}}})).reason == "unknown-footprint"
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+
+# What a denial says.
+
+
+def retried(ask: Asker, denied: Decision, request_of: object) -> tuple[Verdict, Verdict]:
+    assert denied.fits is not None
+    return (
+        ask(request_of(denied.fits), charge=False).verdict,  # type: ignore[operator]
+        ask(request_of(denied.fits + 1), charge=False).verdict,  # type: ignore[operator]
+    )
+
+
+def put_whole(replicas: int, cpu: str) -> Request:
+    body = json.dumps(workload("web", replicas, {"cpu": cpu})).encode()
+    return Request("PUT", path("web"), {"content-type": "application/json"}, body)
+
+
+FITTING = (Verdict.ALLOW, Verdict.DENY)
+
+
+def test_the_count_that_is_said_to_fit_does_and_no_higher_one():
+    ask = asker(web(3))
+    assert retried(ask, ask(scale("web", 50)), lambda n: scale("web", n)) == FITTING
+    assert retried(ask, ask(put_whole(50, "3")), lambda n: put_whole(n, "3")) == FITTING
+    numbers = count(1)
+
+    def one(n: int) -> Request:
+        return create(workload(f"new-{next(numbers)}", n, {"cpu": "2"}))
+
+    assert retried(ask, ask(one(50)), one) == FITTING
+
+
+def test_for_a_revision_the_count_that_fits_is_its_own():
+    ask = asker(web(4), revision("web-0", 3), revision("web-1", 1), hard="6")
+    denied = ask(scale_revision("web-0", 50))
+    assert denied.fits == 6, "beside the other's 1, and 1 of surge"
+    assert retried(ask, denied, lambda n: scale_revision("web-0", n)) == FITTING
+
+
+def test_no_count_is_named_where_none_would_be_allowed():
+    """What pends keeps the dear template under the count that is there."""
+    ask = asker(web(4), hard="8")
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": pod({"cpu": "3"})}
+    denied = ask(apply(path("web"), spec | {"replicas": 9}))
+    assert denied.fits == 2
+    alone = {
+        "spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}}
+    }
+    assert ask(patch(path("web"), alone, "strategic")).verdict is Verdict.ALLOW
+    assert ask(apply(path("web"), spec | {"replicas": 9})).fits == 2
+    ask.gate.settle("nobody", Event.REFUSED)
