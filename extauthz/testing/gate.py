@@ -46,6 +46,12 @@ class Gate:
         """It was started, and not ended from here."""
         return self._child is not None
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        assert self._child is not None, "it is not running"
+        return self._child.pid
+
     def terminate(self) -> int | None:
         """A clean stop. The exit code, ``None`` if it was stopped before."""
         child, self._child = self._child, None

@@ -1,0 +1,139 @@
+"""The whole check over gRPC: ``extauthz serve`` against a handler that answers OK to everything, in the same run."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import grpc
+from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
+
+from extauthz.core.model import Request
+from extauthz.doors import ext_authz
+from extauthz.testing.gate import Gate
+
+from . import inputs, noop
+from .figures import Figure, Goal, median_ratio
+from .h2load import Connection
+from .population import Population
+from .requests import SENDERS
+
+METHOD = f"/{ext_authz.SERVICE}/Check"
+THROUGHPUT = 0.80
+IN_FLIGHT = 32
+"""As many as an Envoy worker may well have under way; fewer measure latency."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    population: Population
+    rounds: int
+    seconds: float
+    """A server and round."""
+
+
+FULL = Size(Population(100, 10_000), rounds=15, seconds=1.5)
+QUICK = Size(Population(10, 500), rounds=3, seconds=0.3)
+
+
+def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
+    """Checks a second, the gate's and the floor's in turn."""
+    say("starting extauthz serve and a no-op handler")
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        files = inputs.write(size.population, directory)
+        # Intents end after 5 s, so that a workload carries as few of them as at an autoscaler's own pace.
+        gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", ["--window-s", "5"]))
+        floor = stack.enter_context(noop.Noop())
+        messages = checks(size.population)
+        servers = []
+        for server in (gate, floor):
+            _allowed(server.port, messages[:20])
+            connection = stack.enter_context(Connection(server.port, METHOD))
+            servers.append(_Server(server.pid, connection))
+        return _throughput(size, *servers, messages, say)
+
+
+def checks(population: Population) -> list[bytes]:
+    """CheckRequests as Envoy sends them, KPA's and HPA's in turn, for random workloads."""
+    pick = random.Random(1)
+    picked = pick.sample(range(population.workload_count), population.workload_count)
+    senders = list(SENDERS.values())
+    return [message(senders[n % len(senders)](population, i, 9 + i % 3)) for n, i in enumerate(picked)]
+
+
+def message(request: Request) -> bytes:
+    """A CheckRequest with what Envoy's filter fills in for this request."""
+    check = CheckRequest()
+    http = check.attributes.request.http
+    http.id = "12345678901234567890"
+    http.method, http.path, http.host, http.scheme = request.method, request.target, "127.0.0.1:17443", "https"
+    http.protocol, http.size, http.raw_body = "HTTP/2", len(request.body), request.body
+    http.headers.update(request.headers)
+    http.headers.update({":method": request.method, ":path": request.target})
+    check.attributes.source.address.socket_address.address = "10.0.0.1"
+    check.attributes.destination.address.socket_address.address = "10.0.0.2"
+    return bytes(check.SerializeToString())
+
+
+@dataclass
+class _Server:
+    """One of the two, and what was measured of it, a number a round."""
+
+    pid: int
+    connection: Connection
+    rates: list[float] = field(default_factory=list)
+    """Checks a second."""
+    costs: list[float] = field(default_factory=list)
+    """Checks a second of the server's processor time, all its threads together."""
+
+    def run(self, messages: list[bytes], seconds: float) -> None:
+        before = _processor_s(self.pid)
+        run = self.connection.run(messages, seconds, IN_FLIGHT)
+        self.rates.append(run.calls / run.seconds)
+        self.costs.append(run.calls / (_processor_s(self.pid) - before))
+
+
+def _processor_s(pid: int) -> float:
+    """User and system time so far (proc(5), stat)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _throughput(
+    size: Size, gate: _Server, floor: _Server, messages: list[bytes], say: Callable[[str], None]
+) -> list[Figure]:
+    for server in (gate, floor):
+        server.connection.run(messages, size.seconds, IN_FLIGHT)  # warm-up
+    for number in range(size.rounds):
+        for server in (gate, floor) if number % 2 else (floor, gate):
+            server.run(messages, size.seconds)
+        ratios = f"{gate.rates[-1] / floor.rates[-1]:.2f}, by processor time {gate.costs[-1] / floor.costs[-1]:.2f}"
+        say(f"check over gRPC, round {number + 1} of {size.rounds}: {ratios}")
+    goal = Goal(THROUGHPUT, at_least=True)
+    return [
+        _figure("throughput", gate.rates, floor.rates, goal),
+        _figure("checks a second of processor time", gate.costs, floor.costs, goal),
+    ]
+
+
+def _figure(name: str, gate: list[float], floor: list[float], goal: Goal) -> Figure:
+    measured, beside = f"{median(gate):,.0f}/s", f"{median(floor):,.0f}/s"
+    return Figure(f"check over gRPC against a no-op handler: {name}", measured, beside, median_ratio(gate, floor), goal)
+
+
+def _allowed(port: int, messages: list[bytes]) -> None:
+    """Look once at what is answered, with a client that reads answers: a refusal would be quick for nothing."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_unary(METHOD, response_deserializer=CheckResponse.FromString)
+        for one in messages:
+            answer = call(one, timeout=10)
+            assert answer.status.code == ext_authz.OK, answer

@@ -1,0 +1,82 @@
+"""A population as the two files that ``extauthz serve`` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.core.quota import spec
+
+from .population import Population, uid
+
+
+class Files(NamedTuple):
+    """What ``--quotas`` and ``--state`` take."""
+
+    quotas: Path
+    state: Path
+
+
+def write(population: Population, directory: Path) -> Files:
+    """Write both files: the state as ``kubectl get ns,deploy,rs -A -o json`` prints it, a ReplicaSet a Deployment."""
+    quotas, state = directory / "quotas.json", directory / "state.json"
+    quotas.write_text(_list(_quota(i) for i in range(population.quota_count)))
+    state.write_text(_list([*_namespaces(population), *objects(population)]))
+    return Files(quotas, state)
+
+
+def _list(items: Iterator[Tree] | list[Tree]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})
+
+
+def _quota(i: int) -> Tree:
+    namespace_selector = {"matchLabels": {"workspace": f"workspace-{i:06}"}}
+    return {
+        "apiVersion": spec.API_VERSION,
+        "kind": spec.KIND,
+        "metadata": {"name": f"quota-{i:06}"},
+        "spec": {
+            "namespaceSelector": namespace_selector,
+            "hard": {"requests.cpu": "1M", "requests.memory": "1Pi", "limits.memory": "1Pi", "pods": "1M"},
+        },
+    }
+
+
+def _namespaces(population: Population) -> Iterator[Tree]:
+    for name, labels in population.namespaces.items():
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def objects(population: Population) -> Iterator[Tree]:
+    """Each Deployment with its ReplicaSet."""
+    for i in range(population.workload_count):
+        labels = {"app": population.name(i)}
+        deployment = _object("Deployment", population, i, population.name(i), labels)
+        yield deployment
+        revision = _object("ReplicaSet", population, i, f"{population.name(i)}-7d4b9c6f5", labels)
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": population.name(i), "uid": uid(i)}
+        revision["metadata"] |= {"uid": uid(i + (1 << 40)), "ownerReferences": [owner | {"controller": True}]}
+        yield revision
+
+
+def _object(kind: str, population: Population, i: int, name: str, labels: dict[str, str]) -> Tree:
+    resources = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": population.namespace(i),
+            "uid": uid(i),
+            "resourceVersion": population.resource_version(i),
+            "labels": labels,
+        },
+        "spec": {
+            "replicas": 1 + i % 8,
+            "selector": {"matchLabels": labels},
+            "template": {"spec": {"containers": [{"name": "user-container", "resources": resources}]}},
+        },
+    }

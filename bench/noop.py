@@ -1,0 +1,55 @@
+"""The floor: the same messages on the same stack, answered with OK and nothing else. ``python -m bench.noop``."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from typing import Self
+
+import grpc
+import uvloop
+from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
+
+from extauthz.doors import ext_authz
+
+
+async def check(message: CheckRequest, context: grpc.aio.ServicerContext) -> CheckResponse:
+    """The least that Envoy takes for OK."""
+    response = CheckResponse()
+    response.ok_response.SetInParent()
+    return response
+
+
+class Noop:
+    """The handler in a process of its own. A context manager."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen([sys.executable, "-m", "bench.noop"], stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.pid = self._process.pid
+        self.port = int(self._process.stdout.readline())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=10)
+
+
+async def main() -> None:
+    """Serve on a free port, told on standard output, until SIGTERM."""
+    method = grpc.unary_unary_rpc_method_handler(check, CheckRequest.FromString, CheckResponse.SerializeToString)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(ext_authz.SERVICE, {"Check": method}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(port, flush=True)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await stop.wait()
+    await server.stop(1)
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
