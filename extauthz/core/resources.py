@@ -70,9 +70,7 @@ TABLE: Final[tuple[Family, ...]] = (
         _REPLICAS,
         r"requests.\1",
     ),
-    _gated(
-        "`limits.cpu`, `limits.memory`, `limits.ephemeral-storage`", rf"limits\.(?:{_COMPUTE})", _REPLICAS
-    ),
+    _gated("`limits.cpu`, `limits.memory`, `limits.ephemeral-storage`", rf"limits\.(?:{_COMPUTE})", _REPLICAS),
     _gated(
         "`requests.hugepages-<size>` (also without `requests.`)",
         r"(?:requests\.)?(hugepages-[0-9A-Za-z.]+)",
@@ -80,9 +78,7 @@ TABLE: Final[tuple[Family, ...]] = (
         r"requests.\1",
     ),
     _gated("`pods`, `count/pods`", r"(?:count/)?pods", _REPLICAS),
-    _gated(
-        "`requests.<domain>/<name>`, such as `requests.nvidia.com/gpu`", rf"requests\.{_EXTENDED}", _REPLICAS
-    ),
+    _gated("`requests.<domain>/<name>`, such as `requests.nvidia.com/gpu`", rf"requests\.{_EXTENDED}", _REPLICAS),
     _gated("`requests.storage`", r"requests\.storage", _CLAIMS),
     _gated(
         "`persistentvolumeclaims`, `count/persistentvolumeclaims`",
@@ -148,8 +144,7 @@ TABLE: Final[tuple[Family, ...]] = (
         r'use "count/\1.apps"',
     ),
     _not_counted(
-        "`configmaps`, `secrets`, `services`, `services.loadbalancers`, `services.nodeports`,"
-        " `resourcequotas`",
+        "`configmaps`, `secrets`, `services`, `services.loadbalancers`, `services.nodeports`, `resourcequotas`",
         r"configmaps|secrets|services(?:\.loadbalancers|\.nodeports)?|resourcequotas",
         "no write to a workload raises it",
         "remove the key, and keep the ResourceQuota of each namespace for it",

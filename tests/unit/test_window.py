@@ -13,4 +13,3 @@ def test_an_allowed_write_has_landed_or_failed_before_w_by_the_default_timeouts(
     envoy = SidecarOptions()
     longest_s = envoy.gate_timeout_s + envoy.write_timeout_s + API_SERVER_REQUEST_TIMEOUT_S
     assert Policy().window_s >= longest_s + 5
-

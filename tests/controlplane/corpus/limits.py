@@ -1,7 +1,5 @@
 """Sizes at the server's limits, and at the gate's."""
 
-
-
 from __future__ import annotations
 
 from collections.abc import Iterator
