@@ -89,8 +89,8 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
         path_with_escaped_slashes_action=hcm.HttpConnectionManagerPathWithEscapedSlashesAction.REJECT_REQUEST,
         # Doubled slashes mean something below /proxy/; a write with any goes to the gate (routes.ODD).
         merge_slashes=False,
-        # Makes Envoy drop the x-envoy-* headers of clients, which could otherwise ask for retries or lift the timeout.
-        # The address appended to x-forwarded-for is what the API server's audit log shows.
+        # The client's address goes into x-forwarded-for, for the API server's audit log. No address is internal (there
+        # is no internal_address_config), so that no client can ask for retries or a longer timeout by x-envoy-* headers.
         use_remote_address=True,
         server_header_transformation=(hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH),
         local_reply_config=replies.config(),

@@ -44,7 +44,7 @@ VARIANTS = {
         "apiserver_name": "fd00::1",
     },
     "no-admin-no-log-nothing-exempt": {"admin": None, "access_log": None, "exempt_namespaces": ()},
-    "many-exempt": {"exempt_namespaces": tuple("n" * length for length in range(1, 64))},
+    "short-and-long-exempt": {"exempt_namespaces": ("n", "n" * 63)},
 }
 
 

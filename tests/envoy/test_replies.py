@@ -199,8 +199,14 @@ def test_an_api_server_that_is_gone_is_told_apart_from_a_gate_that_is_gone(launc
         assert status["message"] != replies.OUTAGE
 
 
-def test_each_decision_is_logged_with_its_id(stack: Stack):
-    stack.gate.answer = authz.deny(403, "no room", decision_id="d-logged")
-    grow(stack)
-    [line] = eventually(lambda: [one for one in stack.envoy.access_lines() if one["decision_id"] == "d-logged"])
-    assert (line["status"], line["path"], line["route"]) == (403, SCALE, "scale")
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(authz.allow("d-logged-allow"), 200), (authz.deny(403, "no room", "d-logged-deny"), 403)],
+    ids=["allowed", "denied"],
+)
+def test_each_decision_is_logged_with_its_id(stack: Stack, answer: authz.Answer, code: int):
+    stack.gate.answer = answer
+    stack.send("PATCH", f"{SCALE}?secret=1", content=scale_body(3), headers=PATCH)
+    wanted = answer(None).dynamic_metadata["decision_id"]
+    [line] = eventually(lambda: [one for one in stack.envoy.access_lines() if one["decision_id"] == wanted])
+    assert (line["status"], line["path"], line["route"]) == (code, SCALE, "scale")

@@ -99,7 +99,9 @@ def test_a_write_without_an_answer_ends_in_time_and_is_sent_once(silent: Stack, 
     """W, the time after which a write can land no more, counts on it (DESIGN §6). A client cannot change it."""
     lift = {"x-envoy-upstream-rq-timeout-ms": "600000", "x-envoy-upstream-rq-per-try-timeout-ms": "10"}
     again = {"x-envoy-retry-on": "5xx,reset,connect-failure,gateway-error", "x-envoy-max-retries": "5"}
-    status = status_of(silent.send("PATCH", SCALE, content=scale_body(3), headers=PATCH | lift | again, h2=h2))
+    inside = {"x-forwarded-for": "10.0.0.1", "x-envoy-internal": "true"}
+    headers = PATCH | lift | again | inside
+    status = status_of(silent.send("PATCH", SCALE, content=scale_body(3), headers=headers, h2=h2))
     assert (status["code"], status["reason"]) == (504, "Timeout")
     assert len(silent.api.writes()) == 1
     assert len(silent.gate.checks) == 1
@@ -109,12 +111,35 @@ def test_a_write_without_an_answer_ends_in_time_and_is_sent_once(silent: Stack, 
 def test_a_failed_write_is_not_sent_again_and_its_answer_is_not_reworded(stack: Stack, code: int):
     stack.api.failing = code
     try:
-        again = {"x-envoy-retry-on": "5xx,retriable-4xx,retriable-status-codes", "x-envoy-max-retries": "5"}
+        again = {
+            "x-forwarded-for": "10.0.0.1",
+            "x-envoy-retry-on": "5xx,retriable-4xx,retriable-status-codes",
+            "x-envoy-max-retries": "5",
+        }
         answer = stack.send("PATCH", SCALE, content=scale_body(3), headers=PATCH | again)
     finally:
         stack.api.failing = 0
     assert (answer.status_code, answer.json()["message"]) == (code, "told to fail")
     assert len(stack.api.writes()) == 1
+
+
+def test_the_test_above_would_notice_a_client_that_envoy_obeys(launch):
+    def trust_everyone(tree: dict) -> None:
+        for manager in managers(tree):
+            manager["internal_address_config"] = {"cidr_ranges": [{"address_prefix": "0.0.0.0", "prefix_len": 0}]}
+
+    for stack in launch(trust_everyone):
+        stack.api.failing = 503
+        again = {"x-envoy-retry-on": "5xx", "x-envoy-max-retries": "2"}
+        stack.send("PATCH", SCALE, content=scale_body(3), headers=PATCH | again)
+        assert len(stack.api.writes()) > 1
+
+
+def test_the_api_server_learns_where_a_request_came_from(stack: Stack):
+    stack.send("GET", SCALE, headers={"x-forwarded-for": "198.51.100.7"})
+    claimed, *appended = stack.api.seen[0].headers["x-forwarded-for"].split(",")
+    assert claimed == "198.51.100.7"
+    assert len(appended) == 1
 
 
 # Idle watches. Twenty minutes are too long for a test, so all of Envoy's time goes FASTER times as fast: every duration
