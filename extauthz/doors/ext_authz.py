@@ -7,7 +7,8 @@ xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import grpc
@@ -28,8 +29,9 @@ DECISION_ID_HEADER = "x-extauthz-decision-id"
 PARTIAL_BODY_HEADER = "x-envoy-auth-partial-body"
 """Set by Envoy itself, after what the client sent, wherever it sends a body along."""
 
-SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
-"""Envoy is told to keep these to itself (``envoy/sidecar.yaml``); should one come all the same, it ends here."""
+HEADERS = ("content-type", "user-agent")
+"""All that the core and the log want to know. No other header goes further than this door, ``authorization`` least of
+all, whatever Envoy was told to keep to itself."""
 
 Decide: TypeAlias = Callable[[Request], Decision]
 
@@ -40,18 +42,12 @@ OK, PERMISSION_DENIED = 0, 7
 def handler(decide: Decide) -> grpc.GenericRpcHandler:
     """The service as a generic handler for a grpc.aio server. ``decide`` must neither block nor raise."""
 
-    async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> CheckResponse:
-        return to_response(decide(to_request(message)))
+    async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> bytes:
+        return encoded(decide(to_request(message)))
 
     return grpc.method_handlers_generic_handler(
         SERVICE,
-        {
-            "Check": grpc.unary_unary_rpc_method_handler(
-                check,
-                request_deserializer=CheckRequest.FromString,
-                response_serializer=CheckResponse.SerializeToString,
-            )
-        },
+        {"Check": grpc.unary_unary_rpc_method_handler(check, request_deserializer=CheckRequest.FromString)},
     )
 
 
@@ -62,18 +58,17 @@ def to_request(message: CheckRequest) -> Request:
     or, with ``encode_raw_headers``, ``header_map``; and either ``body`` or, with ``pack_as_bytes``, ``raw_body``.
     """
     http = message.attributes.request.http
-    headers = dict(http.headers) or _raw_headers(http)
-    for name in SECRET_HEADERS:
-        headers.pop(name, None)
+    given = http.headers or _raw_headers(http)
+    headers = {name: value for name in HEADERS if (value := given.get(name)) is not None}
     body = http.raw_body
-    truncated = headers.get(PARTIAL_BODY_HEADER) == "true"
+    truncated = given.get(PARTIAL_BODY_HEADER) == "true"
     if not body and http.body:
         body = http.body.encode()
         truncated = truncated or _spoilt(headers)
     return Request(http.method, http.path, headers, body, truncated)
 
 
-def _raw_headers(http: AttributeContext.HttpRequest) -> dict[str, str]:
+def _raw_headers(http: AttributeContext.HttpRequest) -> Mapping[str, str]:
     """Repeated names are joined with a comma, as Envoy does in ``headers`` and RFC 9110 §5.3 has it."""
     headers: dict[str, str] = {}
     for header in http.header_map.headers:
@@ -83,10 +78,35 @@ def _raw_headers(http: AttributeContext.HttpRequest) -> dict[str, str]:
     return headers
 
 
-def _spoilt(headers: dict[str, str]) -> bool:
+def _spoilt(headers: Mapping[str, str]) -> bool:
     """Without ``pack_as_bytes`` Envoy replaces bytes that are not UTF-8, so that a binary body is no longer whole."""
     media = headers.get("content-type", "").lower()
     return "protobuf" in media or "cbor" in media
+
+
+ID_PLACE = b"decision-id-here"
+"""Stands where an id goes, and is as long as those that the service makes."""
+
+
+def encoded(decision: Decision) -> bytes:
+    """The bytes of ``to_response``. Where a request is allowed only the id differs, so the rest is made once a reason.
+
+    Measured, that saves a twentieth of a whole check. A length stands before every part of a message
+    (https://protobuf.dev/programming-guides/encoding/), so ids of another length go the long way.
+    """
+    decision_id = decision.id.encode()
+    if decision.verdict is Verdict.ALLOW and len(decision_id) == len(ID_PLACE):
+        before, after = _around_the_id(decision.reason)
+        return before + decision_id + after
+    message: bytes = to_response(decision).SerializeToString()
+    return message
+
+
+@lru_cache(maxsize=256)
+def _around_the_id(reason: str) -> tuple[bytes, bytes]:
+    message: bytes = to_response(Decision(ID_PLACE.decode(), Verdict.ALLOW, reason, "")).SerializeToString()
+    before, after = message.split(ID_PLACE)
+    return before, after
 
 
 def to_response(decision: Decision) -> CheckResponse:
