@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from extauthz.core.footprint import FootprintError
@@ -78,7 +78,7 @@ class Position(NamedTuple):
 def position(entry: Entry, scope: Scope) -> Position:
     """Add up ``entry``, which must be a head."""
     observed = entry.observed
-    if observed is not None and not entry.children and not (entry.intents and _changes_more_than_counts(entry.intents)):
+    if observed is not None and _only_its_count_may_change(entry):
         return _plain_position(entry, observed, scope)
     used_in = scope.nodes(entry.ref.namespace, observed.labels) if observed is not None else ()
     prices = Prices(entry.ref.namespace, scope)
@@ -89,20 +89,22 @@ def position(entry: Entry, scope: Scope) -> Position:
     return Position(used, used_in, envelope, _envelope_nodes(entry, scope, used_in), prices.unknown)
 
 
-def _changes_more_than_counts(intents: Mapping[str, Intent]) -> bool:
-    return any(intent.templates or intent.labels for intent in intents.values())
+def _only_its_count_may_change(entry: Entry) -> bool:
+    if entry.intents and any(intent.templates or intent.labels for intent in entry.intents.values()):
+        return False
+    return not entry.children or not any(child.intents for child in entry.children.values())
 
 
 def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
-    """One object whose template and labels stay as they are: nearly every entry, so the short way is worth it."""
-    ref = entry.ref
-    nodes = scope.nodes(ref.namespace, observed.labels)
-    prices = Prices(ref.namespace, scope)
-    per_pod = prices.one(observed.template)
-    per_object = _count_one(ref)
-    used = envelope = charge((Product(observed.replicas, per_pod),), per_object)
-    if entry.intents:
-        envelope = charge((Product(entry.top_replicas(), per_pod),), per_object)
+    """What ``_reachable`` comes to for nearly every entry, the short way: one pod, at the highest count."""
+    nodes = scope.nodes(entry.ref.namespace, observed.labels)
+    prices = Prices(entry.ref.namespace, scope)
+    product = _observed_product(entry, observed, prices)
+    per_object = _per_object(entry, pending=False)
+    used = envelope = charge((product,), per_object)
+    top = entry.top_replicas()
+    if top > product.replicas:
+        envelope = charge((Product(top, product.per_pod),), per_object)
     return Position(used, nodes, envelope, nodes, prices.unknown)
 
 
@@ -118,6 +120,9 @@ def _count_one(ref: WorkloadRef) -> Amounts:
 
 
 def _per_object(entry: Entry, *, pending: bool) -> Amounts:
+    if not entry.children and entry.observed is not None:
+        return _count_one(entry.ref)
+
     def exists(one: Entry) -> bool:
         return one.observed is not None or (pending and any(i.creates for i in one.live_intents()))
 
@@ -130,7 +135,9 @@ def _per_object(entry: Entry, *, pending: bool) -> Amounts:
 
 
 def _observed_product(entry: Entry, observed: Observed, prices: Prices) -> Product:
-    children = [child.observed for child in _children(entry) if child.observed is not None]
+    if not entry.children:
+        return Product(observed.replicas, prices.one(observed.template))
+    children = [child.observed for child in entry.children.values() if child.observed is not None]
     replicas = _with_children(entry, observed.replicas, sum(child.replicas for child in children))
     templates = [child.template for child in children if child.replicas]
     return Product(replicas, prices.highest([observed.template, *templates]))
@@ -192,7 +199,7 @@ def _children_templates(children: Iterable[Entry]) -> list[Template | None]:
 
 
 def _with_children(entry: Entry, own: int, children: int) -> int:
-    return max(own, children - surge(entry.observed))
+    return own if children <= own else max(own, children - surge(entry.observed))
 
 
 class Prices:
