@@ -90,9 +90,9 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
         # Doubled slashes mean something below /proxy/; a write with any goes to the gate (routes.ODD).
         merge_slashes=False,
         # The client's address goes into x-forwarded-for, for the API server's audit log. No address is internal (there
-        # is no internal_address_config), so that no client can ask for retries or a longer timeout by x-envoy-* headers.
+        # is no internal_address_config), so that no client can ask for retries or more time by x-envoy-* headers.
         use_remote_address=True,
-        server_header_transformation=(hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH),
+        server_header_transformation=hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
         local_reply_config=replies.config(),
         access_log=accesslog.access_log(options.access_log),
     )
