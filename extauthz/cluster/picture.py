@@ -11,7 +11,7 @@ from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse
 from extauthz.core.intake import objects
 from extauthz.core.intake.faults import ObjectError
 from extauthz.core.intake.fields import mapping, text
-from extauthz.core.ledger.families import covers
+from extauthz.core.ledger.kinship import covers
 from extauthz.core.model import Amounts, Observed, OwnerRef, Tree, WorkloadRef
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]

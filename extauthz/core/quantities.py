@@ -51,6 +51,9 @@ def parse(text: str | int | float) -> int:
 
     Below a nano-unit it is rounded up (away from zero); with a binary suffix it is capped at 2⁶³-1 units:
     both as ``ParseQuantity`` does. Raises QuantityError for what Kubernetes refuses.
+
+    >>> parse("100m"), parse("1.5Gi") // 10**9, parse("1e3") // 10**9
+    (100000000, 1610612736, 1000)
     """
     literal = _literal(text)
     match = _SYNTAX.fullmatch(literal)
@@ -124,6 +127,9 @@ def format(nanos: int, resource: str) -> str:
 
     Bytes get the largest binary suffix that divides them, CPU the largest decimal one (``1500m``), counts
     none. An amount that its own kind of suffix cannot hold exactly gets a decimal one, down to ``n``.
+
+    >>> format(parse("1536Mi"), "requests.memory"), format(parse("1.5"), "requests.cpu"), format(parse("4"), "pods")
+    ('1536Mi', '1500m', '4')
     """
     units, rest = divmod(nanos, NANO)
     kind = _kind(resource)

@@ -6,9 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from extauthz.core import resources
 from extauthz.core.ledger.intents import diagram
+from extauthz.core.model import Verdict
+from extauthz.core.quota.spec import Mode, parse
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("envoy/*.md")])
@@ -28,3 +32,23 @@ def test_links_inside_the_project_lead_somewhere(page: Path):
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]
     assert not missing, f"{page.name} links to what is not there: {missing}"
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_quota_in_the_readme_is_one():
+    read = parse(yaml.safe_load(blocks("yaml")[0]))
+    assert (read.name, read.parent, read.mode) == ("acme", "big-corp", Mode.ENFORCE)
+
+
+def test_the_denial_in_the_readme_is_what_the_gate_says():
+    (shown,) = [block for block in blocks("") if block.startswith("deployments.apps")]
+    gpu = "requests.nvidia.com/gpu"
+    denied = Asker(gate([quota("acme", {gpu: "4"})], workload("web", 3, {"nvidia.com/gpu": "1"})))(scale("web", 5))
+    assert denied.verdict is Verdict.DENY
+    assert denied.sentence == " ".join(shown.split())

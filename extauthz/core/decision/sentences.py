@@ -17,8 +17,11 @@ def subject(ref: WorkloadRef) -> str:
 def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None) -> str:
     """A denial, with every quota that refused and the numbers of each.
 
-    Example: ``deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
-    limited: pods=4; largest allowed replicas: 4``.
+    >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
+    >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
+    limited: pods=4; largest allowed replicas: 4
     """
     parts = [_one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)]
     room = f"; largest allowed replicas: {fits}" if fits is not None else ""

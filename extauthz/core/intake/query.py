@@ -13,6 +13,9 @@ def dry_run(query: str) -> bool:
 
     Any other value is refused by the server (``ValidateDryRun`` in ``apimachinery/pkg/apis/meta/v1/validation``), so
     that the write is not taken for a dry run here. Never raises.
+
+    >>> dry_run("dryRun=All"), dry_run("dryRun=All&dryRun="), dry_run("dryrun=All")
+    (True, False, False)
     """
     if "ry" not in query and "%" not in query:
         return False

@@ -32,7 +32,16 @@ MAX_JSON_PATCH_OPERATIONS = 10_000
 
 
 def read(request: Request) -> Reading:
-    """Says what a request means, reading it as the Kubernetes API server would. Never raises, whatever the bytes."""
+    """Says what a request means, reading it as the Kubernetes API server would. Never raises, whatever the bytes.
+
+    >>> target = "/apis/apps/v1/namespaces/shop/deployments/web/scale?dryRun=All"
+    >>> patch = {"content-type": "application/merge-patch+json"}
+    >>> write = read(Request("PATCH", target, patch, b'{"spec":{"replicas":3}}'))
+    >>> str(write.ref), write.scale, write.dry_run, write.change.patch
+    ('deployments.apps shop/web', True, True, {'spec': {'replicas': 3}})
+    >>> read(Request("PATCH", target, patch, b'{"spec":')).code
+    'json-syntax'
+    """
     route = routes.read(request.method, request.target)
     if not isinstance(route, routes.Route):
         return route
