@@ -84,7 +84,7 @@ def position(entry: Entry, scope: Scope) -> Position:
     prices = Prices(entry.ref.namespace, scope)
     used = NOTHING
     if observed is not None:
-        used = charge([_observed_product(entry, observed, prices)], _per_object(entry, pending=False))
+        used = charge(_observed_products(entry, observed, prices), _per_object(entry, pending=False))
     envelope = charge(_reachable(entry, prices), _per_object(entry, pending=True))
     return Position(used, used_in, envelope, _envelope_nodes(entry, scope, used_in), prices.unknown)
 
@@ -99,12 +99,12 @@ def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
     """What ``_reachable`` comes to for nearly every entry, the short way: one pod, at the highest count."""
     nodes = scope.nodes(entry.ref.namespace, observed.labels)
     prices = Prices(entry.ref.namespace, scope)
-    product = _observed_product(entry, observed, prices)
+    products = _observed_products(entry, observed, prices)
     per_object = _per_object(entry, pending=False)
-    used = envelope = charge((product,), per_object)
+    used = envelope = charge(products, per_object)
     top = entry.top_replicas()
-    if top > product.replicas:
-        envelope = charge((Product(top, product.per_pod),), per_object)
+    if top > observed.replicas:
+        envelope = charge([*products, Product(top, products[0].per_pod)], per_object)
     return Position(used, nodes, envelope, nodes, prices.unknown)
 
 
@@ -134,13 +134,40 @@ def _per_object(entry: Entry, *, pending: bool) -> Amounts:
     return counts
 
 
-def _observed_product(entry: Entry, observed: Observed, prices: Prices) -> Product:
+def _observed_products(entry: Entry, observed: Observed, prices: Prices) -> list[Product]:
     if not entry.children:
-        return Product(observed.replicas, prices.one(observed.template))
-    children = [child.observed for child in entry.children.values() if child.observed is not None]
-    replicas = _with_children(entry, observed.replicas, sum(child.replicas for child in children))
-    templates = [child.template for child in children if child.replicas]
-    return Product(replicas, prices.highest([observed.template, *templates]))
+        return [Product(observed.replicas, prices.one(observed.template))]
+    running = [c.observed.template for c in entry.children.values() if c.observed is not None and c.observed.replicas]
+    own = Product(observed.replicas, prices.highest([observed.template, *running]))
+    return [own, *_of_revisions(entry, prices, pending=False)]
+
+
+def _of_revisions(entry: Entry, prices: Prices, *, pending: bool) -> Iterator[Product]:
+    """What the revisions have by themselves, each count with its own template, less what a surge leaves uncharged.
+
+    Not the sum of counts by the dearest template: that would rise as a dearer one lands, and no grant has room for it.
+    """
+    total, count = _sum_of_revisions(entry, prices, pending=pending)
+    running = [c.observed.template for c in _children(entry) if c.observed is not None and c.observed.replicas]
+    free = surge(entry.observed)
+    dearest = prices.highest(running) if free else {}
+    yield Product(1, {key: max(amount - free * dearest.get(key, 0), 0) for key, amount in total.items()})
+    yield Product(count, {})  # keeps the count, for pods whose cost is not known
+
+
+def _sum_of_revisions(entry: Entry, prices: Prices, *, pending: bool) -> tuple[dict[str, int], int]:
+    total: dict[str, int] = {}
+    count = 0
+    for child in _children(entry):
+        seen = [child.observed] if child.observed is not None else []
+        replicas = child.top_replicas() if pending else sum(one.replicas for one in seen)
+        templates: list[Template | None] = [one.template for one in seen if replicas]
+        if pending:
+            templates += [template for intent in child.live_intents() for template in intent.templates]
+        count += replicas
+        for key, each in prices.highest(templates).items():
+            total[key] = total.get(key, 0) + replicas * each
+    return total, count
 
 
 def _reachable(entry: Entry, prices: Prices) -> Iterator[Product]:
@@ -155,10 +182,10 @@ def _reachable(entry: Entry, prices: Prices) -> Iterator[Product]:
     alone += _children_templates(children)
     observed = [entry.observed.template] if entry.observed is not None else []
     own = entry.observed.replicas if entry.observed is not None else 0
-    tops = [(child.top_replicas(), child.may_leave()) for child in children]
-    beside = sum(top for top, may_leave in tops if may_leave)
-    top = _with_children(entry, own, sum(top for top, may_leave in tops if not may_leave))
-    yield Product(top + beside, prices.highest([*observed, *alone]))
+    beside = sum(child.top_replicas() for child in children if child.may_leave())
+    yield Product(own + beside, prices.highest([*observed, *alone]))
+    if children:
+        yield from _of_revisions(entry, prices, pending=True)
     both = [intent for intent in intents if intent.replicas is not None and intent.templates]
     for intent in both:
         yield Product((intent.replicas or 0) + beside, prices.highest([*intent.templates, *alone]))
@@ -196,10 +223,6 @@ def _children_templates(children: Iterable[Entry]) -> list[Template | None]:
             templates.append(child.observed.template)
         templates += [template for intent in child.live_intents() for template in intent.templates]
     return templates
-
-
-def _with_children(entry: Entry, own: int, children: int) -> int:
-    return own if children <= own else max(own, children - surge(entry.observed))
 
 
 class Prices:

@@ -147,7 +147,7 @@ def test_an_operation_that_is_none_is_malformed(operation):
     [
         pytest.param([op("replace", "", {})], ~Area.NONE, id="whole"),
         pytest.param([op("add", "/metadata", {})], Area.LABELS | Area.OWNER, id="metadata"),
-        pytest.param([op("remove", "/metadata/ownerReferences/0")], Area.OWNER, id="owner"),
+        pytest.param([op("add", "/metadata/ownerReferences", [])], Area.OWNER, id="owner"),
         pytest.param([op("add", "/spec", {})], Area.REPLICAS | Area.TEMPLATE, id="spec"),
         pytest.param([op("add", "/spec/replicas", 1)], Area.REPLICAS, id="replicas"),
         pytest.param([op("add", "x/spec/template/spec/overhead", {})], Area.TEMPLATE, id="template"),

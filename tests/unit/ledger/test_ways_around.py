@@ -326,3 +326,19 @@ def test_no_count_is_named_where_none_would_be_allowed():
     assert ask(patch(path("web"), alone, "strategic")).verdict is Verdict.ALLOW
     assert ask(apply(path("web"), spec | {"replicas": 9})).fits == 2
     ask.gate.settle("nobody", Event.REFUSED)
+
+
+def test_a_dear_template_that_lands_raises_no_envelope_of_running_revisions():
+    """Were their counts taken by its cost, the envelope would rise unweighed, and a scale-up pass as no growth."""
+    ask = asker(web(4), revision("web-0", 2), revision("web-1", 5), revision("alone", 1, owner=None), hard="9")
+    ask.gate.load_state(
+        picture(
+            workload("web", 4, {"cpu": "2"}, version="2"),
+            revision("web-0", 2),
+            revision("web-1", 5),
+            revision("alone", 1, owner=None),
+        ),
+        1.0,
+    )
+    assert books(ask) == (9, 0)
+    assert ask(scale("web", 5)).verdict is Verdict.DENY
