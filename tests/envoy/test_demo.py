@@ -28,6 +28,8 @@ def test_the_demo_ends_with_0_and_fits_into_100_columns_without_colour(authority
     assert max(map(len, run.stdout.splitlines())) <= 100
     for outcome in Outcome:
         assert outcome in run.stdout
+    table = run.stdout[run.stdout.index("what happened") :].split("\n\n")[0]
+    assert table in (ROOT / "README.md").read_text(), "the README shows another run: paste the demo's table anew"
 
 
 def test_its_requests_are_the_recorded_ones():
