@@ -90,6 +90,16 @@ def test_the_scale_profile_asks_about_scales_and_leaves_rollouts_alone(scale_onl
     assert [check.attributes.request.http.path for check in scale_only.gate.checks] == [SCALE]
 
 
+def test_the_longest_name_of_a_namespace_can_be_exempt(launch):
+    """Envoy refuses large patterns only when it starts; ``--mode validate`` takes them."""
+    longest = "n" * 63
+    for stack in launch(exempt_namespaces=("a", longest)):
+        stack.gate.answer = authz.deny(403, "no room")
+        stack.send("PATCH", f"/apis/apps/v1/namespaces/{longest}/deployments/gate", content=b"{}")
+        stack.send("PATCH", f"/apis/apps/v1/namespaces/{longest}x/deployments/gate", content=b"{}")
+        assert [len(stack.api.writes()), len(stack.gate.checks)] == [1, 1]
+
+
 # Spellings. What the gate is shown must be what the API server is sent, letter by letter.
 
 ONE_SPELLING = {

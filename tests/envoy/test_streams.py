@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import socket
-import ssl
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from extauthz.render.options import Endpoint
-from extauthz.testing.certs import Authority
 from extauthz.testing.objects import Key
 from extauthz.testing.stack import PATCH, SCALE, Stack, read_response, scale_body, status_of
+from extauthz.testing.upgrades import echo, upgrade
 
 MIB = 1024 * 1024
 H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])
@@ -213,108 +208,3 @@ def test_the_test_above_would_notice_an_idle_timeout(launch):
             pytest.raises(httpx.RemoteProtocolError, match="peer closed connection"),
         ):
             next(watch.iter_lines())
-
-
-# exec, attach and port-forward.
-
-
-def upgrade(connection: ssl.SSLSocket, method: str, path: str, protocol: str) -> bytes:
-    """The head of the answer to an upgrade."""
-    key = base64.b64encode(bytes(16)).decode()
-    websocket = f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n" if protocol == "websocket" else ""
-    connection.sendall(
-        f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: {protocol}\r\n{websocket}"
-        "content-length: 0\r\n\r\n".encode()
-    )
-    return until_blank(connection)
-
-
-def until_blank(connection: socket.socket) -> bytes:
-    head = b""
-    while not head.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
-        head += byte
-    return head
-
-
-def echo(connection: ssl.SSLSocket, message: bytes) -> bytes:
-    """Sends one binary frame (RFC 6455 §5.2, masked with zeros) and gives back the payload of the next that comes."""
-    connection.sendall(bytes([0x82, 0x80 | len(message), 0, 0, 0, 0]) + message)
-    head = connection.recv(2)
-    return connection.recv(head[1])
-
-
-def spdy_server(certificate) -> Iterator[tuple[int, list[bytes]]]:
-    """Takes any upgrade over TLS, keeps the request's head, and says back what it hears."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(*certificate)
-    context.set_alpn_protocols(["h2", "http/1.1"])
-    heads: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve_spdy, args=(listener, context, heads), daemon=True)
-        thread.start()
-        yield listener.getsockname()[1], heads
-
-
-def serve_spdy(listener: socket.socket, context: ssl.SSLContext, heads: list[bytes]) -> None:
-    plain, _ = listener.accept()
-    with context.wrap_socket(plain, server_side=True) as connection:
-        heads.append(until_blank(connection))
-        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\r\n")
-        while data := connection.recv(1024):
-            connection.sendall(data)
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_spdy_execs_pass_over_http1_though_the_api_server_offers_h2(launch, authority, method: str):
-    for port, heads in spdy_server(authority.issue("spdy")):
-        for stack in launch(apiserver=Endpoint("127.0.0.1", port)):
-            with stack.connect() as shell:
-                assert upgrade(shell, method, EXEC, "SPDY/3.1").startswith(b"HTTP/1.1 101 ")
-                shell.sendall(b"\x80\x03\x00\x01ping")
-                assert shell.recv(1024) == b"\x80\x03\x00\x01ping"
-            assert heads[0].startswith(f"{method} {EXEC} HTTP/1.1".encode())
-            assert not stack.gate.checks
-
-
-# TLS and HTTP/2 towards the API server: a second sidecar stands in for one, since it offers h2 as a real one does.
-
-
-def test_an_api_server_that_offers_h2_is_spoken_to_in_h2_and_upgrades_still_pass(launch, authority, tmp_path):
-    for inner in launch():
-        for outer in launch(apiserver=Endpoint("127.0.0.1", inner.envoy.port)):
-            assert outer.send("PATCH", SCALE, content=scale_body(7), headers=PATCH, h2=True).status_code == 200
-            assert [len(one.gate.checks) for one in (outer, inner)] == [1, 1]
-            assert outer.envoy.stat("cluster.apiserver.upstream_cx_http2_total") == 1
-            with outer.connect() as shell:
-                assert upgrade(shell, "GET", EXEC, "websocket").startswith(b"HTTP/1.1 101 ")
-                assert echo(shell, b"hello") == b"hello"
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        pytest.param(lambda other: {"apiserver_name": "impostor.example"}, id="another-name"),
-        pytest.param(lambda other: {"apiserver_name": "127.0.0.2"}, id="another-address"),
-        pytest.param(lambda other: {"apiserver_ca_file": str(other)}, id="another-ca"),
-    ],
-)
-def test_an_api_server_with_another_certificate_gets_no_request(launch, other_ca, wrong: Callable[..., dict]):
-    for stack in launch(**wrong(other_ca)):
-        answer = stack.send("GET", "/api/v1/namespaces", headers={"authorization": "Bearer s3cret"})
-        assert status_of(answer)["code"] == 503
-        assert not stack.api.seen
-
-
-@pytest.fixture
-def other_ca(tmp_path):
-    return Authority(tmp_path, "another CA").ca
-
-
-def test_clients_are_spoken_to_in_tls_of_today_only(stack: Stack):
-    with socket.create_connection(("127.0.0.1", stack.envoy.port), 10) as plain:
-        plain.sendall(b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert plain.recv(100) == b""
-    assert not stack.api.seen
-    with stack.connect("h2", "http/1.1") as connection:
-        assert connection.version() == "TLSv1.3"
-        assert connection.selected_alpn_protocol() == "h2"

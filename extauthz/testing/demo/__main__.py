@@ -87,7 +87,8 @@ def _held(scene: Scene, held: int | None) -> str:
 
 
 def _end(screen: Screen, played: int, failed: int, seconds: float) -> int:
-    screen.heading(f"{played} scenes in {seconds:.0f} s, {failed or 'none'} of them other than it must be")
+    verdict = f"{failed} not as they must be" if failed else "all as they must be"
+    screen.heading(f"{played} scenes in {seconds:.0f} s, {verdict}")
     return 1 if failed else 0
 
 
