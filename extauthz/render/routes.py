@@ -18,8 +18,8 @@ from .options import Profile
 READ_METHODS = "GET|HEAD|OPTIONS|TRACE|DELETE"
 """These take no room. Any other method, also one in odd capitals or an unknown one, may be a write."""
 
-# Several small patterns: at start Envoy refuses one whose RE2 program is larger than 100, unless its runtime says otherwise
-# (re2.max_program_size.error_level). `--mode validate` does not notice.
+# Several small patterns: at start Envoy refuses one whose RE2 program is larger than 100, unless its runtime says
+# otherwise (re2.max_program_size.error_level). `--mode validate` does not notice.
 
 SEGMENT = r"[\w.:~-]+"
 """Names of Kubernetes objects are of these (``k8s.io/apimachinery/pkg/api/validation/path`` and RFC 1123), and groups,
