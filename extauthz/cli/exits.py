@@ -13,9 +13,6 @@ DATA = 65
 UNAVAILABLE = 69
 """A door cannot be opened, for example because the port is taken. Trying again may help."""
 
-INTERNAL = 70
-"""We are at fault."""
-
 
 def fail(code: int, error: Exception) -> int:
     """Say what is wrong, one line a problem, and return ``code``."""

@@ -76,6 +76,8 @@ def _serve(settings: Settings) -> int:
         serve(settings, sys.stderr)
     except FilesError as error:
         return exits.fail(exits.DATA, error)
+    except SettingsError as error:
+        return exits.fail(exits.USAGE, error)
     except ListenError as error:
         return exits.fail(exits.UNAVAILABLE, error)
     return 0

@@ -19,7 +19,7 @@ class Family(NamedTuple):
 TABLE = (
     Family(
         "extauthz_decisions_total", "counter", "decisions", ("verdict", "reason"),
-        "Requests decided. Reasons are the stable codes of docs/reasons.md.",
+        "Requests decided, by the stable code that a decision carries as its reason.",
     ),
     Family(
         "extauthz_audit_refusals_total", "counter", "decisions", (),

@@ -26,6 +26,7 @@ from extauthz.service import handover, listening
 from extauthz.service.addresses import Address
 from extauthz.service.deciding import Deciding
 from extauthz.service.inputs import Input, Taken
+from extauthz.service.loading import SettingsError
 from extauthz.service.settings import Settings, policy
 from extauthz.service.version import VERSION
 from extauthz.sources import file as quota_file
@@ -44,6 +45,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
     Raises:
         FilesError: quotas or state cannot be used.
         ListenError: a door cannot be opened.
+        SettingsError: the handover file cannot be written.
     """
     log = Log(stream, settings.log_level, settings.log_format)
     bridge = Bridge(log)
@@ -83,8 +85,9 @@ class App:
             self._take_over()
             server = self._server()
             grpc_address = listening.bind_grpc(server, self._settings)
+            await self._health.serving()
             await server.start()
-            await self._announce(grpc_address, http)
+            self._announce(grpc_address, http)
             await self._live()
             await self._leave(server)
 
@@ -122,9 +125,8 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, heed, number)
 
-    async def _announce(self, grpc_address: Address, http: Address) -> None:
+    def _announce(self, grpc_address: Address, http: Address) -> None:
         self._not_ready = ""
-        await self._health.serving()
         tls = self._settings.tls_cert is not None
         self._log.event(
             "info", "serving", version=VERSION, grpc=str(grpc_address), http=str(http), tls=tls, pid=os.getpid()
@@ -139,10 +141,7 @@ class App:
         self._log.event("info", "stopping")
         await self._health.leave()
         await server.stop(self._settings.grace_s)
-        if self._settings.handover is not None:
-            intents = self._gate.export_intents(time.monotonic())
-            handover.leave(self._settings.handover, intents)
-            self._log.event("info", "handed-over", intents=len(intents), path=str(self._settings.handover))
+        self._hand_over()
         self._log.event("info", "stopped")
 
     # What is known.
@@ -168,7 +167,11 @@ class App:
         if path is None:
             return
         now_s = time.monotonic()
-        intents, unclean = handover.take(path)
+        try:
+            intents, unclean = handover.take(path)
+        except OSError as error:
+            why = f"{error.strerror}; name a file in a directory that the gate may write"
+            raise SettingsError(f"--handover {path}: {why}") from None
         try:
             self._gate.import_intents(intents, now_s)
         except HandoverError as error:
@@ -179,6 +182,18 @@ class App:
         self._held_until_s = now_s + self._settings.window_s
         self._gate.hold(self._held_until_s)
         self._log.event("warning", "holding", why=unclean, seconds=self._settings.window_s)
+
+    def _hand_over(self) -> None:
+        path = self._settings.handover
+        if path is None:
+            return
+        intents = self._gate.export_intents(time.monotonic())
+        try:
+            handover.leave(path, intents)
+        except OSError as error:  # the marker stays, and the next start holds
+            self._log.event("error", "not-handed-over", path=str(path), why=error.strerror)
+        else:
+            self._log.event("info", "handed-over", path=str(path), intents=len(intents))
 
     async def _tick(self) -> None:
         """Let time pass for the ledger.

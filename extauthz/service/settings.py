@@ -150,3 +150,12 @@ def shown(settings: Settings) -> dict[str, Any]:
 def policy(settings: Settings) -> Policy:
     """The part of the settings that the core decides by."""
     return Policy(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Policy)})
+
+
+def markdown() -> str:
+    """The table of ``docs/settings.md``."""
+    lines = ["| flag, key of the file | variable | default | meaning |", "| --- | --- | --- | --- |"]
+    for field, info in Settings.model_fields.items():
+        default = "" if info.default is None else f"`{info.default}`"
+        lines.append(f"| `--{word(field)}` | `{variable(field)}` | {default} | {info.description} |")
+    return "\n".join(lines) + "\n"

@@ -274,6 +274,12 @@ class TestHandover:
             assert gate.events("taken-over")[-1]["intents"] == 1
             assert "extauthz_intents 1.0" in gate.get("/metrics")[1]
 
+    def test_a_file_that_cannot_be_written_is_told_at_the_start(self, gate: Running, tmp_path: Path) -> None:
+        files = ("--quotas", gate.quotas, "--state", gate.state, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+        code, error = start(*files, "--handover", tmp_path / "absent" / "file")
+        assert (code, error.count("\n")) == (64, 1)
+        assert f"--handover {tmp_path}/absent/file: No such file or directory; name a file" in error
+
     def test_after_a_crash_nothing_grows_and_less_passes_until_w_has_passed(self, tmp_path: Path) -> None:
         flags = ("--handover", str(tmp_path / "handover.json"), "--window-s", "3")
         with Running(tmp_path, *flags):

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.service.loading import SERVICE_LINK, ConfigFileError, SettingsError, load
-from extauthz.service.settings import Settings, shown, variable, word
+from extauthz.service.settings import Settings, markdown, shown, variable, word
 
 
 @pytest.fixture
@@ -89,6 +89,10 @@ def test_every_setting_is_described_and_is_a_flag_and_a_variable(capsys: pytest.
         assert info.description
         assert f"--{word(field)}" in text
         assert variable(field) in text.replace("\n", "")
+
+
+def test_the_documented_settings_are_those_in_the_code() -> None:
+    assert markdown() in (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
 
 
 def test_print_settings_shows_what_would_be_in_force_and_can_be_the_next_file(
