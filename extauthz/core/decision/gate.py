@@ -275,7 +275,7 @@ class Gate:
             precondition=question.write.precondition,
             expires_s=question.now_s + self.policy.window_s,
             owner=outcomes[0].owner,
-            frees=outcomes[0].frees,
+            frees=outcomes[0].frees or (question.write.operation is Operation.CREATE and outcomes[0].owner is None),
             keeps_count=outcomes[0].keeps_count,
         )
 

@@ -342,3 +342,9 @@ def test_a_dear_template_that_lands_raises_no_envelope_of_running_revisions():
     )
     assert books(ask) == (9, 0)
     assert ask(scale("web", 5)).verdict is Verdict.DENY
+
+
+def test_a_revision_made_anew_without_an_owner_is_of_nobody_though_its_predecessor_is_still_seen():
+    ask = asker(web(4), revision("web-0", 2), hard="4")
+    assert ask(create(revision("web-0", 2))).reason == "no-growth"
+    assert ask(create(revision("web-0", 2, owner=None))).verdict is Verdict.DENY
