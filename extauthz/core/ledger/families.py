@@ -6,11 +6,18 @@ has above that is charged (``entry.position``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Protocol
 
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.kinship import covers, owner_ref
 from extauthz.core.model import Observed, WorkloadRef
+
+
+class Entries(Protocol):
+    """All workloads."""
+
+    def get(self, ref: WorkloadRef) -> Entry | None:
+        """The entry of a workload, if it is known."""
 
 
 class Families:
@@ -22,16 +29,14 @@ class Families:
         self._owners: dict[WorkloadRef, WorkloadRef] = {}
         """Child to the owner that it names."""
 
-    def touched(
-        self, entry: Entry, observed: Observed | None, entries: Mapping[WorkloadRef, Entry]
-    ) -> tuple[Entry, ...]:
+    def touched(self, entry: Entry, observed: Observed | None, entries: Entries) -> tuple[Entry, ...]:
         """Every entry whose position may change when ``entry`` becomes ``observed``. Each once."""
         owner = owner_ref(entry.ref, observed.owner) if observed is not None else None
         named = entries.get(owner) if owner is not None else None
         ones = (entry, entry.head, named, *self._children.get(entry.ref, {}).values())
         return tuple({id(one): one for one in ones if one is not None}.values())
 
-    def regroup(self, entry: Entry, entries: Mapping[WorkloadRef, Entry]) -> None:
+    def regroup(self, entry: Entry, entries: Entries) -> None:
         """Attach ``entry`` to its owner or detach it, and likewise the children that name it."""
         self._name_owner(entry)
         self._attach(entry, entries)
@@ -59,7 +64,7 @@ class Families:
         if not self._children[owner]:
             del self._children[owner]
 
-    def _attach(self, child: Entry, entries: Mapping[WorkloadRef, Entry]) -> None:
+    def _attach(self, child: Entry, entries: Entries) -> None:
         self._detach(child)
         owner = self._owners.get(child.ref)
         head = entries.get(owner) if owner is not None else None

@@ -17,6 +17,7 @@ from extauthz.core.ledger.entry import Entry, Position, pods_of, position
 from extauthz.core.ledger.families import Families
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.scope import Scope
+from extauthz.core.ledger.store import Store
 from extauthz.core.model import Observed, Shortage, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
@@ -47,7 +48,7 @@ class Ledger:
 
     def __init__(self, scope: Scope | None = None) -> None:
         self.scope = scope if scope is not None else Scope()
-        self._entries: dict[WorkloadRef, Entry] = {}
+        self._entries = Store()
         self._pending: dict[str, Entry] = {}
         self._accounts = Accounts(self.scope.tree)
         self._families = Families()
@@ -64,6 +65,10 @@ class Ledger:
     def intents(self) -> int:
         """How many intents are live."""
         return len(self._pending)
+
+    def follows(self, intent_id: str) -> bool:
+        """Whether an intent of that id is live."""
+        return intent_id in self._pending
 
     def live_intents(self) -> Iterator[tuple[WorkloadRef, Intent]]:
         """Every live intent with its workload."""
@@ -82,13 +87,14 @@ class Ledger:
         ``born`` is the object that a create would make. An entry is weighed with the intent on it and put back as it
         was, so that a question costs nothing.
         """
-        entry = self._entries.get(ref) or self._newborn(ref, born)
+        known = self._entries.get(ref)
+        entry = known if known is not None else self._newborn(ref, born)
         head = entry.head or entry
         before = self._position(head)
         _add(entry, intent)
         after = self._position(head)
         _remove(entry, intent.id)
-        if ref not in self._entries:
+        if known is None:
             self._families.leave(entry)
         return Proposal(entry, head, before, after, *self._accounts.weigh(before, after))
 
@@ -114,8 +120,9 @@ class Ledger:
         """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
         assert intent.id not in self._pending, f"intent {intent.id} is recorded already"
         entry = proposal.entry
-        if entry.ref not in self._entries:
-            self._entries[entry.ref] = entry
+        for one in (entry, proposal.head):
+            self._entries.hold(one)
+        if entry.observed is None:
             self._families.regroup(entry, self._entries)
         _add(entry, intent)
         self._accounts.move(proposal.before, proposal.after)
@@ -145,23 +152,30 @@ class Ledger:
     def tick(self, now_s: float) -> int:
         """Let time pass: intents whose W has elapsed await a consistent read. Returns how many do so now."""
         waiting = 0
-        for _, intent in self.live_intents():
-            if intent.expires_s <= now_s:
-                intent.on(Event.WINDOW_ELAPSED)
-                waiting += 1
+        for _, intent in self._expired(now_s):
+            intent.on(Event.WINDOW_ELAPSED)
+            waiting += 1
         return waiting
+
+    def _expired(self, now_s: float) -> Iterator[tuple[Entry, Intent]]:
+        """Intents whose W has elapsed. They were recorded in the order in which they expire, as W is the same for all;
+        one that stands behind another with more time left waits for it, which is safe."""
+        for intent_id, entry in self._pending.items():
+            intent = _intents(entry)[intent_id]
+            if intent.expires_s > now_s:
+                return
+            yield entry, intent
 
     def consistent_read(self, started_s: float) -> int:
         """The observed state now holds a consistent read that began at ``started_s``. Returns how many ended."""
-        ended: dict[WorkloadRef, list[Intent]] = {}
-        for ref, intent in list(self.live_intents()):
-            if intent.expires_s <= started_s:
-                intent.on(Event.WINDOW_ELAPSED)
-                has_ended = intent.on(Event.READ_AFTER_WINDOW)
-                assert has_ended, "a read that began after W ends whatever still lives"
-                ended.setdefault(ref, []).append(intent)
-        for ref, intents in ended.items():
-            self._end(self._entries[ref], intents)
+        ended: dict[Entry, list[Intent]] = {}
+        for entry, intent in self._expired(started_s):
+            intent.on(Event.WINDOW_ELAPSED)
+            has_ended = intent.on(Event.READ_AFTER_WINDOW)
+            assert has_ended, "a read that began after W ends whatever still lives"
+            ended.setdefault(entry, []).append(intent)
+        for entry, intents in ended.items():
+            self._end(entry, intents)
         return sum(map(len, ended.values()))
 
     def _end(self, entry: Entry, intents: Iterable[Intent]) -> None:
@@ -170,8 +184,10 @@ class Ledger:
                 _remove(entry, intent.id)
                 del self._pending[intent.id]
 
-        self._change(entry.head or entry, remove)
-        self._forget_if_idle(entry)
+        head = entry.head or entry
+        self._change(head, remove)
+        for one in (entry, head):
+            self._release(one)
 
     # Observing.
 
@@ -187,14 +203,16 @@ class Ledger:
         if entry is None:
             if observed is None:
                 return
-            entry = self._entries[ref] = Entry(ref)
+            entry = Entry(ref)
         before = entry.observed
         self._move(entry, observed)
         self._settle_observed(entry, before, reached)
-        self._forget_if_idle(entry)
+        self._release(entry)
 
     def _move(self, entry: Entry, observed: Observed | None) -> None:
         touched = self._families.touched(entry, observed, self._entries)
+        for one in touched:
+            self._entries.hold(one)
         before = [self._position(one) for one in touched if one.head is None]
         entry.observed = observed
         entry.born = entry.born if observed is None else None
@@ -204,6 +222,8 @@ class Ledger:
         for one in touched:
             if one.head is None:
                 self._accounts.move(NOWHERE, self._position(one))
+        for one in touched[1:]:
+            self._release(one)
 
     def _settle_observed(self, entry: Entry, before: Observed | None, reached: Callable[[str], bool] | None) -> None:
         ended = []
@@ -221,13 +241,13 @@ class Ledger:
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
         """Take a whole new picture; what is not in it is gone. Intents stay (§6.4)."""
-        seen = set()
+        gone = {entry.ref for entry in self._entries if entry.observed is not None}
         for ref, observed in workloads:
-            seen.add(ref)
+            gone.discard(ref)
             entry = self._entries.get(ref)
             if entry is None or entry.observed != observed:
                 self.observe(ref, observed)
-        for ref in [ref for ref, entry in self._entries.items() if ref not in seen and entry.observed is not None]:
+        for ref in gone:
             self.observe(ref, None)
 
     # Quotas and namespaces.
@@ -244,7 +264,7 @@ class Ledger:
 
     def _recount(self) -> Accounts:
         accounts = Accounts(self.scope.tree)
-        for entry in self._entries.values():
+        for entry in self._entries:
             if entry.head is None:
                 accounts.move(NOWHERE, self._position(entry))
         return accounts
@@ -267,10 +287,10 @@ class Ledger:
         mutate()
         self._accounts.move(before, self._position(head))
 
-    def _forget_if_idle(self, entry: Entry) -> None:
-        if entry.idle and self._entries.get(entry.ref) is entry:
+    def _release(self, entry: Entry) -> None:
+        if entry.idle:
             self._families.leave(entry)
-            del self._entries[entry.ref]
+        self._entries.release(entry)
 
 
 def _add(entry: Entry, intent: Intent) -> None:
