@@ -143,13 +143,14 @@ def create(obj: Mapping[str, Any], *, query: str = "") -> Request:
 
 
 class Asker:
-    """Asks a gate with ids of its own making and a clock that the test moves."""
+    """Asks a gate with ids of its own making (``prefix`` and a number) and a clock that the test moves."""
 
-    def __init__(self, asked: Gate) -> None:
+    def __init__(self, asked: Gate, prefix: str = "d") -> None:
         self.gate = asked
+        self._prefix = prefix
         self.now_s = 0.0
         self._count = 0
 
     def __call__(self, request: Request, *, charge: bool = True) -> Decision:
         self._count += 1
-        return self.gate.decide(request, f"d{self._count}", self.now_s, charge=charge)
+        return self.gate.decide(request, f"{self._prefix}{self._count}", self.now_s, charge=charge)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from extauthz.core.decision import handover, sentences
+from extauthz.core.decision.landings import Landings, follow, is_patch
 from extauthz.core.decision.policy import OnUnknown, Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.read import read
-from extauthz.core.intake.resolve import resolve
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Ledger, Proposal
@@ -168,10 +168,15 @@ class Gate:
     def import_intents(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
         """Take over the intents of a clean stop.
 
+        Patches of templates or labels among them are not handed over themselves, and what they would make of a later
+        one is not known: nothing grows until the last of them can no longer land.
+
         Raises:
             HandoverError: a record is not one that ``export_intents`` wrote.
         """
-        handover.load(self.ledger, records, now_s)
+        patches_until_s = handover.load(self.ledger, records, now_s)
+        if patches_until_s > now_s:
+            self.hold(patches_until_s)
 
     # Deciding.
 
@@ -200,13 +205,11 @@ class Gate:
         return Decision(decision_id, verdict, reading.code, sentences.unavailable(reading.ref, why), reading.ref)
 
     def _decide_write(self, question: _Question) -> Decision:
-        bases = self._bases(question.ref)
-        outcomes = []
-        for base in bases:
-            outcome = resolve(question.write, base)
-            if isinstance(outcome, Unreadable):
-                return self._unreadable(replace(outcome, ref=question.write.ref), question.id)
-            outcomes.append(outcome)
+        entry = self.ledger.get(question.ref)
+        landings = follow(question.write, entry)
+        if isinstance(landings, Unreadable):
+            return self._unreadable(replace(landings, ref=question.write.ref), question.id)
+        outcomes = landings.own
         creates = not question.write.scale and question.write.operation in (Operation.CREATE, Operation.APPLY)
         if not creates and _only_zero(outcomes):
             return question.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
@@ -215,12 +218,12 @@ class Gate:
             return self._unknown(question, self.policy.on_unsynced, "unsynced", f"{why}; try again shortly")
         if not self.ledger.scope.may_cover(question.ref.namespace):
             return question.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", outcomes[0].replicas)
-        if bases == (None,) and not creates:
+        if not creates and (entry is None or not entry.is_known):
             return self._unknown_workload(question)
         if question.ref.namespace not in self.ledger.scope.namespaces:
             why = f'has not seen the namespace "{question.ref.namespace}", so cannot tell which quotas cover it'
             return self._unknown(question, self.policy.on_unknown_workload, "unknown-namespace", why)
-        return self._weigh(question, outcomes, creates)
+        return self._weigh(question, landings, creates)
 
     def _unknown_workload(self, question: _Question) -> Decision:
         why = f'has not seen it in namespace "{question.ref.namespace}", so cannot tell what it costs'
@@ -230,42 +233,23 @@ class Gate:
         verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
         return question.answer(verdict, reason, sentences.unavailable(question.write.ref, why))
 
-    def _bases(self, ref: WorkloadRef) -> tuple[Observed | None, ...]:
-        """Every state that the write may find: the observed one, and each that an intent may leave first."""
-        entry = self.ledger.get(ref)
-        if entry is None:
-            return (None,)
-        observed = entry.observed
-        if observed is not None and not entry.intents:
-            return (observed,)
-        bases: dict[tuple[object, object], Observed] = {}
-        if observed is not None:
-            bases[observed.template, observed.labels] = observed
-        for intent in entry.live_intents():
-            if not intent.templates and not intent.labels:
-                continue  # it leaves what the others leave
-            if observed is None and not intent.creates:
-                continue  # what it would find is not known
-            found = observed or Observed(0, None)
-            for template in intent.templates or (found.template,):
-                for labels in intent.labels or (found.labels,):
-                    bases.setdefault((template, labels), replace(found, template=template, labels=labels))
-        return tuple(bases.values()) or (None,)
-
-    def _weigh(self, question: _Question, outcomes: list[Outcome], creates: bool) -> Decision:
-        intent = self._intent(question, outcomes, creates)
-        born = _born(outcomes[0]) if creates and question.observed is None else None
+    def _weigh(self, question: _Question, landings: Landings, creates: bool) -> Decision:
+        intent = self._intent(question, landings, creates)
+        born = _born(landings.own[0]) if creates and question.observed is None else None
         proposal = self.ledger.propose(question.ref, intent, born)
         refusal = self._refusal(question, intent, proposal)
         if refusal is not None:
             return refusal
         return self._grant(question, intent, proposal)
 
-    def _intent(self, question: _Question, outcomes: list[Outcome], creates: bool) -> Intent:
-        """The most that the write may leave, over all the states that it may find."""
+    def _intent(self, question: _Question, landings: Landings, creates: bool) -> Intent:
+        """The most that the write may leave, over all the states that it may find, and what may come after it."""
+        outcomes = landings.own
+        everything = [*outcomes, *landings.late]
         counts = [outcome.replicas for outcome in outcomes if outcome.replicas is not None]
-        templates = tuple(dict.fromkeys(template for outcome in outcomes for template in outcome.templates))
-        labels = tuple(dict.fromkeys(labels for outcome in outcomes for labels in outcome.label_sets))
+        templates = tuple(dict.fromkeys(template for outcome in everything for template in outcome.templates))
+        labels = tuple(dict.fromkeys(labels for outcome in everything for labels in outcome.label_sets))
+        patches = is_patch(question.write) and bool(templates or labels)
         return Intent(
             id=question.id,
             replicas=max(counts) if counts else None,
@@ -276,7 +260,9 @@ class Gate:
             expires_s=question.now_s + self.policy.window_s,
             owner=outcomes[0].owner,
             frees=outcomes[0].frees or (question.write.operation is Operation.CREATE and outcomes[0].owner is None),
-            keeps_count=outcomes[0].keeps_count,
+            keeps_count=outcomes[0].keeps_count or any(late.replicas is not None for late in landings.late),
+            is_patch=patches,
+            patch=question.write if patches else None,
         )
 
     def _refusal(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision | None:

@@ -30,23 +30,30 @@ def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
             "owner": list(intent.owner) if intent.owner is not None else None,
             "frees": intent.frees,
             "keeps_count": intent.keeps_count,
+            "is_patch": intent.is_patch,
         }
         for ref, intent in ledger.live_intents()
     ]
 
 
-def load(ledger: Ledger, records: Iterable[Mapping[str, object]], now_s: float) -> None:
-    """Record every intent again.
+def load(ledger: Ledger, records: Iterable[Mapping[str, object]], now_s: float) -> float:
+    """Record every intent again. Returns until when a patch among them may land; ``now_s`` if there is none.
 
     Raises:
         HandoverError: a record is not one that ``dump`` wrote; the ledger then holds those before it.
     """
+    until_s = now_s
     for number, record in enumerate(records):
         try:
             ref, intent = _one(record, now_s)
+            if ledger.follows(intent.id):
+                raise ValueError(f"there is another intent {intent.id}")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HandoverError(f"intent {number}: {error!r}") from error
         ledger.record(ledger.propose(ref, intent), intent)
+        if intent.is_patch:
+            until_s = max(until_s, intent.expires_s)
+    return until_s
 
 
 def _one(record: Mapping[str, object], now_s: float) -> tuple[WorkloadRef, Intent]:
@@ -71,6 +78,7 @@ def _one(record: Mapping[str, object], now_s: float) -> tuple[WorkloadRef, Inten
         owner=None if record["owner"] is None else OwnerRef(*map(str, _list(record["owner"]))),
         frees=bool(record["frees"]),
         keeps_count=bool(record["keeps_count"]),
+        is_patch=bool(record["is_patch"]),
     )
     return WorkloadRef(group, resource, namespace, name), intent
 

@@ -32,6 +32,11 @@ class Entry:
         """Nothing is known of it and nothing pends: it can be forgotten."""
         return self.observed is None and not self.intents
 
+    @property
+    def is_known(self) -> bool:
+        """It was seen, or a create of it was allowed."""
+        return self.observed is not None or any(intent.creates for intent in self.live_intents())
+
     def live_intents(self) -> tuple[Intent, ...]:
         return tuple(self.intents.values()) if self.intents else ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extauthz.core.model import Labels, Observed, OwnerRef, Precondition, Template
+from extauthz.core.model import Labels, Observed, OwnerRef, Precondition, Template, Write
 
 
 class State(StrEnum):
@@ -99,6 +99,10 @@ class Intent:
     """It may take the object from its controller."""
     keeps_count: bool = False
     """Besides leaving ``replicas``, it may leave the count as it is, whatever that is."""
+    is_patch: bool = False
+    """Which template and labels it leaves depends on what it finds."""
+    patch: Write | None = None
+    """That patch, unless it was handed over by an earlier life of the gate."""
 
     def on(self, event: Event) -> bool:
         """Take ``event``; True if the intent has ended by it."""

@@ -295,6 +295,36 @@ def test_intents_are_handed_over_with_what_is_left_of_w():
     assert heir.gate.consistent_read(1060.0) == 4
 
 
+def test_after_a_handover_with_patches_nothing_grows_until_they_can_not_land():
+    ask = asker(workload("web", 1))
+    ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}}}))
+    heir = Asker(asker(workload("web", 1)).gate, "heir-")
+    heir.gate.import_intents(ask.gate.export_intents(30.0), 1000.0)
+    heir.now_s = 1059.0
+    assert heir(scale("web", 2)).reason == "hold"
+    again = asker(workload("web", 1))
+    again.gate.import_intents(heir.gate.export_intents(1059.0), 0.0)
+    assert again(scale("web", 2)).reason == "hold", "nor after another one"
+    heir.now_s = 1060.0
+    assert heir(scale("web", 2)).reason == "fits"
+
+
+def test_after_a_handover_without_patches_growth_goes_on():
+    ask = asker(workload("web", 1), workload("api", 1))
+    ask(scale("web", 3))
+    heir = Asker(asker(workload("web", 1), workload("api", 1)).gate, "heir-")
+    heir.gate.import_intents(ask.gate.export_intents(30.0), 1000.0)
+    assert heir(scale("web", 3)).verdict is Verdict.ALLOW
+    assert heir(scale("api", 2)).reason == "exceeded-quota", "what was handed over holds its room"
+
+
+def test_an_intent_that_is_handed_over_twice_is_an_error():
+    ask = asker(workload("web", 1))
+    ask(scale("web", 3))
+    with pytest.raises(HandoverError, match="another intent d1"):
+        asker(workload("web", 1)).gate.import_intents(ask.gate.export_intents(0.0) * 2, 0.0)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("workload", "x"), ("replicas", "3"), ("left_s", None), ("state", "odd"), ("templates", 1), ("precondition", [])],
@@ -320,3 +350,56 @@ def test_in_audit_everything_passes_and_what_would_have_been_is_said():
     denied = Asker(gate(denying, workload("web", 3)))(scale("web", 9))
     assert (denied.verdict, len(denied.shortages), len(denied.audit)) == (Verdict.DENY, 1, 1)
     assert denied.fits == 3
+
+
+def containers(*cpus: str) -> list[dict]:
+    return [{"name": f"c{n}", "image": "x", "resources": {"requests": {"cpu": cpu}}} for n, cpu in enumerate(cpus)]
+
+
+def test_an_earlier_patch_may_land_on_what_a_later_one_leaves():
+    """Each fits by itself, and so does the later on the earlier's result; the other way round they make more."""
+    ask = asker(workload("web", 1), hard={"requests.cpu": "8"})
+    side = {"spec": {"template": {"spec": {"containers": [{"name": "side", "resources": {"requests": {"cpu": "4"}}}]}}}}
+    assert ask(patch(path("web"), side, "strategic")).verdict is Verdict.ALLOW, "1 + 4"
+    denied = ask(patch(path("web"), {"spec": {"template": {"spec": {"containers": containers("5")}}}}, "merge"))
+    assert denied.verdict is Verdict.DENY, "5 by itself, and 5 after the first; but 5 + 4 where the first lands last"
+    assert [short.requested for short in denied.shortages] == [4 * NANO]
+
+
+def test_an_earlier_patch_that_sets_the_count_may_do_so_on_a_later_ones_template():
+    ask = asker(workload("web", 1), hard={"requests.cpu": "8"})
+    three = {"spec": {"replicas": 3, "template": {"metadata": {"annotations": {"a": "b"}}, "spec": {"containers": []}}}}
+    assert ask(patch(path("web"), three, "strategic")).verdict is Verdict.ALLOW
+    assert ask(patch(path("web"), {"spec": {"template": {"spec": {"containers": containers("3")}}}}, "merge")).fits == 2
+
+
+def test_patches_that_may_land_in_too_many_orders_are_refused_and_not_for_quota():
+    ask = asker(workload("web", 1), hard={"requests.cpu": "99"})
+    labels = [ask(patch(path("web"), {"metadata": {"labels": {f"l{n}": "x"}}})) for n in range(7)]
+    assert [one.verdict for one in labels].count(Verdict.ALLOW) >= 4
+    assert (labels[-1].verdict, labels[-1].reason) == (Verdict.UNAVAILABLE, "too-many-patches")
+    assert ask(patch(path("web"), {"metadata": {"labels": {"l0": "x"}}})).reason == "too-many-patches"
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW, "a scale meets whatever template there is"
+
+
+def test_retries_of_one_patch_are_one_patch():
+    ask = asker(workload("web", 1))
+    same = patch(path("web"), {"metadata": {"labels": {"x": "y"}}})
+    assert {ask(same).verdict for _ in range(9)} == {Verdict.ALLOW}
+
+
+def test_patches_that_may_leave_too_many_states_are_refused_and_not_for_quota():
+    ask = asker(workload("web", 1), hard={"requests.cpu": "99"})
+    for n in range(5):
+        body = [
+            {"op": "add", "path": "/spec/template/spec/containers/0", "value": containers("1")[0] | {"name": f"n{n}"}}
+        ]
+        last = ask(patch(path("web"), body, "json"))
+    assert (last.verdict, last.reason) == (Verdict.UNAVAILABLE, "too-many-patches")
+
+
+def test_a_patch_that_could_not_be_read_on_what_another_leaves_is_refused():
+    ask = asker(workload("web", 1), hard={"requests.cpu": "99"})
+    second = [{"op": "replace", "path": "/spec/template/spec/containers/1/resources/requests/cpu", "value": "3"}]
+    ask(patch(path("web"), {"spec": {"template": {"spec": {"containers": containers("1", "1")}}}}, "merge"))
+    assert ask(patch(path("web"), second, "json")).verdict is Verdict.UNAVAILABLE
