@@ -6,103 +6,29 @@ every quota and every ancestor. Nothing here waits, logs or looks at a clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from extauthz.core.decision import handover, sentences
 from extauthz.core.decision.landings import Landings, follow, is_patch
+from extauthz.core.decision.picture import ClusterPicture
 from extauthz.core.decision.policy import OnUnknown, Policy
-from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.decision.question import Doubt, Question
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.model import (
-    Amounts,
     Decision,
     NotAWrite,
     Observed,
     Operation,
     Outcome,
     Request,
-    Shortage,
     Unreadable,
     Verdict,
-    WorkloadRef,
-    Write,
 )
 from extauthz.core.quota.tree import QuotaTree
-
-
-class ClusterPicture(Protocol):
-    """What a state source knows of the cluster."""
-
-    @property
-    def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
-    @property
-    def limit_ranges(self) -> Mapping[str, Sequence[LimitRangeDefaults]]: ...
-    @property
-    def overheads(self) -> Mapping[str, Amounts]:
-        """RuntimeClass to what each of its pods costs besides its containers."""
-
-    @property
-    def default_storage_class(self) -> str:
-        """What claims get that name no class; empty where there is no default."""
-
-    @property
-    def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
-
-
-@dataclass(slots=True)
-class _Question:
-    """One write on its way through the chain."""
-
-    id: str
-    write: Write
-    ref: WorkloadRef
-    """Its key in the ledger: a create that leaves its name to the server has one of its own."""
-    now_s: float
-    charge: bool
-    observed: Observed | None
-
-    def answer(
-        self,
-        verdict: Verdict,
-        reason: str,
-        sentence: str,
-        replicas: int | None = None,
-        shortages: tuple[Shortage, ...] = (),
-        audit: tuple[Shortage, ...] = (),
-        fits: int | None = None,
-        intent: str | None = None,
-    ) -> Decision:
-        write = self.write
-        before = self.observed.replicas if self.observed is not None else None
-        return Decision(
-            self.id,
-            verdict,
-            reason,
-            sentence,
-            write.ref,
-            write.operation,
-            write.scale,
-            write.dry_run,
-            replicas,
-            before,
-            shortages,
-            audit,
-            fits,
-            intent,
-        )
-
-
-class _Doubt(NamedTuple):
-    """Something that the gate does not know, and what its policy says to that."""
-
-    setting: OnUnknown
-    reason: str
-    why: str
 
 
 class Gate:
@@ -192,7 +118,7 @@ class Gate:
             ref = ref._replace(name=f"#{decision_id}")
         entry = self.ledger.get(ref)
         observed = entry.observed if entry is not None else None
-        question = _Question(decision_id, reading, ref, now_s, charge, observed)
+        question = Question(decision_id, reading, ref, now_s, charge, observed)
         return self._decide_write(question)
 
     def _unreadable(self, reading: Unreadable, decision_id: str) -> Decision:
@@ -204,7 +130,7 @@ class Gate:
         verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
         return Decision(decision_id, verdict, reading.code, sentences.unavailable(reading.ref, why), reading.ref)
 
-    def _decide_write(self, question: _Question) -> Decision:
+    def _decide_write(self, question: Question) -> Decision:
         entry = self.ledger.get(question.ref)
         landings = follow(question.write, entry)
         if isinstance(landings, Unreadable):
@@ -225,15 +151,15 @@ class Gate:
             return self._unknown(question, self.policy.on_unknown_workload, "unknown-namespace", why)
         return self._weigh(question, landings, creates)
 
-    def _unknown_workload(self, question: _Question) -> Decision:
+    def _unknown_workload(self, question: Question) -> Decision:
         why = f'has not seen it in namespace "{question.ref.namespace}", so cannot tell what it costs'
         return self._unknown(question, self.policy.on_unknown_workload, "unknown-workload", why)
 
-    def _unknown(self, question: _Question, setting: OnUnknown, reason: str, why: str) -> Decision:
+    def _unknown(self, question: Question, setting: OnUnknown, reason: str, why: str) -> Decision:
         verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
         return question.answer(verdict, reason, sentences.unavailable(question.write.ref, why))
 
-    def _weigh(self, question: _Question, landings: Landings, creates: bool) -> Decision:
+    def _weigh(self, question: Question, landings: Landings, creates: bool) -> Decision:
         intent = self._intent(question, landings, creates)
         born = _born(landings.own[0]) if creates and question.observed is None else None
         proposal = self.ledger.propose(question.ref, intent, born)
@@ -242,7 +168,7 @@ class Gate:
             return refusal
         return self._grant(question, intent, proposal)
 
-    def _intent(self, question: _Question, landings: Landings, creates: bool) -> Intent:
+    def _intent(self, question: Question, landings: Landings, creates: bool) -> Intent:
         """The most that the write may leave, over all the states that it may find, and what may come after it."""
         outcomes = landings.own
         everything = [*outcomes, *landings.late]
@@ -265,7 +191,7 @@ class Gate:
             patch=question.write if patches else None,
         )
 
-    def _refusal(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision | None:
+    def _refusal(self, question: Question, intent: Intent, proposal: Proposal) -> Decision | None:
         if not proposal.grows:
             return None
         doubt = self._doubt(question, proposal)
@@ -278,21 +204,21 @@ class Gate:
             return question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas, short, audit, fits)
         return None
 
-    def _doubt(self, question: _Question, proposal: Proposal) -> _Doubt | None:
+    def _doubt(self, question: Question, proposal: Proposal) -> Doubt | None:
         """What the gate does not know about growth. Where that may pass, what it does know is weighed all the same."""
         if self._hold_until_s is not None and question.now_s < self._hold_until_s:
             left = round(self._hold_until_s - question.now_s)
             why = f"restarted and grants no growth for another {left} s, as writes of before may still land"
-            return _Doubt(self.policy.on_unsynced, "hold", why)
+            return Doubt(self.policy.on_unsynced, "hold", why)
         if proposal.after.unknown:
             why = "does not know what one of its pods costs"
-            return _Doubt(self.policy.on_unknown_footprint, "unknown-footprint", why)
+            return Doubt(self.policy.on_unknown_footprint, "unknown-footprint", why)
         if proposal.unpriced:
             why = f"does not know what quota {', '.join(proposal.unpriced)} has in use: some workload has no known cost"
-            return _Doubt(self.policy.on_unknown_footprint, "unknown-usage", why)
+            return Doubt(self.policy.on_unknown_footprint, "unknown-usage", why)
         return None
 
-    def _grant(self, question: _Question, intent: Intent, proposal: Proposal) -> Decision:
+    def _grant(self, question: Question, intent: Intent, proposal: Proposal) -> Decision:
         reason, sentence = self._why_granted(question, proposal)
         recorded = None
         if question.write.dry_run or not question.charge:
@@ -308,7 +234,7 @@ class Gate:
         audit = proposal.audit
         return question.answer(Verdict.ALLOW, reason, sentence, intent.replicas, audit=audit, intent=recorded)
 
-    def _why_granted(self, question: _Question, proposal: Proposal) -> tuple[str, str]:
+    def _why_granted(self, question: Question, proposal: Proposal) -> tuple[str, str]:
         if not proposal.after.envelope_in:
             return "no-quota", "no quota covers this workload"
         if not proposal.grows:
@@ -318,7 +244,7 @@ class Gate:
             return doubt.reason, f"fits as far as can be told; the quota gate {doubt.why}"
         return "fits", "fits every quota"
 
-    def _full(self, question: _Question) -> Decision | None:
+    def _full(self, question: Question) -> Decision | None:
         entry = self.ledger.get(question.ref)
         here = len(entry.live_intents()) if entry is not None else 0
         if here < self.policy.max_intents_per_workload and self.ledger.intents < self.policy.max_intents:

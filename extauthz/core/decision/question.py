@@ -1,0 +1,60 @@
+"""One write on its way through the chain of a decision, and what may be in doubt about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from extauthz.core.decision.policy import OnUnknown
+from extauthz.core.model import Decision, Observed, Shortage, Verdict, WorkloadRef, Write
+
+
+@dataclass(slots=True)
+class Question:
+    """One write on its way through the chain."""
+
+    id: str
+    write: Write
+    ref: WorkloadRef
+    """Its key in the ledger: a create that leaves its name to the server has one of its own."""
+    now_s: float
+    charge: bool
+    observed: Observed | None
+
+    def answer(
+        self,
+        verdict: Verdict,
+        reason: str,
+        sentence: str,
+        replicas: int | None = None,
+        shortages: tuple[Shortage, ...] = (),
+        audit: tuple[Shortage, ...] = (),
+        fits: int | None = None,
+        intent: str | None = None,
+    ) -> Decision:
+        write = self.write
+        before = self.observed.replicas if self.observed is not None else None
+        return Decision(
+            self.id,
+            verdict,
+            reason,
+            sentence,
+            write.ref,
+            write.operation,
+            write.scale,
+            write.dry_run,
+            replicas,
+            before,
+            shortages,
+            audit,
+            fits,
+            intent,
+        )
+
+
+class Doubt(NamedTuple):
+    """Something that the gate does not know, and what its policy says to that."""
+
+    setting: OnUnknown
+    reason: str
+    why: str
