@@ -373,6 +373,16 @@ def test_an_earlier_patch_that_sets_the_count_may_do_so_on_a_later_ones_template
     assert ask(patch(path("web"), {"spec": {"template": {"spec": {"containers": containers("3")}}}}, "merge")).fits == 2
 
 
+def test_of_two_patches_of_count_and_template_the_count_of_one_may_meet_the_template_of_the_other():
+    ask = asker(workload("web", 1), hard={"requests.cpu": "8"})
+    labelled = {"spec": {"replicas": 4, "template": {"spec": {"containers": [{"name": "main"}]}}}}
+    assert ask(patch(path("web"), labelled, "strategic")).verdict is Verdict.ALLOW, "4 × 1"
+    dearer = {"spec": {"replicas": 1, "template": {"spec": {"containers": containers("3")}}}}
+    assert ask(patch(path("web"), dearer, "merge")).verdict is Verdict.DENY, (
+        "1 × 3, but 4 × 3 where the first lands last"
+    )
+
+
 def test_patches_that_may_land_in_too_many_orders_are_refused_and_not_for_quota():
     ask = asker(workload("web", 1), hard={"requests.cpu": "99"})
     labels = [ask(patch(path("web"), {"metadata": {"labels": {f"l{n}": "x"}}})) for n in range(7)]
