@@ -29,7 +29,10 @@ DEFAULT_SURGE: Final = "25%"
 """``SetDefaults_Deployment``: ``spec.strategy.rollingUpdate.maxSurge``."""
 
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-_SHARED: Final = 65_536  # most distinct texts kept for sharing; beyond that equal ones may be stored twice
+_SHARED_TEMPLATES: Final = 65_536
+_SHARED_TEXTS: Final = 16_384
+"""Most that are kept for sharing; of more, equal ones may be stored twice. Texts recur close together: the labels and
+the selector of one object, the namespaces of a list that is sorted by them."""
 
 
 class Described(NamedTuple):
@@ -259,11 +262,11 @@ def _label(part: str) -> str:
     return part
 
 
-@lru_cache(maxsize=_SHARED)
+@lru_cache(maxsize=_SHARED_TEMPLATES)
 def _template(canonical: bytes) -> Template:
     return Template(canonical)
 
 
-@lru_cache(maxsize=_SHARED)
+@lru_cache(maxsize=_SHARED_TEXTS)
 def _shared(value: str) -> str:
     return value

@@ -33,12 +33,16 @@ class Growth(NamedTuple):
     unpriced: tuple[str, ...]
 
 
+_NOTHING_RESERVED: dict[str, int] = {}
+
+
 class _Account:
     __slots__ = ("reserved", "unpriced", "used")
 
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
-        self.reserved: dict[str, int] = {}
+        self.reserved = _NOTHING_RESERVED
+        """A table of its own only once something is reserved: most quotas of many see no growth."""
         self.unpriced = 0
 
     def taken(self, key: str) -> int:
@@ -74,6 +78,8 @@ class Accounts:
                     account.used[key] = account.used.get(key, 0) + used
                     assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
                 if charged != used:
+                    if account.reserved is _NOTHING_RESERVED:
+                        account.reserved = {}
                     account.reserved[key] = account.reserved.get(key, 0) + charged - used
                     assert account.reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 

@@ -31,8 +31,8 @@ class Namespace:
     limit_ranges: tuple[LimitRangeDefaults, ...]
     costs: Costs
     """Shared by all namespaces whose limit ranges are equal."""
-    candidates: Nodes = ()
-    """Quotas that may cover some workload in it, ancestors not included."""
+    covered: bool = False
+    """Some quota may cover some workload in it."""
     everything: Nodes | None = None
     """The quotas of all its workloads alike, where no candidate looks at workload labels."""
 
@@ -48,6 +48,7 @@ class Scope:
     default_storage_class: str = ""
     """What claims get that name no class."""
     _costs: dict[tuple[LimitRangeDefaults, ...], Costs] = field(default_factory=dict)
+    _sizes: dict[tuple[tuple[str, int], ...], Amounts] = field(default_factory=dict)
     _matches: LRUCache[tuple[str, Labels], Nodes] = field(default_factory=lambda: LRUCache(_CACHED_MATCHES))
 
     def set_tree(self, tree: QuotaTree) -> None:
@@ -68,6 +69,7 @@ class Scope:
         self.overheads = overheads
         self.default_storage_class = default_storage_class
         self._costs.clear()
+        self._sizes.clear()
         self.namespaces = {
             name: self._namespace(own_labels, tuple(limit_ranges.get(name, ()))) for name, own_labels in labels.items()
         }
@@ -79,8 +81,9 @@ class Scope:
         return namespace
 
     def _place(self, namespace: Namespace) -> None:
-        namespace.candidates = self.tree.namespace_candidates(namespace.labels)
-        by_namespace_alone = all(node.quota.workload_selector is None for node in namespace.candidates)
+        candidates = self.tree.namespace_candidates(namespace.labels)
+        namespace.covered = bool(candidates)
+        by_namespace_alone = all(node.quota.workload_selector is None for node in candidates)
         namespace.everything = self.tree.matching(namespace.labels, {}) if by_namespace_alone else None
 
     def nodes(self, namespace: str, labels: Labels) -> Nodes:
@@ -99,7 +102,7 @@ class Scope:
     def may_cover(self, namespace: str) -> bool:
         """Whether some workload there can be under a quota. An unknown namespace may (DESIGN rule 6)."""
         known = self.namespaces.get(namespace)
-        return known is None or bool(known.candidates)
+        return known is None or known.covered
 
     def per_pod(self, namespace: str, template: Template) -> Amounts:
         """What one pod costs, nano-units by quota key.
@@ -113,10 +116,17 @@ class Scope:
         if cost is None:
             if len(costs) >= _CACHED_FOOTPRINTS:
                 costs.clear()
-            cost = costs[template.text] = per_pod(
-                json.loads(template.text),
-                known.limit_ranges if known is not None else (),
-                overheads=self.overheads,
-                default_storage_class=self.default_storage_class,
+                self._sizes.clear()
+            cost = costs[template.text] = self._share(
+                per_pod(
+                    json.loads(template.text),
+                    known.limit_ranges if known is not None else (),
+                    overheads=self.overheads,
+                    default_storage_class=self.default_storage_class,
+                )
             )
         return cost
+
+    def _share(self, cost: dict[str, int]) -> Amounts:
+        """The same object for equal amounts: templates are many, sizes of pods are few."""
+        return self._sizes.setdefault(tuple(sorted(cost.items())), cost)
