@@ -85,7 +85,6 @@ class App:
             self._take_over()
             server = self._server()
             grpc_address = listening.bind_grpc(server, self._settings)
-            await self._health.serving()
             await server.start()
             self._announce(grpc_address, http)
             await self._live()
@@ -139,7 +138,7 @@ class App:
         """NOT_SERVING first, then no new checks, then those under way, then what the next start needs."""
         self._not_ready = "stopping"
         self._log.event("info", "stopping")
-        await self._health.leave()
+        self._health.leave()
         await server.stop(self._settings.grace_s)
         self._hand_over()
         self._log.event("info", "stopped")

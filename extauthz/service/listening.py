@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import stat
 from pathlib import Path
 
 import grpc
 from aiohttp import web
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
 from extauthz.doors import ext_authz
@@ -30,36 +30,40 @@ class ListenError(Exception):
     """A door cannot be opened. The text names the flag, what is wrong and the cure."""
 
 
-class Health(health.aio.HealthServicer):  # type: ignore[misc]  # grpcio ships no types
-    """Standard gRPC health whose watchers do not hold up a stop: each is told NOT_SERVING and its stream ends."""
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # grpcio ships no types
+    """Standard gRPC health, of the server as a whole and of ext_authz: serving from the start until ``leave``.
+
+    The servicer of grpcio-health-checking keeps its watchers' streams open, and these hold up a stop.
+    """
+
+    _NAMES = ("", ext_authz.SERVICE)
 
     def __init__(self) -> None:
-        super().__init__()
-        self._watching: set[asyncio.Task[None]] = set()
-        self._left = False
+        self._left = asyncio.Event()
 
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext) -> None:  # noqa: N802 (a name of the protocol)
-        watching = asyncio.create_task(super().Watch(request, context))
-        self._watching.add(watching)
-        try:
-            await asyncio.wait((watching,))
-        finally:
-            self._watching.discard(watching)
-            watching.cancel()
-        if self._left:
-            await context.write(health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING))
+    def leave(self) -> None:
+        """Say NOT_SERVING for good: to those who ask, and to those who watch, whose streams then end."""
+        self._left.set()
 
-    async def serving(self) -> None:
-        """Say so for the server as a whole and for ext_authz."""
-        for name in ("", ext_authz.SERVICE):
-            await self.set(name, health_pb2.HealthCheckResponse.SERVING)
+    async def Check(  # noqa: N802 (the protocol's name; so is the next)
+        self, request: HealthCheckRequest, context: grpc.aio.ServicerContext
+    ) -> HealthCheckResponse:
+        if request.service not in self._NAMES:
+            await context.abort(grpc.StatusCode.NOT_FOUND)
+        return self._now(request)
 
-    async def leave(self) -> None:
-        """Say NOT_SERVING for good, to those who ask and to those who watch."""
-        self._left = True
-        for watching in self._watching:
-            watching.cancel()
-        await self.enter_graceful_shutdown()
+    async def Watch(self, request: HealthCheckRequest, context: grpc.aio.ServicerContext) -> None:  # noqa: N802
+        if not self._left.is_set():
+            await context.write(self._now(request))
+            await self._left.wait()
+        await context.write(self._now(request))
+
+    def _now(self, request: HealthCheckRequest) -> HealthCheckResponse:
+        if request.service not in self._NAMES:
+            return HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
+        return HealthCheckResponse(
+            status=HealthCheckResponse.NOT_SERVING if self._left.is_set() else HealthCheckResponse.SERVING
+        )
 
 
 def grpc_server(decide: ext_authz.Decide, health_service: Health, settings: Settings) -> grpc.aio.Server:
@@ -80,7 +84,7 @@ def bind_grpc(server: grpc.aio.Server, settings: Settings) -> Address:
     address = parse(settings.grpc)
     credentials = _credentials(settings)
     if address.path is not None:
-        clear_socket("--grpc", Path(address.path))
+        check_socket("--grpc", Path(address.path))
     try:
         if credentials is None:
             port = server.add_insecure_port(str(address))
@@ -103,7 +107,7 @@ async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRu
     await runner.setup()
     site: web.BaseSite
     if address.path is not None:
-        clear_socket("--http", Path(address.path))
+        check_socket("--http", Path(address.path))
         site = web.UnixSite(runner, address.path)
     else:
         # asyncio binds "::" to IPv6 alone; without a host it takes both families.
@@ -120,8 +124,10 @@ async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRu
 _CURE = "end the process that listens there, or choose another address"
 
 
-def clear_socket(flag: str, path: Path) -> None:
-    """Remove the socket that a killed gate has left behind, but not one that is in use and nothing else.
+def check_socket(flag: str, path: Path) -> None:
+    """Leave alone what is in use or no socket. gRPC and uvloop would remove either without asking.
+
+    What a killed gate has left behind they take over by themselves.
 
     Raises:
         ListenError: somebody listens there, or it is not a socket, or its directory is not there.
@@ -130,12 +136,11 @@ def clear_socket(flag: str, path: Path) -> None:
         raise ListenError(f"{flag} unix:{path}: there is no directory {path.parent}; create it")
     if not path.exists():
         return
-    if not stat.S_ISSOCK(path.stat().st_mode):
+    if not path.is_socket():
         raise ListenError(f"{flag} unix:{path}: a file that is not a socket is in the way; remove it")
     with socket.socket(socket.AF_UNIX) as probe:
         if probe.connect_ex(str(path)) == 0:
             raise ListenError(f"{flag} unix:{path}: somebody listens there; {_CURE}")
-    path.unlink()
 
 
 def _open_to_group(address: Address, settings: Settings) -> None:

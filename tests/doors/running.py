@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,8 @@ from envoy_data_plane.envoy.service.auth.v3 import (
     CheckResponse,
 )
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from h2.connection import H2Connection
+from hyperframe.frame import DataFrame, Frame, PingFrame
 
 from extauthz.testing.processes import Child
 
@@ -135,6 +138,57 @@ def ask(channel: grpc.Channel, http: AttributeContextHttpRequest) -> CheckRespon
         response_deserializer=CheckResponse.parse,
     )
     return call(CheckRequest(attributes=AttributeContext(request=AttributeContextRequest(http=http))), timeout=5)
+
+
+class HalfACheck:
+    """A Check of which only the head was sent so far, over HTTP/2 spelled by hand. A context manager."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self._h2 = H2Connection()
+
+    def __enter__(self) -> Self:
+        self._h2.initiate_connection()
+        head = {
+            ":method": "POST",
+            ":scheme": "http",
+            ":path": "/envoy.service.auth.v3.Authorization/Check",
+            ":authority": "gate",
+            "content-type": "application/grpc",
+            "te": "trailers",
+        }
+        self._h2.send_headers(1, list(head.items()))
+        self._socket.sendall(self._h2.data_to_send())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def finish(self, http: AttributeContextHttpRequest) -> CheckResponse:
+        """Send the message and wait for the answer.
+
+        Frame by frame: to the package h2 a connection is closed as soon as the server has said that it will be.
+        """
+        message = bytes(CheckRequest(attributes=AttributeContext(request=AttributeContextRequest(http=http))))
+        data = DataFrame(1, b"\0" + len(message).to_bytes(4) + message, flags=["END_STREAM"])
+        self._socket.sendall(data.serialize())
+        body = b""
+        for frame in self._frames():
+            if isinstance(frame, PingFrame) and "ACK" not in frame.flags:
+                self._socket.sendall(PingFrame(0, frame.opaque_data, flags=["ACK"]).serialize())
+            if isinstance(frame, DataFrame):
+                body += frame.data
+            if "END_STREAM" in frame.flags:
+                break
+        return CheckResponse.parse(body[5:])
+
+    def _frames(self) -> Iterator[Frame]:
+        with self._socket.makefile("rb") as stream:
+            while head := stream.read(9):
+                frame, length = Frame.parse_frame_header(memoryview(head))
+                frame.parse_body(memoryview(stream.read(length)))
+                yield frame
 
 
 def metadata(response: CheckResponse) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from extauthz.testing.certs import Authority, Pair
 
-from .running import QUOTAS, STATE, WITHIN_S, Running, ask, metadata, scale, within
+from .running import QUOTAS, STATE, WITHIN_S, HalfACheck, Running, ask, metadata, scale, within
 
 
 @pytest.fixture
@@ -133,6 +134,19 @@ def test_every_decision_made_reaches_its_asker_when_it_is_told_to_stop(gate: Run
     assert sorted(answers) == sorted(line["id"] for line in gate.events("decision"))
 
 
+def test_a_check_under_way_is_answered_after_it_was_told_to_stop(gate: Running) -> None:
+    """The head of the request comes before the signal, its message after it."""
+    with HalfACheck(gate.grpc) as half:
+        gate.health()  # so that the head, sent before, has been taken up
+        os.kill(gate.child.pid, signal.SIGTERM)
+        assert within(5, lambda: gate.events("stopping"))
+        with pytest.raises(grpc.RpcError):
+            gate.check(4)
+        response = half.finish(scale(4))
+    assert response.ok_response is not None
+    assert ended(gate) == 0
+
+
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with Running(tmp_path, "--grace-s", "60", "--reflection") as gate, gate.channel() as channel:
         for_ever = threading.Event()
@@ -180,6 +194,16 @@ def test_bad_files_at_the_start_end_it_with_65_and_no_traceback(quotas, state, s
     assert "Traceback" not in error
 
 
+def test_w_ends_a_charge_unless_what_the_state_file_says_is_refused(tmp_path: Path) -> None:
+    with Running(tmp_path, "--window-s", "1") as gate:
+        gate.state.write_text("{")
+        assert within(5, lambda: gate.events("refused"))
+        assert gate.check(4).ok_response is not None
+        assert not within(3, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
+        gate.state.write_text(json.dumps(STATE))
+        assert within(5, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
+
+
 class TestUnixSocket:
     def test_it_serves_there_with_the_mode_that_was_set(self, tmp_path: Path) -> None:
         path = tmp_path / "gate.sock"
@@ -187,13 +211,18 @@ class TestUnixSocket:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert gate.allows(4)
 
-    def test_the_socket_of_a_killed_gate_is_taken_over(self, tmp_path: Path) -> None:
-        path = tmp_path / "gate.sock"
-        with Running(tmp_path, grpc_address=f"unix:{path}"):
+    def test_the_sockets_of_a_killed_gate_are_taken_over(self, tmp_path: Path) -> None:
+        path, http = tmp_path / "gate.sock", tmp_path / "http.sock"
+        addresses = {"grpc_address": f"unix:{path}"}
+        with Running(tmp_path, "--http", f"unix:{http}", **addresses):
             pass
         assert path.exists()
-        with Running(tmp_path, grpc_address=f"unix:{path}") as gate:
+        assert http.exists()
+        with Running(tmp_path, "--http", f"unix:{http}", **addresses) as gate, socket.socket(socket.AF_UNIX) as client:
             assert gate.allows(4)
+            client.connect(str(http))
+            client.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+            assert b"\r\n\r\nready\n" in client.makefile("rb").read()
 
     def test_a_socket_in_use_and_a_file_in_the_way_are_not(self, tmp_path: Path) -> None:
         path = tmp_path / "gate.sock"

@@ -156,6 +156,10 @@ def test_the_json_of_a_decision_without_a_workload_has_the_same_fields(check: Ch
     assert json.loads(empty)["workload"] is None
 
 
+def test_a_question_charges_nothing(check: Check) -> None:
+    assert "charged nothing" in check('{"spec":{"replicas":4}}')[1]
+
+
 def test_a_dry_run_is_shown_as_one(check: Check) -> None:
     assert "operation  patch of its scale, dry run\n" in check('{"spec":{"replicas":4}}', path=f"{PATH}?dryRun=All")[1]
 
