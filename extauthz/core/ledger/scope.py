@@ -15,8 +15,6 @@ from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
 Nodes = tuple[QuotaNode, ...]
 
-_CACHED_FOOTPRINTS = 262_144
-"""Above it all are forgotten at once: some 500 bytes each, and a plain dict answers ten times as fast as an LRU."""
 _CACHED_MATCHES = 65_536
 
 Costs = dict[bytes, Amounts]
@@ -47,6 +45,8 @@ class Scope:
     """RuntimeClass to what each of its pods costs besides its containers."""
     default_storage_class: str = ""
     """What claims get that name no class."""
+    max_footprints: int = 262_144
+    """Footprints that are kept by template; beyond that they are worked out anew."""
     _costs: dict[tuple[LimitRangeDefaults, ...], Costs] = field(default_factory=dict)
     _sizes: dict[tuple[tuple[str, int], ...], Amounts] = field(default_factory=dict)
     _matches: LRUCache[tuple[str, Labels], Nodes] = field(default_factory=lambda: LRUCache(_CACHED_MATCHES))
@@ -114,7 +114,7 @@ class Scope:
         costs = known.costs if known is not None else self._costs.setdefault((), {})
         cost = costs.get(template.text)
         if cost is None:
-            if len(costs) >= _CACHED_FOOTPRINTS:
+            if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
             cost = costs[template.text] = self._share(

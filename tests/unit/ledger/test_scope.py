@@ -1,0 +1,15 @@
+"""The scope keeps what it worked out, within bounds."""
+
+from __future__ import annotations
+
+from extauthz.core.intake.objects import intern
+from extauthz.core.ledger.scope import Scope
+from extauthz.testing.builders import pod
+
+
+def test_footprints_are_right_beyond_what_is_kept_of_them():
+    scope = Scope(max_footprints=2)
+    for _ in range(2):
+        for cpu in range(1, 6):
+            template = intern({"template": pod({"cpu": str(cpu)})})
+            assert scope.per_pod("anywhere", template)["requests.cpu"] == cpu * 10**9
