@@ -102,8 +102,8 @@ class Accounts:
                 if growth <= 0:
                     continue
                 grows_here = True
-                if account.taken(key) + growth > hard:
-                    used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
+                used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
+                if used + reserved + growth > hard:
                     short = Shortage(node.quota.name, node.path, key, growth, used, reserved, hard)
                     (audited if audits else refused).append(short)
             if grows_here and not audits:

@@ -78,6 +78,19 @@ class Position(NamedTuple):
     envelope_in: Nodes
     unknown: bool
     """Some template's cost cannot be told."""
+    pod: Amounts | None = None
+    """What each replica costs, where nothing but the count of the head may change."""
+
+    def with_count(self, replicas: int) -> Position:
+        """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""
+        assert self.pod is not None, "other writes are under way"
+        used, used_in, (top, before, per_object), envelope_in, unknown, pod = self
+        amounts = dict(before)
+        for key, each in self.pod.items():
+            amount = replicas * each + per_object.get(key, 0)
+            if amount > amounts.get(key, 0):
+                amounts[key] = amount
+        return Position(used, used_in, Charge(max(top, replicas), amounts, per_object), envelope_in, unknown, pod)
 
 
 def position(entry: Entry, scope: Scope) -> Position:
@@ -95,7 +108,7 @@ def position(entry: Entry, scope: Scope) -> Position:
 
 
 def _only_its_count_may_change(entry: Entry) -> bool:
-    if entry.intents and any(intent.templates or intent.labels for intent in entry.intents.values()):
+    if entry.intents and not all([intent.counts_alone for intent in entry.intents.values()]):
         return False
     return not entry.children or not any(child.intents for child in entry.children.values())
 
@@ -110,7 +123,7 @@ def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
     top = entry.top_replicas()
     if top > observed.replicas:
         envelope = charge([*products, Product(top, products[0].per_pod)], per_object)
-    return Position(used, nodes, envelope, nodes, prices.unknown)
+    return Position(used, nodes, envelope, nodes, prices.unknown, products[0].per_pod)
 
 
 _COUNTS: dict[tuple[str, str], Amounts] = {}
@@ -142,8 +155,10 @@ def _per_object(entry: Entry, *, pending: bool) -> Amounts:
 def _observed_products(entry: Entry, observed: Observed, prices: Prices) -> list[Product]:
     if not entry.children:
         return [Product(observed.replicas, prices.one(observed.template))]
-    running = [c.observed.template for c in entry.children.values() if c.observed is not None and c.observed.replicas]
-    own = Product(observed.replicas, prices.highest([observed.template, *running]))
+    running = [c.observed for c in entry.children.values() if c.observed is not None and c.observed.replicas]
+    own = Product(observed.replicas, prices.highest([observed.template, *[one.template for one in running]]))
+    if sum([one.replicas for one in running]) <= observed.replicas:
+        return [own]  # no revision has a pod that is not in it already, at the dearest
     return [own, *_of_revisions(entry, prices, pending=False)]
 
 

@@ -104,6 +104,11 @@ class Intent:
     patch: Write | None = None
     """That patch, unless it was handed over by an earlier life of the gate."""
 
+    @property
+    def counts_alone(self) -> bool:
+        """It changes no template and no label."""
+        return not self.templates and not self.labels
+
     def on(self, event: Event) -> bool:
         """Take ``event``; True if the intent has ended by it."""
         self.state = TRANSITIONS[self.state][event]

@@ -91,12 +91,18 @@ class Ledger:
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.head or entry
         before = self._position(head)
-        _add(entry, intent)
-        after = self._position(head)
-        _remove(entry, intent.id)
+        after = self._position_with(intent, entry, before)
         if known is None:
             self._families.leave(entry)
         return Proposal(entry, head, before, after, *self._accounts.weigh(before, after))
+
+    def _position_with(self, intent: Intent, entry: Entry, before: Position) -> Position:
+        if before.pod is not None and intent.counts_alone and entry.head is None:
+            return before.with_count(intent.replicas or 0)
+        _add(entry, intent)
+        after = self._position(entry.head or entry)
+        _remove(entry, intent.id)
+        return after
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
         """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
