@@ -22,7 +22,7 @@ TICK_MS = 500
 """How often ``stat`` is asked, too: notifications miss network file systems, links to elsewhere, and directories that
 are made anew."""
 
-_SETTLE_MS = 400
+SETTLE_MS = 400
 """A burst of changes is waited out for this long at most."""
 
 
@@ -111,7 +111,7 @@ def _notifications(path: Path) -> AsyncGenerator[set[FileChange], None]:
         path.absolute().parent,
         *([path] if path.is_dir() else []),
         watch_filter=None,
-        debounce=_SETTLE_MS,
+        debounce=SETTLE_MS,
         rust_timeout=TICK_MS,
         yield_on_timeout=True,
         recursive=False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from extauthz.core import footprint, resources
 from extauthz.core.footprint import FootprintError, LimitRangeDefaults
 from extauthz.core.quantities import CEILING, NANO
 from extauthz.core.resourcelists import MAX_ITEMS
+from extauthz.testing.hanging import not_hanging
 
 RECORDED = Path(__file__).parents[1] / "data" / "footprints.jsonl"
 CASES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
@@ -128,18 +128,16 @@ def test_an_integer_of_thousands_of_digits_is_refused_without_being_printed():
         footprint.per_pod(pod(wants(cpu=-(10**5000))))
 
 
-def test_the_longest_lists_are_counted_in_bounded_time():
+def test_the_longest_lists_are_counted():
     tree = pod(*[wants(cpu="1m", memory="1Ki")] * MAX_ITEMS, initContainers=[wants(cpu="1")] * MAX_ITEMS)
-    started = time.process_time()
-    assert footprint.per_pod(tree)["requests.cpu"] == 10 * NANO
-    assert time.process_time() - started < 3
+    with not_hanging():
+        assert footprint.per_pod(tree)["requests.cpu"] == 10 * NANO
 
 
-def test_many_resources_beside_many_init_containers_take_linear_time():
+def test_many_resources_beside_many_init_containers_do_not_multiply():
     sidecar = {**wants(**{f"example.com/r{i}": 1 for i in range(MAX_ITEMS)}), "restartPolicy": "Always"}
-    started = time.process_time()
-    footprint.per_pod(pod(initContainers=[sidecar, *[wants(cpu="1")] * (MAX_ITEMS - 1)]))
-    assert time.process_time() - started < 3
+    with not_hanging():
+        footprint.per_pod(pod(initContainers=[sidecar, *[wants(cpu="1")] * (MAX_ITEMS - 1)]))
 
 
 def test_a_pruned_tree_costs_what_the_full_one_costs():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from extauthz.core import quantities
 from extauthz.core.quantities import CEILING, NANO, QuantityError
+from extauthz.testing.hanging import not_hanging
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -90,10 +90,9 @@ def test_true_is_refused_as_what_it_is_and_not_as_a_text():
 
 
 @pytest.mark.parametrize("exponent", ["2147483648", "-2147483648", "-2000000000", "6442450944"])
-def test_exponents_that_make_go_compute_for_ever_are_rounded_up_at_once(exponent):
-    started = time.process_time()
-    assert quantities.parse(f"1e{exponent}") == 1
-    assert time.process_time() - started < 0.1
+def test_exponents_that_make_go_compute_for_ever_are_rounded_up_all_the_same(exponent):
+    with not_hanging():
+        assert quantities.parse(f"1e{exponent}") == 1
 
 
 def test_a_long_text_is_refused_at_once_and_not_repeated_whole():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extauthz.core import footprint, resources
 from extauthz.core.resources import ResourceKeyError, Treatment
+from extauthz.testing.hanging import not_hanging
 
 BY_CLASS = ".storageclass.storage.k8s.io"
 ACCEPTED = {
@@ -122,12 +121,11 @@ def test_the_table_is_rendered_row_by_row():
     assert all(line.count("|") == 4 for line in lines)
 
 
-def test_a_long_key_is_answered_at_once():
-    started = time.process_time()
-    for key in ("a" * 100_000, "requests." + "a-" * 50_000, "a." * 50_000 + "/", "count/" + "a." * 50_000):
-        with pytest.raises(ResourceKeyError):
-            resources.canonical(key)
-    assert time.process_time() - started < 1
+def test_a_long_key_does_not_hang_it():
+    with not_hanging():
+        for key in ("a" * 100_000, "requests." + "a-" * 50_000, "a." * 50_000 + "/", "count/" + "a." * 50_000):
+            with pytest.raises(ResourceKeyError):
+                resources.canonical(key)
 
 
 @given(st.text(alphabet="acepqru./-stoKubernetsi io_\n", max_size=40))

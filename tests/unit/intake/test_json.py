@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from extauthz.core.intake import gojson
 from extauthz.core.intake.errors import BodyError
 from extauthz.core.intake.gojson import Number
+from extauthz.testing.hanging import not_hanging
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -85,12 +85,10 @@ def test_what_cannot_be_told_is_refused_by_name(body, code):
     assert refused.value.detail
 
 
-def test_a_duplicate_among_very_many_keys_is_named_at_once():
+def test_a_duplicate_among_very_many_keys_is_named_and_hangs_nothing():
     body = b"{" + b",".join(b'"%d":0' % n for n in range(300_000)) + b',"7":1}'
-    began = time.perf_counter()
-    with pytest.raises(BodyError, match="'7' is given"):
+    with not_hanging(), pytest.raises(BodyError, match="'7' is given"):
         gojson.loads(body)
-    assert time.perf_counter() - began < 2
 
 
 def test_a_hundred_levels_are_read():

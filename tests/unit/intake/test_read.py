@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import cbor2
 import pytest
@@ -26,6 +25,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
+from extauthz.testing.hanging import not_hanging
 
 WEB = WorkloadRef("apps", "deployments", "ns", "web")
 SCALE = "/apis/apps/v1/namespaces/ns/deployments/web/scale"
@@ -238,11 +238,10 @@ MEBIBYTES = 3 * 1024 * 1024
     ],
 )
 @pytest.mark.parametrize("prefix", [b"", b"[", b'["', b"k8s\0", b"\x9f", b"\x7f", b"a: "])
-def test_three_mebibytes_of_anything_are_answered_in_bounded_time(content_type, unit, prefix):
+def test_three_mebibytes_of_anything_are_answered_and_hang_nothing(content_type, unit, prefix):
     body = (prefix + unit * (MEBIBYTES // len(unit)))[:MEBIBYTES]
-    began = time.perf_counter()
-    assert read(request("PUT", OBJECT, content_type, body))
-    assert time.perf_counter() - began < 3
+    with not_hanging():
+        assert read(request("PUT", OBJECT, content_type, body))
 
 
 TYPES = st.sampled_from(

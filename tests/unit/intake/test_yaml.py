@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from extauthz.core.intake import goyaml, yamlscalars
 from extauthz.core.intake.errors import BodyError
 from extauthz.core.intake.gojson import Number
+from extauthz.testing.hanging import not_hanging
 
 
 @pytest.mark.parametrize(
@@ -169,17 +169,15 @@ def test_text_that_is_not_utf8_is_refused():
 
 
 @pytest.mark.parametrize("kind", ["lists", "mappings", "merges"])
-def test_anchors_that_explode_are_refused_at_once(kind):
+def test_anchors_that_explode_are_refused_and_hang_nothing(kind):
     rows = {
         "lists": "&a{n} [*a{m}, *a{m}, *a{m}, *a{m}, *a{m}, *a{m}, *a{m}, *a{m}, *a{m}]",
         "mappings": "&a{n} {{a: *a{m}, b: *a{m}, c: *a{m}, d: *a{m}, e: *a{m}, f: *a{m}}}",
         "merges": "&a{n} {{<<: *a{m}, x{n}: *a{m}, y{n}: *a{m}}}",
     }
     text = "k0: &a0 {z: 1}\n" + "".join(f"k{n}: {rows[kind].format(n=n, m=n - 1)}\n" for n in range(1, 40))
-    began = time.perf_counter()
-    with pytest.raises(BodyError, match="too-many-values"):
+    with not_hanging(), pytest.raises(BodyError, match="too-many-values"):
         goyaml.loads(text.encode())
-    assert time.perf_counter() - began < 2
 
 
 def test_an_alias_is_a_copy_so_that_changing_one_leaves_the_other():
