@@ -98,7 +98,7 @@ async def test_a_changed_file_is_handed_on_every_time(tmp_path: Path, change: Ca
 
 
 def test_a_change_takes_effect_within_a_second_on_an_idle_machine():
-    """A notification waits for the writer to settle; where none comes, the look at stat finds it. No clock is asserted."""
+    """A notification waits for the writer to settle; where none comes, the look at stat finds it."""
     assert watch.TICK_MS + watch.SETTLE_MS < 1000
 
 
