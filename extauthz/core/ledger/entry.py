@@ -108,7 +108,7 @@ def position(entry: Entry, scope: Scope) -> Position:
 
 
 def _only_its_count_may_change(entry: Entry) -> bool:
-    if entry.intents and not all([intent.counts_alone for intent in entry.intents.values()]):
+    if entry.intents and not all(intent.counts_alone for intent in entry.intents.values()):
         return False
     return not entry.children or not any(child.intents for child in entry.children.values())
 
