@@ -1,0 +1,66 @@
+"""The benchmark's own bookkeeping, and a smoke run of it that must bring every row of the report."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import report
+from bench.figures import Figure, Goal, median_ratio, percentile
+from bench.h2load import _frame
+
+ROOT = Path(__file__).parents[2]
+
+ROWS = (
+    "decision, KPA PATCH",
+    "decision, HPA PUT",
+    "memory a workload",
+    "check over gRPC against a no-op handler: throughput",
+    "check over gRPC against a no-op handler: checks a second of processor time",
+    "latency through Envoy, median",
+    "latency through Envoy, p99",
+)
+
+
+@pytest.mark.parametrize(
+    ("goal", "ratio", "missed"),
+    [
+        pytest.param(Goal(0.8, at_least=True), 0.79, True, id="too little"),
+        pytest.param(Goal(0.8, at_least=True), 0.8, False, id="just enough"),
+        pytest.param(Goal(1.3), 1.31, True, id="too much"),
+        pytest.param(Goal(1.3), 1.3, False, id="just not too much"),
+        pytest.param(None, 99.0, False, id="told, not judged"),
+    ],
+)
+def test_a_goal_is_missed_only_beyond_its_bound(goal: Goal | None, ratio: float, missed: bool):
+    figure = Figure("x", "a", "b", ratio, goal)
+    assert figure.missed is missed
+    assert report.rows([figure])[0][-1] == ("-" if goal is None else "NO" if missed else "yes")
+
+
+def test_ratios_are_of_pairs_so_that_a_slow_minute_falls_out():
+    assert median_ratio([9.0, 90.0, 1.0], [10.0, 100.0, 1.0]) == 0.9
+
+
+def test_a_percentile_is_a_value_that_was_measured():
+    values = [float(number) for number in range(100, 0, -1)]
+    assert (percentile(values, 0.5), percentile(values, 0.99), percentile([7.0], 0.99)) == (51.0, 100.0, 7.0)
+
+
+def test_a_frame_has_its_length_type_flags_and_stream_in_front():
+    assert _frame(0, 1, 5, b"abc") == b"\x00\x00\x03\x00\x01\x00\x00\x00\x05abc"
+
+
+@pytest.mark.envoy
+def test_a_quick_run_reports_every_row_and_draws_the_plot(tmp_path: Path):
+    command = [sys.executable, "-m", "bench", "--quick", "--out", str(tmp_path)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    table = (tmp_path / "report.md").read_text()
+    for row in ROWS:
+        assert f"| {row}" in table, f"no row {row!r}"
+        assert row in run.stdout
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
