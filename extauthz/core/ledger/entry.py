@@ -16,7 +16,7 @@ from extauthz.core.model import Amounts, Labels, Observed, Template, WorkloadRef
 class Entry:
     """One workload. A ReplicaSet that its live Deployment covers has ``head`` set and is charged through it."""
 
-    __slots__ = ("born", "children", "head", "intents", "observed", "ref")
+    __slots__ = ("born", "children", "head", "intents", "observed", "ref", "standing")
 
     def __init__(self, ref: WorkloadRef) -> None:
         self.ref = ref
@@ -26,6 +26,8 @@ class Entry:
         self.intents: dict[str, Intent] | None = None
         self.children: dict[WorkloadRef, Entry] | None = None
         self.head: Entry | None = None
+        self.standing: Position | None = None
+        """Its position, kept while an intent lives on it: autoscalers ask again before their last write is settled."""
 
     @property
     def idle(self) -> bool:

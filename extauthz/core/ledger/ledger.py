@@ -100,7 +100,7 @@ class Ledger:
         if before.pod is not None and intent.counts_alone and entry.head is None:
             return before.with_count(intent.replicas or 0)
         _add(entry, intent)
-        after = self._position(entry.head or entry)
+        after = self._add_up(entry.head or entry)
         _remove(entry, intent.id)
         return after
 
@@ -131,7 +131,7 @@ class Ledger:
         if entry.observed is None:
             self._families.regroup(entry, self._entries)
         _add(entry, intent)
-        self._accounts.move(proposal.before, proposal.after)
+        self._book(proposal.head, proposal.before, proposal.after)
         self._pending[intent.id] = entry
 
     def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
@@ -227,7 +227,7 @@ class Ledger:
             self._accounts.move(old, NOWHERE)
         for one in touched:
             if one.head is None:
-                self._accounts.move(NOWHERE, self._position(one))
+                self._book(one, NOWHERE, self._add_up(one))
         for one in touched[1:]:
             self._release(one)
 
@@ -261,18 +261,23 @@ class Ledger:
     def set_tree(self, tree: QuotaTree) -> None:
         """Put another quota tree in force. Use and reservations are counted anew; intents stay."""
         self.scope.set_tree(tree)
-        self._accounts = self._recount()
+        self._count_anew()
 
     def set_namespaces(self, update: Callable[[Scope], None]) -> None:
         """Change what is known of namespaces by ``update`` and count anew."""
         update(self.scope)
+        self._count_anew()
+
+    def _count_anew(self) -> None:
+        for entry in self._pending.values():
+            (entry.head or entry).standing = None
         self._accounts = self._recount()
 
     def _recount(self) -> Accounts:
         accounts = Accounts(self.scope.tree)
         for entry in self._entries:
             if entry.head is None:
-                accounts.move(NOWHERE, self._position(entry))
+                accounts.move(NOWHERE, self._add_up(entry))
         return accounts
 
     def drift(self) -> Mapping[tuple[str, str], int]:
@@ -284,6 +289,9 @@ class Ledger:
     # Inner workings.
 
     def _position(self, head: Entry) -> Position:
+        return head.standing if head.standing is not None else self._add_up(head)
+
+    def _add_up(self, head: Entry) -> Position:
         if head.idle and not head.children:
             return NOWHERE
         return position(head, self.scope)
@@ -291,7 +299,11 @@ class Ledger:
     def _change(self, head: Entry, mutate: Callable[[], None]) -> None:
         before = self._position(head)
         mutate()
-        self._accounts.move(before, self._position(head))
+        self._book(head, before, self._add_up(head))
+
+    def _book(self, head: Entry, before: Position, after: Position) -> None:
+        self._accounts.move(before, after)
+        head.standing = after if head.intents else None
 
     def _release(self, entry: Entry) -> None:
         if entry.idle:
