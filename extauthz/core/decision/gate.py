@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from extauthz.core.decision import handover, sentences
 from extauthz.core.decision.landings import Landings, follow, is_patch
@@ -29,6 +30,8 @@ from extauthz.core.model import (
     Verdict,
 )
 from extauthz.core.quota.tree import QuotaTree
+
+T = TypeVar("T")
 
 
 class Gate:
@@ -173,8 +176,8 @@ class Gate:
         outcomes = landings.own
         everything = [*outcomes, *landings.late]
         counts = [outcome.replicas for outcome in outcomes if outcome.replicas is not None]
-        templates = tuple(dict.fromkeys(template for outcome in everything for template in outcome.templates))
-        labels = tuple(dict.fromkeys(labels for outcome in everything for labels in outcome.label_sets))
+        templates = _distinct([outcome.templates for outcome in everything])
+        labels = _distinct([outcome.label_sets for outcome in everything])
         patches = is_patch(question.write) and bool(templates or labels)
         return Intent(
             id=question.id,
@@ -251,6 +254,12 @@ class Gate:
             return None
         why = f"already follows {here} writes to it that may still land; the oldest is forgotten after W"
         return question.answer(Verdict.UNAVAILABLE, "too-many-intents", sentences.unavailable(question.write.ref, why))
+
+
+def _distinct(groups: list[tuple[T, ...]]) -> tuple[T, ...]:
+    if len(groups) == 1 and len(groups[0]) <= 1:
+        return groups[0]
+    return tuple(dict.fromkeys(one for group in groups for one in group))
 
 
 def _only_zero(outcomes: list[Outcome]) -> bool:

@@ -59,6 +59,9 @@ def follow(write: Write, entry: Entry | None) -> Landings | Unreadable:
     try:
         if len(pending) > MAX_PATCHES:
             raise _TooMany
+        if not pending and len(starts) <= 1:  # nothing to come before or after it: nearly every write
+            landings.own.append(_resolve(write, starts[0] if starts else None))
+            return landings
         _explore(write, starts or (None,), pending, landings)
     except _TooMany:
         detail = f"{len(pending)} other patches of it are under way and may land in any order; try again after W"
