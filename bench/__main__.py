@@ -16,12 +16,12 @@ OUT = Path(__file__).parent / "out"
 
 NOTES = (
     "All ratios are of pairs measured in turn in one run; times depend on the machine and are not judged.",
-    "Throughput: 32 calls under way on one connection, from a client that costs little; every Deployment "
-    "has its ReplicaSet; KPA's and HPA's recorded requests in turn.",
+    "Throughput: 32 calls under way on one connection, from a client that costs little; 2,000 Deployments, each "
+    "with its ReplicaSet; KPA's and HPA's recorded requests in turn. Writes under way are those of W, as in use.",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
     f"Memory: growth of the resident set by Deployments with a name, labels, a selector, a UID and a resourceVersion "
-    f"of their own, names of 22 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",
+    f"of their own, names of some 20 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",
     "Latency: one request at a time, an open TLS connection, the same stand-in API server behind two Envoys.",
 )
 

@@ -55,11 +55,11 @@ def plot(figures: Sequence[Figure], path: Path) -> None:
         axes.barh(place, figure.ratio, color=colour, height=0.6)
         if figure.goal:
             axes.plot([figure.goal.bound] * 2, [place - 0.4, place + 0.4], color="black", linewidth=2)
-        label = f" {figure.measured} / {figure.floor}"
-        axes.text(figure.ratio, place, label, va="center", fontsize=8)
+        label = f"  {figure.ratio:.2f}  =  {figure.measured} / {figure.floor}"
+        axes.text(0, place, label, va="center", fontsize=8, color="white")
     axes.set_yticks(range(len(figures)), [figure.name for figure in reversed(figures)], fontsize=8)
     axes.set_xlabel("ratio to the floor; black mark: the goal; grey: told, not judged")
-    axes.set_xlim(0, 1.35 * max(figure.ratio for figure in figures))
+    axes.set_xlim(0, 1.1 * max(figure.ratio for figure in figures))
     axes.spines[["top", "right"]].set_visible(False)
     chart.savefig(path, dpi=130)
     pyplot.close(chart)
