@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from tests.controlplane.corpus.base import (
     APPLIED,
@@ -49,14 +50,8 @@ SEGMENTS = ["", "apis", "apps", "v1", "namespaces", "default", "deployments", "w
 def spellings() -> Iterator[Spelling]:
     """The same ones each time."""
     chance = random.Random(136)
-    yield from _unlike(_scalars(chance), 330)
-    yield from _unlike(_numbers(chance), 90)
-    yield from _unlike(_queries(chance), 200)
-    yield from _unlike(_paths(chance), 260)
-    yield from _unlike(_json_patches(chance), 220)
-    yield from _unlike(_merges(chance), 120)
-    yield from _unlike(_strategics(chance), 220)
-    yield from _unlike(_applies(chance), 120)
+    for source, count in SOURCES.items():
+        yield from _unlike(source(chance), count)
 
 
 def _unlike(source: Iterator[Spelling], count: int) -> Iterator[Spelling]:
@@ -86,45 +81,42 @@ def _numbers(chance: random.Random) -> Iterator[Spelling]:
 
 def _queries(chance: random.Random) -> Iterator[Spelling]:
     while True:
-        pairs = [chance.choice(QUERY_NAMES) + chance.choice(QUERY_VALUES) for _ in range(chance.randint(1, 3))]
-        query = pairs[0] + "".join(chance.choice(SEPARATORS) + pair for pair in pairs[1:])
-        yield patch("query", "a query", to(), target=f"{SCALE}?{query}")
+        yield patch("query", "a query", to(), target=f"{SCALE}?{odd_query(chance)}")
+
+
+def odd_query(chance: random.Random) -> str:
+    """Up to three pairs, most of them about dry runs."""
+    pairs = [chance.choice(QUERY_NAMES) + chance.choice(QUERY_VALUES) for _ in range(chance.randint(1, 3))]
+    return pairs[0] + "".join(chance.choice(SEPARATORS) + pair for pair in pairs[1:])
+
+
+ODD_SEGMENTS = [
+    "", ".", "..", "%2e", "%2E%2e", "%2F", "x/..", "%20", "%", "%00", "watch", "proxy", "status", "scale", "*",
+]  # fmt: skip
 
 
 def _paths(chance: random.Random) -> Iterator[Spelling]:
-    oddities = [
-        "",
-        ".",
-        "..",
-        "%2e",
-        "%2E%2e",
-        "%2F",
-        "x/..",
-        "%20",
-        "%",
-        "%00",
-        "watch",
-        "proxy",
-        "status",
-        "scale",
-        "*",
-    ]
     while True:
-        segments = list(SEGMENTS)
-        for _ in range(chance.randint(1, 3)):
-            at = chance.randrange(1, len(segments))
-            match chance.randrange(5):
-                case 0:
-                    segments.insert(at, chance.choice(oddities))
-                case 1:
-                    segments[at] = _escaped(chance, segments[at])
-                case 2:
-                    segments[at - 1 : at + 1] = [segments[at - 1] + chance.choice(["%2F", "%2f", "//"]) + segments[at]]
-                case 3:
-                    segments[at] = segments[at] + chance.choice(["", "", "/", "%2F", ".", ";", "%3B"])
-                case _:
-                    segments.append(chance.choice(oddities))
-        yield patch("path", "a path", to(), target="/".join(segments) or "/")
+        yield patch("path", "a path", to(), target=odd_path(chance, SEGMENTS))
+
+
+def odd_path(chance: random.Random, plain: list[str]) -> str:
+    """A path of these segments (the first is empty), up to three of them changed."""
+    segments = list(plain)
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(1, len(segments))
+        match chance.randrange(5):
+            case 0:
+                segments.insert(at, chance.choice(ODD_SEGMENTS))
+            case 1:
+                segments[at] = _escaped(chance, segments[at])
+            case 2:
+                segments[at - 1 : at + 1] = [segments[at - 1] + chance.choice(["%2F", "%2f", "//"]) + segments[at]]
+            case 3:
+                segments[at] = segments[at] + chance.choice(["", "", "/", "%2F", ".", ";", "%3B"])
+            case _:
+                segments.append(chance.choice(ODD_SEGMENTS))
+    return "/".join(segments) or "/"
 
 
 def _escaped(chance: random.Random, segment: str) -> str:
@@ -230,3 +222,18 @@ def _applies(chance: random.Random) -> Iterator[Spelling]:
             tree["spec"]["template"]["metadata"] = {"labels": {"app": "applied"}}
         query = chance.choice(["fieldManager=tool", "fieldManager=tool", "fieldManager=x&force=true"])
         yield patch("apply", "an apply", json.dumps(tree), APPLY, target=f"{path_of(APPLIED)}?{query}", before=APPLIED)
+
+
+Source: TypeAlias = Callable[[random.Random], Iterator[Spelling]]
+
+SOURCES: dict[Source, int] = {
+    _scalars: 330,
+    _numbers: 90,
+    _queries: 200,
+    _paths: 260,
+    _json_patches: 220,
+    _merges: 120,
+    _strategics: 220,
+    _applies: 120,
+}
+"""Endless sources, and how many of each are in the corpus."""

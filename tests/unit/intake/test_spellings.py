@@ -5,24 +5,32 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from extauthz.core import footprint
-from extauthz.core.intake import read
-from extauthz.core.intake.objects import labels_text, observe
-from extauthz.core.intake.resolve import resolve
-from extauthz.core.model import Apply, NotAWrite, Observed, Outcome, Request, Template, Unreadable, WorkloadRef, Write
+from extauthz.core.model import Apply, NotAWrite, Observed, Outcome, Request, Unreadable, Write
+from tests.controlplane import judging
+from tests.controlplane.judging import (
+    Read,
+    State,
+    after,
+    as_a_door_hands_it_over,
+    base_of,
+    covers,
+    read_as,
+    ref_of,
+    same_object,
+    state_of,
+)
 
 Tree = Any
 DATA = Path(__file__).parents[2] / "data"
 ROWS: dict[str, Tree] = {row["id"]: row for row in map(json.loads, (DATA / "spellings.jsonl").read_text().splitlines())}
 FIXTURES: dict[str, Tree] = json.loads((DATA / "spellings-before.json").read_text())
-COUNT_OF_CUSTOM = {"gadgets": ("size", "count"), "widgets": ("replicas",)}
 
 
 class Allowed(NamedTuple):
@@ -80,20 +88,9 @@ OUT_OF_SIGHT = {
 """Accepted writes that change what a quota sees and are not taken for writes, with the reason."""
 
 
-class State(NamedTuple):
-    """What a quota sees of an object: its count, the cost of a pod, its labels (each set that it may have)."""
-
-    replicas: int
-    cost: Mapping[str, int]
-    labels: frozenset[str]
-
-
 def request_of(row: Tree) -> Request:
-    """The request as a door hands it over: doubled headers joined by a comma, as Envoy does it."""
-    headers: dict[str, str] = {}
-    for name, value in row["request"]["headers"]:
-        headers[name.lower()] = f"{headers[name.lower()]},{value}" if name.lower() in headers else value
-    return Request(row["request"]["method"], row["request"]["target"], headers, body_of(row))
+    request = row["request"]
+    return as_a_door_hands_it_over(request["method"], request["target"], request["headers"], body_of(row))
 
 
 def body_of(row: Tree) -> bytes:
@@ -101,81 +98,25 @@ def body_of(row: Tree) -> bytes:
     return zlib.decompress(base64.b64decode(packed)) if packed else base64.b64decode(row["request"]["body_b64"])
 
 
-def ref_of(text: str) -> WorkloadRef:
-    group_resource, _, place = text.partition(" ")
-    resource, _, group = group_resource.partition(".")
-    return WorkloadRef(group, resource, *place.split("/"))
+def seen(row: Tree) -> Callable[[str], Observed | None]:
+    """The objects before the request, as an informer would have them."""
+
+    def base(ref: str) -> Observed | None:
+        observed = base_of(ref, FIXTURES.get(ref))
+        if observed is not None and ref == row["before"]:
+            observed.resource_version = row.get("resourceVersion", observed.resource_version)
+            observed.uid = row.get("uid", observed.uid)
+        return observed
+
+    return base
 
 
-def base_of(ref: WorkloadRef, row: Tree) -> Observed | None:
-    """The object before the request, as an informer would have it."""
-    tree = FIXTURES.get(str(ref))
-    if tree is None:
-        return None
-    if ref.resource not in COUNT_OF_CUSTOM:
-        observed = observe(tree)[1]
-    else:
-        count = tree["spec"]
-        for step in COUNT_OF_CUSTOM[ref.resource]:
-            count = count[step]
-        observed = Observed(count, None)
-    if str(ref) == row["before"]:
-        observed.resource_version = row.get("resourceVersion", observed.resource_version)
-        observed.uid = row.get("uid", observed.uid)
-    return observed
-
-
-def cost(*templates: Template | None) -> dict[str, int]:
-    """The highest of the templates' footprints, resource by resource."""
-    highest: dict[str, int] = {}
-    for template in templates:
-        if template is not None:
-            for key, amount in footprint.per_pod(json.loads(template.text)).items():
-                highest[key] = max(amount, highest.get(key, 0))
-    return highest
-
-
-def state_of(observed: Observed | None) -> State:
-    if observed is None:
-        return State(0, {}, frozenset({""}))
-    return State(observed.replicas, cost(observed.template), frozenset({observed.labels}))
-
-
-def after(before: State, change: Tree) -> State:
-    """What the server made of ``before``, from a row's record of the difference."""
-    return State(
-        change.get("replicas", before.replicas) or 0,
-        footprint.per_pod(change["template"]) if "template" in change else before.cost,
-        frozenset({labels_text(change["labels"])}) if "labels" in change else before.labels,
-    )
-
-
-def read_as(before: State, outcome: Outcome) -> State:
-    return State(
-        before.replicas if outcome.replicas is None else outcome.replicas,
-        cost(*outcome.templates) if outcome.templates else before.cost,
-        frozenset(outcome.label_sets) or before.labels,
-    )
-
-
-def covers(wide: State, narrow: State) -> bool:
-    return (
-        wide.replicas >= narrow.replicas
-        and wide.labels >= narrow.labels
-        and all(wide.cost.get(key, 0) >= amount for key, amount in narrow.cost.items())
-    )
-
-
-def reading_of(row: Tree) -> tuple[Write, Outcome, Observed | None] | str:
+def reading_of(row: Tree) -> Read | str:
     """The write, what it leads to, and from what; or in one word why there is none."""
-    reading = read(request_of(row))
+    reading = judging.reading_of(request_of(row), seen(row))
     if isinstance(reading, NotAWrite):
         return "not-a-write"
-    if isinstance(reading, Unreadable):
-        return reading.code
-    base = base_of(reading.ref, row)
-    outcome = resolve(reading, base)
-    return outcome.code if isinstance(outcome, Unreadable) else (reading, outcome, base)
+    return reading.code if isinstance(reading, Unreadable) else reading
 
 
 def excused(row: Tree, found: str) -> bool:
@@ -187,11 +128,6 @@ def excused(row: Tree, found: str) -> bool:
 
 def matches(row_id: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(row_id, pattern) for pattern in patterns)
-
-
-def same_object(written: WorkloadRef, ref: WorkloadRef) -> bool:
-    """A generated name is not known before."""
-    return written == ref or (written == ref._replace(name="") and ref.name.startswith("fresh-"))
 
 
 def holds(write: Write, base: Observed | None) -> bool:
