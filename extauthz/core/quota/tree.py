@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from .index import SelectorIndex
@@ -94,6 +95,21 @@ class QuotaTree:
             raise QuotaTreeError(tuple(problems))
         return cls(_plant(given), tuple(_overtopping(given)))
 
+    @classmethod
+    def salvage(cls, quotas: Iterable[WorkspaceQuota]) -> tuple[QuotaTree, tuple[TreeProblem, ...]]:
+        """Make a tree of quotas that nobody checked as a whole, and say what is wrong with them.
+
+        For a source where each quota is somebody else's object (the Kubernetes API): one whose parent is missing, and
+        every one of a ring of parents, stands as a root and is enforced by itself, with all that hangs on it. Names
+        must be unique, as those of API objects are.
+        """
+        given = list(quotas)
+        assert not any(_duplicates(given)), "the names of a source's objects are unique"
+        problems = [*_orphans(given), *_ring_members(given)]
+        uprooted = {problem.position for problem in problems}
+        standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
+        return cls(_plant(standing), tuple(_overtopping(standing))), tuple(problems)
+
     def matching(
         self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]
     ) -> tuple[QuotaNode, ...]:
@@ -166,24 +182,37 @@ def _orphans(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
 
 
 def _cycles(quotas: Sequence[WorkspaceQuota]) -> list[TreeProblem]:
-    """Find each ring of parents once, by walking up from every quota that was not walked over before."""
-    parents = {quota.name: quota.parent for quota in quotas}
+    """One problem for each ring of parents, at the quota that was come upon first."""
+    return [_in_a_circle(quotas, ring, ring[0]) for ring in _rings(quotas)]
+
+
+def _ring_members(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
+    """One problem for each quota in a ring of parents."""
+    for ring in _rings(quotas):
+        for turn in range(len(ring)):
+            yield _in_a_circle(quotas, ring[turn:] + ring[:turn], ring[turn])
+
+
+def _in_a_circle(quotas: Sequence[WorkspaceQuota], ring: Sequence[int], at: int) -> TreeProblem:
+    names = [quotas[position].name for position in (*ring, ring[0])]
+    detail = f"parents run in a circle: {' → '.join(names)}"
+    return _problem(at, quotas[at], ("spec", "parent"), detail, "remove parent from one of them")
+
+
+def _rings(quotas: Sequence[WorkspaceQuota]) -> Iterator[list[int]]:
+    """Find each ring of parents once, by walking up from every quota that was not walked over before. Positions."""
     position = {quota.name: at for at, quota in enumerate(quotas)}
-    done: set[str] = set()
-    problems = []
-    for quota in quotas:
-        walk: dict[str, None] = {}
-        name: str | None = quota.name
-        while name is not None and name not in done and name not in walk:
-            walk[name] = None
-            name = parents[name]
-        if name is not None and name in walk:
-            ring = list(walk)[list(walk).index(name) :]
-            detail = f"parents run in a circle: {' → '.join([*ring, name])}"
-            at = position[name]
-            problems.append(_problem(at, quotas[at], ("spec", "parent"), detail, "remove parent from one of them"))
+    parents = {at: position.get(quota.parent or "") for at, quota in enumerate(quotas)}
+    done: set[int] = set()
+    for start in range(len(quotas)):
+        walk: dict[int, None] = {}
+        at: int | None = start
+        while at is not None and at not in done and at not in walk:
+            walk[at] = None
+            at = parents[at]
+        if at is not None and at in walk:
+            yield list(walk)[list(walk).index(at) :]
         done.update(walk)
-    return problems
 
 
 def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:

@@ -197,3 +197,37 @@ def test_a_limit_above_the_parents_is_a_warning():
     (warning,) = QuotaTree.build([corp, team]).warnings
     assert (warning.position, warning.problem.path) == (1, ("spec", "hard", "requests.cpu"))
     assert 'above that of the parent "corp"' in warning.problem.detail
+
+
+def test_what_can_stand_is_salvaged_and_the_rest_stands_by_itself():
+    quotas = [
+        WorkspaceQuota("corp"),
+        WorkspaceQuota("acme", parent="corp"),
+        WorkspaceQuota("lost", parent="nobody"),
+        WorkspaceQuota("below", parent="lost"),
+        WorkspaceQuota("a", parent="b"),
+        WorkspaceQuota("b", parent="a"),
+        WorkspaceQuota("under", parent="a"),
+    ]
+    tree, problems = QuotaTree.salvage(quotas)
+    assert [node.path for node in tree.nodes] == [
+        ("a",), ("a", "under"), ("b",), ("corp",), ("corp", "acme"), ("lost",), ("lost", "below"),
+    ]  # fmt: skip
+    assert [(each.quota, each.problem.detail) for each in problems] == [
+        ("lost", 'there is no WorkspaceQuota "nobody"'),
+        ("a", "parents run in a circle: a → b → a"),
+        ("b", "parents run in a circle: b → a → b"),
+    ]
+
+
+@given(forests())
+def test_what_makes_a_tree_is_salvaged_as_it_is(quotas):
+    built, (tree, problems) = QuotaTree.build(quotas), QuotaTree.salvage(quotas)
+    assert problems == ()
+    assert [node.path for node in tree.nodes] == [node.path for node in built.nodes]
+    assert tree.warnings == built.warnings
+
+
+def test_salvage_tells_of_a_child_above_its_parent():
+    tree, _ = QuotaTree.salvage([WorkspaceQuota("a", hard={"pods": 1}), WorkspaceQuota("b", "a", hard={"pods": 2})])
+    assert [warning.quota for warning in tree.warnings] == ["b"]
