@@ -1,0 +1,59 @@
+"""How one WorkspaceQuota object stands: what its source knows of it besides the spec, for its status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from ..model import Tree
+from .problems import Problem
+
+
+class Fault(StrEnum):
+    """Why the limits of an object are not in force as they are written. Also the reason of its condition Ready."""
+
+    INVALID = "Invalid"
+    """The spec is not one: ``QuotaSpecError``."""
+    PARENT_MISSING = "ParentMissing"
+    """No quota bears the name of its parent."""
+    PARENT_CYCLE = "ParentCycle"
+    """It is its own ancestor, or stands below one that is."""
+
+
+class Standing(NamedTuple):
+    """One object as its source last saw it. Compact: a source holds one for each quota."""
+
+    name: str
+    uid: str
+    generation: int
+    version: str
+    """``metadata.resourceVersion``."""
+    status: bytes
+    """What ``compact`` makes of ``.status``."""
+    in_force: int | None
+    """The generation whose spec the gate enforces; ``None``: none of this object."""
+    fault: Fault | None = None
+    why: str = ""
+    """A sentence about the fault."""
+
+
+def standing(obj: Tree, in_force: int | None, fault: Fault | None = None, problems: Iterable[Problem] = ()) -> Standing:
+    """Take from an object as the API server prints it what a status needs, with what is wrong with it."""
+    metadata = obj["metadata"]
+    return Standing(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        generation=metadata.get("generation", 0),
+        version=metadata.get("resourceVersion", ""),
+        status=compact(obj.get("status")),
+        in_force=in_force,
+        fault=fault,
+        why="; ".join(map(str, problems)),
+    )
+
+
+def compact(status: Tree) -> bytes:
+    """A status as canonical JSON: equal ones are equal bytes."""
+    return json.dumps(status or {}, sort_keys=True, separators=(",", ":")).encode()
