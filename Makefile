@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench render clean
+.PHONY: help setup demo controlplane test e2e check fix bench render clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with everything that demo, test and bench need
 
@@ -23,8 +23,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## recorded autoscalers through a real Envoy and the gate; ends by itself
 	@$(BIN)/python -m extauthz.testing.demo
 
-test: setup  ## all tests, the real Envoy's among them
+controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
+	@$(BIN)/python -m tests.controlplane.build
+
+test: setup  ## all tests, the real Envoy's among them; with the real control plane's if it is built
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+e2e: controlplane  ## real autoscalers through the real Envoy and the gate against a real API server
+	@EXTAUTHZ_REQUIRE=controlplane $(BIN)/python -m pytest tests/e2e tests/controlplane $(PYTEST_ARGS)
 
 check: setup  ## ruff, strict types, import contracts, doc examples
 	@$(BIN)/ruff check .

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from tests.controlplane import marker
+from tests.controlplane.plane import Plane, running_plane
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for those of others that we cannot mend."""
+    config.pluginmanager.register(marker)
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.
     config.addinivalue_line("filterwarnings", "ignore:Using `@model_validator`:DeprecationWarning")
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[Plane]:
+    """A real API server that all tests share, each in namespaces of its own. Mark the test ``controlplane``."""
+    with running_plane() as running:
+        yield running

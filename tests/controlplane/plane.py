@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
+import json
 import socket
 import ssl
 import subprocess
@@ -12,10 +11,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.controlplane.parts import find
 from tests.controlplane.pki import write_pki
 
 READY_WITHIN_S = 90.0
@@ -33,17 +33,10 @@ class Plane:
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
 
-
-def find_binary(name: str) -> str:
-    """Path of a binary: ``$KUBE_APISERVER`` and ``$ETCD`` win over ``$PATH``.
-
-    Raises FileNotFoundError with the cure.
-    """
-    variable = name.upper().replace("-", "_")
-    path = os.environ.get(variable) or shutil.which(name)
-    if not path:
-        raise FileNotFoundError(f"{name}: set {variable}, or put it on PATH (tests/controlplane/README.md)")
-    return path
+    @property
+    def kubeconfig(self) -> Path:
+        """An administrator's, straight at the API server."""
+        return self.folder / "admin.kubeconfig"
 
 
 @contextlib.contextmanager
@@ -59,8 +52,23 @@ def running_plane(apiserver_flags: Sequence[str] = ()) -> Iterator[Plane]:
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         tls.load_cert_chain(folder / "admin.crt", folder / "admin.key")
         plane = Plane(port, folder, tls)
+        user = {"client-certificate": str(folder / "admin.crt"), "client-key": str(folder / "admin.key")}
+        write_kubeconfig(plane.kubeconfig, plane.url, folder / "ca.crt", user)
         _await_ready(plane, server)
         yield plane
+
+
+def write_kubeconfig(path: Path, server: str, ca: Path, user: Mapping[str, str]) -> None:
+    """One cluster, one user, one context. *user* as a kubeconfig has it: ``token``, or ``client-certificate``, …"""
+    tree = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "here", "cluster": {"server": server, "certificate-authority": str(ca)}}],
+        "users": [{"name": "me", "user": dict(user)}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "current-context": "here",
+    }
+    path.write_text(json.dumps(tree))  # JSON is YAML
 
 
 def _etcd_flags(folder: Path, port: int, peer_port: int) -> list[str]:
@@ -95,7 +103,7 @@ def _apiserver_flags(folder: Path, etcd_port: int, port: int) -> list[str]:
 @contextlib.contextmanager
 def _child(name: str, folder: Path, flags: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / f"{name}.log").open("wb") as log:
-        child = subprocess.Popen([find_binary(name), *flags], stdout=log, stderr=log, cwd=folder)
+        child = subprocess.Popen([find(name), *flags], stdout=log, stderr=log, cwd=folder)
         try:
             yield child
         finally:

@@ -1,4 +1,4 @@
-module extauthz.dev/tests/controlplane/apiserver
+module extauthz.dev/tests/controlplane/kubernetes
 
 go 1.26.0
 

@@ -1,0 +1,54 @@
+"""The marker ``controlplane``: a test that needs the real control plane is skipped loudly where that is not built.
+
+With ``controlplane`` in ``EXTAUTHZ_REQUIRE`` (CI, ``make e2e``) it fails instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+import pytest
+
+from tests.controlplane import parts
+
+MARK = "controlplane"
+ALWAYS = ("etcd", "kube-apiserver", "kubectl")
+"""What the mark asks for by itself. ``@pytest.mark.controlplane("kube-controller-manager")`` asks for more."""
+
+_REQUIRED = pytest.StashKey[bool]()
+_SKIPPED = pytest.StashKey[dict[str, list[str]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The variable is the tests' own: taken out, because the gate refuses settings that it does not know."""
+    config.stash[_REQUIRED] = MARK in os.environ.pop("EXTAUTHZ_REQUIRE", "").replace(",", " ").split()
+    config.stash[_SKIPPED] = {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture is set up."""
+    marks = list(item.iter_markers(MARK))
+    if not marks:
+        return
+    wanted = tuple(dict.fromkeys((*ALWAYS, *(name for mark in marks for name in mark.args))))
+    reasons = _missing(wanted)
+    if not reasons:
+        return
+    if item.config.stash[_REQUIRED]:
+        pytest.fail("\n".join(reasons), pytrace=False)
+    for reason in reasons:
+        item.config.stash[_SKIPPED].setdefault(reason, []).append(item.nodeid)
+    pytest.skip("; ".join(reasons))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What did not run must not look like what passed."""
+    for reason, tests in config.stash[_SKIPPED].items():
+        terminalreporter.write_line(f"NOT TESTED, {len(tests)} tests: {reason}", yellow=True, bold=True)
+
+
+@functools.cache
+def _missing(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(parts.missing(names))

@@ -1,0 +1,179 @@
+"""The binaries of a real control plane: which versions, and where they are found.
+
+``make controlplane`` (``tests/controlplane/build.py``) builds what is not found.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CURE = "run `make controlplane` (tests/controlplane/README.md)"
+MODULES_FOLDER = Path(__file__).parent / "modules"
+VERSION_WITHIN_S = 30.0
+
+GROUP = ("etcd", "kube-apiserver", "kubectl")
+"""What a folder of envtest holds (``sigs.k8s.io/controller-runtime/pkg/envtest``)."""
+
+
+class MissingError(FileNotFoundError):
+    """A part that is nowhere. The message says what would cure it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One binary."""
+
+    name: str
+    package: str
+    """Its Go main package."""
+    says_version: tuple[str, ...] = ()
+    """Arguments that make it print its version; without any it is not looked for on PATH."""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that holds its path."""
+        return self.name.upper().replace("-", "_").replace(".", "_")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A folder with a go.mod, and what is built of it."""
+
+    folder: str
+    parts: tuple[Part, ...]
+    ldflags: str = ""
+    """``{version}`` in them is replaced."""
+    configs: tuple[str, ...] = ()
+    """Go modules whose ``config`` folder (custom resource definitions, config maps) is kept beside the binaries."""
+
+    @property
+    def source(self) -> Path:
+        return MODULES_FOLDER / self.folder
+
+    @functools.cached_property
+    def version(self) -> str:
+        """The version of the one module that go.mod asks for, as ``v1.36.3``."""
+        (version,) = re.findall(r"^require \S+ (v\S+)$", (self.source / "go.mod").read_text(), re.MULTILINE)
+        return str(version)
+
+    @functools.cached_property
+    def cache(self) -> Path:
+        """Where it is built: another version, another go.mod or other flags are another folder."""
+        digest = hashlib.sha256(self.ldflags.encode())
+        for file in ("go.mod", "tools.go"):
+            digest.update((self.source / file).read_bytes())
+        return cache_root() / self.folder / f"{self.version}-{digest.hexdigest()[:12]}"
+
+
+def _knative(version: str) -> Module:
+    autoscaler = Part(f"autoscaler-{version}", "knative.dev/serving/cmd/autoscaler")
+    configs = ("knative.dev/serving", "knative.dev/networking")
+    return Module(f"knative-{version}", (autoscaler,), configs=configs)
+
+
+MODULES: tuple[Module, ...] = (
+    Module("etcd", (Part("etcd", "go.etcd.io/etcd/server/v3", ("--version",)),)),
+    Module(
+        "kubernetes",
+        (
+            Part("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", ("--version",)),
+            Part("kubectl", "k8s.io/kubernetes/cmd/kubectl", ("version", "--client")),
+            Part("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", ("--version",)),
+        ),
+        # Without it the server calls itself v0.0.0-master, and clients that ask for a minimum refuse it.
+        ldflags="-X k8s.io/component-base/version.gitVersion={version}",
+    ),
+    _knative("v0.50.0"),
+    _knative("v0.42.2"),
+)
+
+_BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for module in MODULES for part in module.parts}
+
+NAMES = tuple(_BY_NAME)
+"""All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2."""
+
+
+def cache_root() -> Path:
+    """``extauthz/controlplane`` in the user's cache directory (XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "extauthz" / "controlplane"
+
+
+def find(name: str) -> Path:
+    """The path of a part. What someone named explicitly wins, whatever its version.
+
+    In this order: the variable (``KUBE_APISERVER``), the folder ``KUBEBUILDER_ASSETS`` as envtest has it, PATH if the
+    version is the one wanted, the cache of ``make controlplane``.
+
+    Raises:
+        MissingError: it is nowhere, or a variable names a file that is not there; with the cure.
+    """
+    module, part = _BY_NAME[name]
+    if explicit := _explicit(part):
+        return explicit
+    if on_path := _on_path(part, module.version):
+        return on_path
+    built = module.cache / name
+    if not built.is_file():
+        raise MissingError(f"{name} {module.version} is not here: {CURE}, or set {part.variable}")
+    return built
+
+
+def missing(names: Sequence[str]) -> list[str]:
+    """Why parts cannot be had, a sentence each; empty if all are there."""
+    reasons = []
+    for name in names:
+        try:
+            find(name)
+        except MissingError as error:
+            reasons.append(str(error))
+    return reasons
+
+
+def config(name: str) -> Path:
+    """The folder with the ``config`` folders that a part's Go modules come with: ``serving/``, ``networking/``.
+
+    Raises:
+        MissingError: it was not built here; with the cure.
+    """
+    module, _ = _BY_NAME[name]
+    folder = module.cache / "config"
+    if not folder.is_dir():
+        raise MissingError(f"the config files of {name} are not here: {CURE}")
+    return folder
+
+
+def _explicit(part: Part) -> Path | None:
+    if value := os.environ.get(part.variable):
+        path = Path(value)
+        if not path.is_file():
+            raise MissingError(f"{part.variable}={value}: no such file")
+        return path.absolute()
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and part.name in GROUP:
+        path = Path(assets) / part.name
+        return path.absolute() if path.is_file() else None
+    return None
+
+
+@functools.cache
+def _on_path(part: Part, version: str) -> Path | None:
+    path = part.says_version and shutil.which(part.name)
+    if not path:
+        return None
+    try:
+        said = subprocess.run(
+            [path, *part.says_version], capture_output=True, text=True, timeout=VERSION_WITHIN_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    words = {word.removeprefix("v") for word in said.stdout.split()}
+    return Path(path) if version.removeprefix("v") in words else None
