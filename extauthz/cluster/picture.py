@@ -1,28 +1,19 @@
-"""Makes a picture of the cluster from whole Kubernetes objects, whatever brings them: what is kept of each kind."""
+"""A picture of the cluster at one moment, from whole Kubernetes objects in any order."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
+from extauthz.cluster import facts
+from extauthz.cluster.facts import ClaimClass, Workload
+from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake import objects
 from extauthz.core.intake.faults import ObjectError
-from extauthz.core.intake.fields import mapping, text
+from extauthz.core.intake.fields import mapping
 from extauthz.core.ledger.kinship import covers
 from extauthz.core.model import Amounts, Observed, OwnerRef, Tree, WorkloadRef
-
-Workload: TypeAlias = tuple[WorkloadRef, Observed]
-
-_TERMINAL = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod counts no more: ``QuotaV1Pod`` in ``pkg/quota/v1/evaluator/core/pods.go``."""
-
-_IS_DEFAULT = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +41,11 @@ class Picture:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._limit_ranges: dict[str, list[LimitRangeDefaults]] = {}
         self._workloads: dict[WorkloadRef, Observed] = {}
-        self._pods: dict[WorkloadRef, Observed] = {}
+        self._revisions: dict[WorkloadRef, Observed] = {}
+        self._old_revisions: set[tuple[str, str]] = set()
+        """Namespace and name of those that StatefulSets may still run."""
         self._overheads: dict[str, Amounts] = {}
-        self._defaults: list[tuple[str, str]] = []
+        self._classes: list[ClaimClass] = []
         self._not_counted: Counter[str] = Counter()
 
     def add(self, obj: Tree) -> str | None:
@@ -63,10 +56,10 @@ class Picture:
             FootprintError: an amount of a LimitRange or RuntimeClass cannot be read.
         """
         root = mapping(obj, "(root)")
-        group, _, _ = text(root.get("apiVersion"), "apiVersion").rpartition("/")
-        kind = text(root.get("kind"), "kind")
-        if not kind:
-            raise ObjectError("kind", "is missing")
+        group, kind = facts.kind_of(root)
+        read = facts.COUNTED.get((group, kind))
+        if read is not None:
+            return self._take_workload(read(root), root)
         take = _TAKERS.get((group, kind))
         if take is None:
             self._not_counted[f"{kind}.{group}" if group else kind] += 1
@@ -75,95 +68,72 @@ class Picture:
 
     def state(self) -> ClusterState:
         """What was taken so far."""
-        bare = (pod for pod in self._pods.items() if not self._is_covered(*pod))
+        alone = (one for one in self._workloads.items() if one[0].resource != "pods" or not self._is_covered(*one))
+        old = (one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions)
         return ClusterState(
             namespaces=self._namespaces,
             limit_ranges={name: tuple(ranges) for name, ranges in self._limit_ranges.items()},
-            workloads=(*self._workloads.items(), *bare),
+            workloads=(*alone, *old),
             overheads=self._overheads,
-            default_storage_class=self._default_storage_class(),
+            default_storage_class=facts.default_class(self._classes),
             not_counted=dict(self._not_counted),
         )
 
-    def _take_namespace(self, root: Tree) -> None:
-        metadata = mapping(root.get("metadata"), "metadata")
-        labels = mapping(metadata.get("labels"), "metadata.labels")
-        name = _required(metadata, "name")
-        _once(name not in self._namespaces, f"namespace {name}")
-        self._namespaces[name] = {key: text(labels[key], f"metadata.labels[{key}]") for key in labels}
-
-    def _take_limit_range(self, root: Tree) -> None:
-        namespace = _required(mapping(root.get("metadata"), "metadata"), "namespace")
-        self._limit_ranges.setdefault(namespace, []).append(parse_limit_range(root))
-
-    def _take_runtime_class(self, root: Tree) -> None:
-        name = _required(mapping(root.get("metadata"), "metadata"), "name")
-        self._overheads[name] = parse_runtime_class(root)
-
-    def _take_storage_class(self, root: Tree) -> None:
-        metadata = mapping(root.get("metadata"), "metadata")
-        annotations = mapping(metadata.get("annotations"), "metadata.annotations")
-        if any(annotations.get(key) == "true" for key in _IS_DEFAULT):
-            created = text(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
-            self._defaults.append((created, _required(metadata, "name")))
-
-    def _take_workload(self, root: Tree) -> str:
-        ref, observed = objects.observe(root)
+    def _take_workload(self, workload: Workload | None, root: Tree) -> str | None:
+        if workload is None:
+            return None
+        ref, observed = workload
         _once(ref not in self._workloads, str(ref))
         self._workloads[ref] = observed
+        if ref.resource == "statefulsets":
+            self._old_revisions.add((ref.namespace, facts.old_revision(root)))
         return ref.namespace
 
-    def _take_pod(self, root: Tree) -> str | None:
-        status = mapping(root.get("status"), "status")
-        if status.get("phase") in _TERMINAL:
-            return None
-        metadata = mapping(root.get("metadata"), "metadata")
-        ref = WorkloadRef("", "pods", _required(metadata, "namespace"), _required(metadata, "name"))
-        _once(ref not in self._pods, str(ref))
-        self._pods[ref] = Observed(
-            replicas=1,
-            template=objects.intern(objects.prune({"template": {"spec": root.get("spec")}})),
-            labels=objects.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
-            uid=text(metadata.get("uid"), "metadata.uid"),
-            resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
-            owner=objects.controller(metadata.get("ownerReferences")),
-        )
-        return ref.namespace
+    def _take_revision(self, root: Tree) -> None:
+        if facts.is_of_a_stateful_set(root):
+            ref, observed = facts.revision(root)
+            _once(ref not in self._revisions, str(ref))
+            self._revisions[ref] = observed
+
+    def _take_namespace(self, root: Tree) -> None:
+        name, labels = facts.namespace_labels(root)
+        _once(name not in self._namespaces, f"namespace {name}")
+        self._namespaces[name] = labels
+
+    def _take_limit_range(self, root: Tree) -> None:
+        namespace, _, defaults = facts.container_defaults(root)
+        self._limit_ranges.setdefault(namespace, []).append(defaults)
+
+    def _take_runtime_class(self, root: Tree) -> None:
+        name, overhead = facts.pod_overhead(root)
+        self._overheads[name] = overhead
+
+    def _take_storage_class(self, root: Tree) -> None:
+        self._classes.append(facts.claim_class(root))
 
     def _is_covered(self, ref: WorkloadRef, pod: Observed) -> bool:
         """Whether a pod is charged with a workload that is listed too (DESIGN rule 8): by UID and selector.
 
-        What is owned by a Job, a DaemonSet or something unknown is growth that no gate sees, and counts by itself.
+        What is owned by a DaemonSet or something unknown is growth that no gate sees, and counts by itself.
         """
         return pod.owner is not None and covers(self._workloads.get(_owner_ref(ref, pod.owner)), pod)
-
-    def _default_storage_class(self) -> str:
-        """The newest default class, of equally new ones the first by name: ``GetDefaultClass``, volume/util."""
-        newest = max((created for created, _ in self._defaults), default="")
-        return min((name for created, name in self._defaults if created == newest), default="")
 
 
 _TAKERS: Mapping[tuple[str, str], Callable[[Picture, Tree], str | None]] = {
     ("", "Namespace"): Picture._take_namespace,
     ("", "LimitRange"): Picture._take_limit_range,
-    ("", "Pod"): Picture._take_pod,
+    ("apps", "ControllerRevision"): Picture._take_revision,
     ("node.k8s.io", "RuntimeClass"): Picture._take_runtime_class,
     ("storage.k8s.io", "StorageClass"): Picture._take_storage_class,
-    **dict.fromkeys(objects.RESOURCES, Picture._take_workload),
 }
-"""(API group, kind) to what is done with such an object."""
+"""(API group, kind) to what is done with an object that does not count by itself."""
+
+_RESOURCES = {**objects.RESOURCES, ("batch", "Job"): "jobs"}
 
 
 def _owner_ref(child: WorkloadRef, owner: OwnerRef) -> WorkloadRef:
-    resource = objects.RESOURCES.get((owner.group, owner.kind), "")
-    return WorkloadRef("apps" if owner.group else "", resource, child.namespace, owner.name)
-
-
-def _required(metadata: Mapping[str, Tree], key: str) -> str:
-    value = text(metadata.get(key), f"metadata.{key}")
-    if not value:
-        raise ObjectError(f"metadata.{key}", "is missing")
-    return value
+    resource = _RESOURCES.get((owner.group, owner.kind), "")
+    return WorkloadRef("apps" if owner.group == "extensions" else owner.group, resource, child.namespace, owner.name)
 
 
 def _once(is_new: bool, what: str) -> None:

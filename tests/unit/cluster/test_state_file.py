@@ -199,12 +199,73 @@ def test_the_owner_of_a_replica_set_is_kept(tmp_path):
 def test_other_kinds_are_counted_for_the_log(tmp_path):
     picture = state(
         tmp_path,
-        obj("batch/v1", "Job", "a", "shop"),
-        obj("batch/v1", "Job", "b", "shop"),
+        obj("batch/v1", "CronJob", "a", "shop"),
+        obj("batch/v1", "CronJob", "b", "shop"),
         obj("v1", "Service", "c", "shop"),
     )
-    assert picture.not_counted == {"Job.batch": 2, "Service": 1}
+    assert picture.not_counted == {"CronJob.batch": 2, "Service": 1}
     assert picture.workloads == ()
+
+
+def job(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    spec = {"template": pod_template(), "selector": {"matchLabels": {"app": "sum"}}} | spec
+    return obj("batch/v1", "Job", "sum", "shop", spec=spec, status=status or {}, metadata={"uid": "u9"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "replicas"),
+    [
+        pytest.param({}, {}, 1, id="one-by-default"),
+        pytest.param({"parallelism": 4}, {}, 4, id="work-queue"),
+        pytest.param({"parallelism": 4}, {"succeeded": 1, "active": 2}, 2, id="work-queue-run-empty"),
+        pytest.param({"parallelism": 4, "completions": 6}, {"succeeded": 1}, 4, id="as-many-as-may-run"),
+        pytest.param({"parallelism": 4, "completions": 6}, {"succeeded": 4}, 2, id="as-many-as-are-left"),
+        pytest.param({"parallelism": 4, "completions": 6}, {"succeeded": 7}, 0, id="none-left"),
+        pytest.param({"parallelism": 4, "suspend": True}, {"active": 4}, 0, id="suspended"),
+        pytest.param({}, {"conditions": [{"type": "Complete", "status": "False"}]}, 1, id="not-yet-complete"),
+    ],
+)
+def test_a_job_counts_as_many_pods_as_may_run_at_once(tmp_path, spec, status, replicas):
+    ((ref, seen),) = state(tmp_path, job(status, **spec)).workloads
+    assert ref == WorkloadRef("batch", "jobs", "shop", "sum")
+    assert (seen.replicas, seen.selector) == (replicas, "app=sum")
+
+
+@pytest.mark.parametrize("condition", ["Complete", "Failed"])
+def test_a_finished_job_counts_no_more(tmp_path, condition):
+    finished = {"conditions": [{"type": condition, "status": "True"}]}
+    assert state(tmp_path, job(finished, parallelism=3)).workloads == ()
+
+
+def test_a_pod_of_a_job_is_counted_with_it(tmp_path):
+    picture = state(tmp_path, job(), pod("a", **owner("Job", "sum", "u9", "batch/v1")), pod("b"))
+    assert pods(picture) == ["b"]
+
+
+def revision(name: str, kind: str = "StatefulSet", cpu: str = "2") -> dict[str, Any]:
+    metadata = owner(kind, "db", "u1")
+    return obj(
+        "apps/v1", "ControllerRevision", name, "shop", data={"spec": {"template": pod_template(cpu)}}, metadata=metadata
+    )
+
+
+@pytest.mark.parametrize(
+    ("generation", "observed", "current", "update", "old"),
+    [
+        pytest.param(2, 2, "db-1", "db-1", [], id="rolled-out"),
+        pytest.param(2, 2, "db-1", "db-2", ["db-1"], id="amid"),
+        pytest.param(3, 2, "db-1", "db-1", ["db-1"], id="not-seen-yet"),
+        pytest.param(None, None, None, None, [], id="new"),
+    ],
+)
+def test_the_revision_that_a_stateful_set_still_runs_counts_with_it(
+    tmp_path, generation, observed, current, update, old
+):
+    status = {"observedGeneration": observed, "currentRevision": current, "updateRevision": update}
+    db = workload("StatefulSet", "db", uid="u1", generation=generation) | {"status": status}
+    picture = state(tmp_path, db, revision("db-1"), revision("db-2"), revision("db-1x", "DaemonSet"))
+    found = [(ref.name, seen.replicas) for ref, seen in picture.workloads if ref.resource == "controllerrevisions"]
+    assert found == [(name, 1) for name in old]
 
 
 def test_a_namespace_that_is_not_listed_is_told_once(tmp_path):

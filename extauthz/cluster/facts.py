@@ -1,0 +1,216 @@
+"""What the gate keeps of an object as the API server prints it, kind by kind, whatever brings it: a file or a watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
+from extauthz.core.intake import objects
+from extauthz.core.intake.faults import ObjectError
+from extauthz.core.intake.fields import boolean, items, mapping, replicas, text
+from extauthz.core.model import Amounts, Observed, Tree, WorkloadRef
+
+Workload: TypeAlias = tuple[WorkloadRef, Observed]
+
+_TERMINAL = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod counts no more: ``QuotaV1Pod`` in ``pkg/quota/v1/evaluator/core/pods.go``."""
+
+_FINISHED = frozenset({"Complete", "Failed"})
+"""Conditions of a Job that runs no pod any more: ``IsJobFinished`` in ``pkg/controller/job/utils.go``."""
+
+_IS_DEFAULT = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+class NamespaceLabels(NamedTuple):
+    """A Namespace."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+class ContainerDefaults(NamedTuple):
+    """A LimitRange."""
+
+    namespace: str
+    name: str
+    defaults: LimitRangeDefaults
+
+
+class PodOverhead(NamedTuple):
+    """A RuntimeClass."""
+
+    name: str
+    overhead: Amounts
+    """What it adds to each of its pods, nano-units."""
+
+
+class ClaimClass(NamedTuple):
+    """A StorageClass."""
+
+    name: str
+    created: str
+    """RFC 3339, so that later ones sort behind."""
+    is_default: bool
+
+
+def kind_of(root: Mapping[str, Tree]) -> tuple[str, str]:
+    """(API group, kind) of an object. Raises ObjectError."""
+    group, _, _ = text(root.get("apiVersion"), "apiVersion").rpartition("/")
+    kind = text(root.get("kind"), "kind")
+    if not kind:
+        raise ObjectError("kind", "is missing")
+    return group, kind
+
+
+def place_of(root: Tree) -> tuple[str, str]:
+    """(namespace, name) of an object; the namespace is empty where there is none. Raises ObjectError."""
+    metadata = mapping(mapping(root, "(root)").get("metadata"), "metadata")
+    return text(metadata.get("namespace"), "metadata.namespace"), required(metadata, "name")
+
+
+def version_of(root: Tree) -> str:
+    """``metadata.resourceVersion``. Raises ObjectError."""
+    metadata = mapping(mapping(root, "(root)").get("metadata"), "metadata")
+    return text(metadata.get("resourceVersion"), "metadata.resourceVersion")
+
+
+def required(metadata: Mapping[str, Tree], key: str) -> str:
+    """A field of the metadata that no stored object lacks. Raises ObjectError."""
+    value = text(metadata.get(key), f"metadata.{key}")
+    if not value:
+        raise ObjectError(f"metadata.{key}", "is missing")
+    return value
+
+
+# What bears on the count of other objects. All raise ObjectError, or FootprintError for an amount.
+
+
+def namespace_labels(root: Tree) -> NamespaceLabels:
+    """Of a Namespace."""
+    metadata = mapping(root.get("metadata"), "metadata")
+    labels = mapping(metadata.get("labels"), "metadata.labels")
+    return NamespaceLabels(
+        required(metadata, "name"), {key: text(labels[key], f"metadata.labels[{key}]") for key in labels}
+    )
+
+
+def container_defaults(root: Tree) -> ContainerDefaults:
+    """Of a LimitRange."""
+    metadata = mapping(root.get("metadata"), "metadata")
+    return ContainerDefaults(required(metadata, "namespace"), required(metadata, "name"), parse_limit_range(root))
+
+
+def pod_overhead(root: Tree) -> PodOverhead:
+    """Of a RuntimeClass."""
+    return PodOverhead(required(mapping(root.get("metadata"), "metadata"), "name"), parse_runtime_class(root))
+
+
+def claim_class(root: Tree) -> ClaimClass:
+    """Of a StorageClass."""
+    metadata = mapping(root.get("metadata"), "metadata")
+    annotations = mapping(metadata.get("annotations"), "metadata.annotations")
+    created = text(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
+    return ClaimClass(required(metadata, "name"), created, any(annotations.get(key) == "true" for key in _IS_DEFAULT))
+
+
+def default_class(classes: Iterable[ClaimClass]) -> str:
+    """The newest default class, of equally new ones the first by name: ``GetDefaultClass``, volume/util."""
+    defaults = [one for one in classes if one.is_default]
+    newest = max((one.created for one in defaults), default="")
+    return min((one.name for one in defaults if one.created == newest), default="")
+
+
+# What is counted. ``None``: it counts no more.
+
+
+def pod(root: Tree) -> Workload | None:
+    """A Pod, as a workload of one replica; none once it has finished. Raises ObjectError."""
+    status = mapping(root.get("status"), "status")
+    if status.get("phase") in _TERMINAL:
+        return None
+    return _single("", "pods", root, {"template": {"spec": root.get("spec")}})
+
+
+def job(root: Tree) -> Workload | None:
+    """A Job, as so many replicas as may run at once; none once it has finished. Raises ObjectError."""
+    status = mapping(root.get("status"), "status")
+    for condition, _ in items(status.get("conditions"), "status.conditions"):
+        if condition.get("type") in _FINISHED and condition.get("status") == "True":
+            return None
+    spec = mapping(root.get("spec"), "spec")
+    ref, observed = _single("batch", "jobs", root, {"template": spec.get("template")})
+    selector = mapping(spec.get("selector"), "spec.selector")
+    observed.replicas = _parallel(spec, status)
+    observed.selector = objects.labels_text(mapping(selector.get("matchLabels"), "spec.selector.matchLabels")) or None
+    return ref, observed
+
+
+def _parallel(spec: Mapping[str, Tree], status: Mapping[str, Tree]) -> int:
+    """The most pods that it may have: ``manageJob`` in ``pkg/controller/job/job_controller.go``."""
+    if boolean(spec.get("suspend"), "spec.suspend"):
+        return 0
+    parallelism = replicas(spec.get("parallelism"), 1, "spec.parallelism")
+    succeeded = replicas(status.get("succeeded"), 0, "status.succeeded")
+    if spec.get("completions") is not None:
+        left = replicas(spec["completions"], 1, "spec.completions") - succeeded
+        return max(min(parallelism, left), 0)
+    if succeeded:  # a work queue that has run empty: no pod is started any more
+        return min(parallelism, replicas(status.get("active"), 0, "status.active"))
+    return parallelism
+
+
+def revision(root: Tree) -> Workload:
+    """A ControllerRevision of a StatefulSet, as one pod of its template. Raises ObjectError.
+
+    ``data`` is a patch of the StatefulSet that replaces its template whole (``getPatch`` in
+    ``pkg/controller/statefulset/stateful_set_utils.go``).
+    """
+    data = mapping(root.get("data"), "data")
+    return _single(
+        "apps", "controllerrevisions", root, {"template": mapping(data.get("spec"), "data.spec").get("template")}
+    )
+
+
+def is_of_a_stateful_set(root: Tree) -> bool:
+    """Whether a ControllerRevision is; DaemonSets have them too. Raises ObjectError."""
+    owner = objects.controller(mapping(root.get("metadata"), "metadata").get("ownerReferences"))
+    return owner is not None and owner[:2] == ("apps", "StatefulSet")
+
+
+def old_revision(root: Tree) -> str:
+    """Name of the ControllerRevision that a StatefulSet may run besides its template's own; empty: none.
+
+    Pods that were not updated yet, and those below a partition, are of ``status.currentRevision``, and are made anew
+    from it too (``newVersionedStatefulSetPod``). Until the controller has seen the newest spec, all may be of that one,
+    whatever ``updateRevision`` says. Raises ObjectError.
+    """
+    status = mapping(root.get("status"), "status")
+    generation = mapping(root.get("metadata"), "metadata").get("generation")
+    current = text(status.get("currentRevision"), "status.currentRevision")
+    settled = generation == status.get("observedGeneration")
+    return "" if settled and current == text(status.get("updateRevision"), "status.updateRevision") else current
+
+
+def _single(group: str, resource: str, root: Tree, spec: Tree) -> Workload:
+    metadata = mapping(root.get("metadata"), "metadata")
+    ref = WorkloadRef(group, resource, required(metadata, "namespace"), required(metadata, "name"))
+    return ref, Observed(
+        replicas=1,
+        template=objects.intern(objects.prune(spec)),
+        labels=objects.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
+        uid=text(metadata.get("uid"), "metadata.uid"),
+        resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
+        owner=objects.controller(metadata.get("ownerReferences")),
+    )
+
+
+COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
+    **dict.fromkeys(objects.RESOURCES, objects.observe),
+    ("", "Pod"): pod,
+    ("batch", "Job"): job,
+}
+"""(API group, kind) to how one is read that counts by itself, of the kinds that every cluster has."""
