@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -114,6 +116,12 @@ def reading_of(request: Request, seen: Callable[[str], Observed | None]) -> Read
 def same_object(written: WorkloadRef, ref: WorkloadRef) -> bool:
     """A generated name is not known before."""
     return written == ref or (written == ref._replace(name="") and ref.name.startswith("fresh-"))
+
+
+def packed_body(request: Tree) -> bytes:
+    """The body of a row's request."""
+    packed = request.get("body_zlib_b64")
+    return zlib.decompress(base64.b64decode(packed)) if packed else base64.b64decode(request["body_b64"])
 
 
 def as_a_door_hands_it_over(method: str, target: str, headers: list[list[str]], body: bytes) -> Request:

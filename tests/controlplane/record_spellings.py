@@ -103,7 +103,8 @@ class Recorder:
         body = body.replace(b"@uid@", metadata["uid"].encode())
         raw = spell(spelling.method, spelling.target, list(spelling.headers), body, spelling.version, spelling.chunked)
         reply = self._raw.send(raw)
-        now = dict(fixtures.everything(self._wire))
+        refused = 400 <= reply.status < 500
+        now = self.before if refused else dict(fixtures.everything(self._wire))
         row: Tree = {"id": spelling.id, "why": spelling.why, "before": spelling.before}
         row["request"] = _request(spelling, body)
         if body != spelling.body:  # it quotes them

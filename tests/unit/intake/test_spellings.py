@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +19,7 @@ from tests.controlplane.judging import (
     as_a_door_hands_it_over,
     base_of,
     covers,
+    packed_body,
     read_as,
     ref_of,
     same_object,
@@ -90,12 +89,7 @@ OUT_OF_SIGHT = {
 
 def request_of(row: Tree) -> Request:
     request = row["request"]
-    return as_a_door_hands_it_over(request["method"], request["target"], request["headers"], body_of(row))
-
-
-def body_of(row: Tree) -> bytes:
-    packed = row["request"].get("body_zlib_b64")
-    return zlib.decompress(base64.b64decode(packed)) if packed else base64.b64decode(row["request"]["body_b64"])
+    return as_a_door_hands_it_over(request["method"], request["target"], request["headers"], packed_body(request))
 
 
 def seen(row: Tree) -> Callable[[str], Observed | None]:
