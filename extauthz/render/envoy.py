@@ -94,7 +94,7 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
         use_remote_address=True,
         server_header_transformation=hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
         local_reply_config=replies.config(),
-        access_log=accesslog.access_log(options.access_log),
+        access_log=accesslog.access_logs(options.access_log),
     )
 
 

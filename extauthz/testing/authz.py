@@ -1,16 +1,17 @@
-"""A scripted ext_authz server: answers what a test tells it to, also late or nonsense, and keeps what it was asked."""
+"""A scripted gate: answers what a test tells it to, also late or nonsense, and keeps what it was asked and told."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import grpc
 from envoy.config.core.v3.base_pb2 import HeaderValueOption
+from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 Message: TypeAlias = Any
@@ -21,18 +22,22 @@ Answer: TypeAlias = Callable[[Message], Message | bytes]
 
 
 class ScriptedAuthz:
-    """The Check service on a free port of 127.0.0.1. A context manager. Set ``answer`` at any time."""
+    """The services Check and AccessLog on a free port of 127.0.0.1. A context manager. Set ``answer`` at any time."""
 
     def __init__(self) -> None:
         self.answer: Answer = allow()
         self.checks: list[Message] = []
         """Every CheckRequest that came, in order."""
+        self.entries: list[Message] = []
+        """Every HTTPAccessLogEntry that came, in order."""
+        self.streams = 0
+        """How many streams of entries were opened so far."""
         self._server: grpc.Server | None = None
         self.port = 0
 
     def __enter__(self) -> Self:
         self._server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
-        self._server.add_generic_rpc_handlers((self._handler(),))
+        self._server.add_generic_rpc_handlers((self._handler(), self._log_handler()))
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         self._server.start()
         return self
@@ -50,6 +55,21 @@ class ScriptedAuthz:
             response_serializer=lambda answer: answer if isinstance(answer, bytes) else answer.SerializeToString(),
         )
         return grpc.method_handlers_generic_handler("envoy.service.auth.v3.Authorization", {"Check": method})
+
+    def _log_handler(self) -> grpc.GenericRpcHandler:
+        method = grpc.stream_unary_rpc_method_handler(
+            self._keep,
+            request_deserializer=StreamAccessLogsMessage.FromString,
+            response_serializer=StreamAccessLogsResponse.SerializeToString,
+        )
+        service = "envoy.service.accesslog.v3.AccessLogService"
+        return grpc.method_handlers_generic_handler(service, {"StreamAccessLogs": method})
+
+    def _keep(self, messages: Iterator[Message], context: grpc.ServicerContext) -> Message:
+        self.streams += 1
+        for message in messages:
+            self.entries.extend(message.http_logs.log_entry)
+        return StreamAccessLogsResponse()
 
     def _check(self, request: Message, context: grpc.ServicerContext) -> Message:
         self.checks.append(request)
