@@ -1,0 +1,215 @@
+"""Calls and watches in raw JSON, over the official client's transport: its TLS, its proxies, its connection pool."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from extauthz.core.model import Tree
+
+from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
+from .session import Message, Session
+
+CONNECT_WITHIN_S = 10.0
+
+EVENT_AT_MOST_BYTES = 32 * 1024 * 1024
+"""Ten times what the API server takes in as one object (``k8s.io/apiserver/pkg/server/config.go``)."""
+
+Query = Sequence[tuple[str, str]]
+
+
+class ApiError(Exception):
+    """The API server refused: what its ``metav1.Status`` says."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        """HTTP code."""
+        self.reason = reason
+        """Machine-readable (``metav1.StatusReason``), ``""`` if there is none."""
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+
+class Unreachable(Exception):  # noqa: N818 (what it says of the server)
+    """No answer, or not all of it. The text says which server and why."""
+
+
+class Connection:
+    """One API server. Made by ``connect``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.calls: Counter[str] = Counter()
+        """Requests sent so far, by HTTP method in lower case; watches apart, as ``watch``."""
+
+    @property
+    def server(self) -> str:
+        """Its URL."""
+        return self._session.server
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: Tree | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = 10.0,
+    ) -> Tree:
+        """Send one request; the decoded answer, ``None`` if it is empty.
+
+        Raises:
+            ApiError: if the server refuses.
+            Unreachable: if there is no answer within ``timeout_s``, or no whole one.
+        """
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self.calls[method.lower()] += 1
+        async with self._answer(Message(method, _target(path, query), body, content_type, timeout)) as response:
+            with _told(self.server, timeout_s):
+                return _decoded(await response.read(), self.server)
+
+    @asynccontextmanager
+    async def watch(self, path: str, *, query: Query = (), silence_s: float) -> AsyncIterator[AsyncIterator[Tree]]:
+        """Open a watch: a stream of ``{"type": …, "object": …}``, until the server ends it.
+
+        Opening and reading raise:
+            ApiError: if the server refuses, or sends an ERROR event (410: the version is too old).
+            Unreachable: if the connection breaks, also amid an event, or nothing comes for ``silence_s``.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN_S, sock_read=silence_s)
+        target = _target(path, [*query, ("watch", "1")])
+        self.calls["watch"] += 1
+        async with self._answer(Message("GET", target, None, "application/json", timeout)) as response:
+            yield _events(response.content, self.server, silence_s)
+
+    @asynccontextmanager
+    async def _answer(self, message: Message) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A good answer, its body yet to be read. Cut off afterwards if that was not done to the end."""
+        patience_s = message.timeout.total or message.timeout.sock_read or 0.0
+        with _told(self.server, patience_s):
+            response = await self._sent(message)
+        try:
+            if response.status >= 300:
+                with _told(self.server, patience_s):
+                    raise _refusal(response.status, response.headers, await response.read())
+            yield response
+        finally:
+            response.close()  # one that was read to its end has given its connection back by now
+
+    async def _sent(self, message: Message) -> aiohttp.ClientResponse:
+        """Send it; once more if there are newer credentials than those that are not taken."""
+        access = await self._session.current()
+        try:
+            response = await access.send(message)
+            if response.status != 401:
+                return response
+        except aiohttp.ClientConnectorCertificateError:
+            response = None
+        renewed = await self._session.renewed(access)
+        if response is not None:
+            if renewed is access:
+                return response
+            response.close()
+        return await renewed.send(message)
+
+
+@asynccontextmanager
+async def connect(
+    kubeconfig: Path | None = None,
+    *,
+    user_agent: str = "extauthz",
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> AsyncIterator[Connection]:
+    """A connection as ``kubeconfig`` says; without one, as a pod's environment and service account say.
+
+    Raises:
+        NoClusterError: with the cure. Nothing is sent yet.
+    """
+    source = KubeConfig(kubeconfig) if kubeconfig else InCluster(environ, service_account)
+    session = Session(source, user_agent)
+    await session.current()
+    try:
+        yield Connection(session)
+    finally:
+        await session.close()
+
+
+def _target(path: str, query: Query) -> URL:
+    return URL(f"{path}?{urlencode(query)}" if query else path, encoded=True)
+
+
+@contextmanager
+def _told(server: str, patience_s: float) -> Iterator[None]:
+    """Tell in our words what goes wrong on the way to the server."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise Unreachable(f"{server}: nothing came within {patience_s:g} s") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"{server}: {error or type(error).__name__}") from error
+    except NoClusterError as error:
+        raise Unreachable(str(error)) from error
+
+
+async def _events(content: aiohttp.StreamReader, server: str, silence_s: float) -> AsyncIterator[Tree]:
+    with _told(server, silence_s):
+        async for line in _lines(content, server):
+            event = _decoded(line, server)
+            if event["type"] == "ERROR":
+                raise _status_error(event["object"], 500, None)
+            yield event
+
+
+async def _lines(content: aiohttp.StreamReader, server: str) -> AsyncIterator[bytes]:
+    """Lines of any length; aiohttp's own ``readline`` gives up at two chunks."""
+    parts: list[bytes] = []
+    async for chunk in content.iter_any():
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield b"".join((*parts, end))
+            parts.clear()
+        parts.append(rest)
+        if sum(map(len, parts)) > EVENT_AT_MOST_BYTES:
+            raise Unreachable(f"{server} sent an event of more than {EVENT_AT_MOST_BYTES} bytes")
+        await asyncio.sleep(0)  # what is buffered is read without a pause: let others have theirs
+    if any(parts):
+        raise Unreachable(f"{server} broke off amid an event")
+
+
+def _decoded(body: bytes, server: str) -> Tree:
+    try:
+        return json.loads(body) if body else None
+    except ValueError as error:
+        raise Unreachable(f"{server} did not answer in JSON: {body[:60]!r}") from error
+
+
+def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    retry_after = headers.get("Retry-After", "")
+    retry_after_s = float(retry_after) if retry_after.isdecimal() else None
+    try:
+        told = json.loads(body)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        told = {"message": body[:200].decode(errors="replace").strip()}
+    return _status_error(told, status, retry_after_s)
+
+
+def _status_error(told: Tree, status: int, retry_after_s: float | None) -> ApiError:
+    """What a ``metav1.Status`` tells, ``status`` and ``retry_after_s`` where it does not."""
+    details = told.get("details") or {}
+    if retry_after_s is None:
+        retry_after_s = details.get("retryAfterSeconds")
+    return ApiError(told.get("code") or status, told.get("reason") or "", told.get("message") or "", retry_after_s)

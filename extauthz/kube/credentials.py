@@ -1,0 +1,109 @@
+"""Where the API server is and how to prove who asks, by the official client's loaders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import yaml
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import ConfigException
+from kubernetes.aio.config.incluster_config import InClusterConfigLoader
+from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+from extauthz.core.model import Tree
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token and the CA (``kubernetes.io/docs/tasks/run-application/access-api-from-pod``)."""
+
+PLUGIN_WITHIN_S = 30.0
+
+
+class NoClusterError(Exception):
+    """It can not be told where the API server is, or what to show it. The text says the cure."""
+
+
+class Source(Protocol):
+    """Tells the client's configuration."""
+
+    async def load(self, *, anew: bool) -> Configuration:
+        """Read it.
+
+        Args:
+            anew: What was read before has been refused: keep nothing of it.
+
+        Raises:
+            NoClusterError: with the cure.
+        """
+
+
+class InCluster:
+    """A pod's service account. The kubelet rotates the token file; whoever loads, reads it."""
+
+    def __init__(self, environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> None:
+        self._environ = environ
+        self._folder = folder
+
+    async def load(self, *, anew: bool) -> Configuration:
+        loader = InClusterConfigLoader(
+            token_filename=str(self._folder / "token"),
+            cert_filename=str(self._folder / "ca.crt"),
+            try_refresh_token=False,
+            environ=self._environ,
+        )
+        configuration = Configuration()
+        try:
+            loader.load_and_set(configuration)
+        except (ConfigException, OSError) as error:
+            cure = "outside a pod, name a kubeconfig; in a pod, let its service account's token be mounted"
+            raise NoClusterError(f"no cluster to connect to: {error} ({cure})") from error
+        return configuration
+
+
+class KubeConfig:
+    """A kubeconfig: client certificates, token, token file, exec plugin, as kubectl reads them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._plugin: KubeConfigLoader | None = None
+        """Kept, since it knows when the plugin's credentials expire."""
+
+    async def load(self, *, anew: bool) -> Configuration:
+        kept = None if anew else self._plugin
+        configuration = Configuration()
+        try:
+            async with asyncio.timeout(PLUGIN_WITHIN_S):
+                loader = kept or self._loader()
+                await loader.load_and_set(configuration)
+        except TimeoutError as error:
+            raise self._useless(f"its exec plugin did not answer within {PLUGIN_WITHIN_S:.0f} s") from error
+        except (ConfigException, OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
+            raise self._useless(str(error)) from error
+        self._plugin = loader if _has_plugin(loader) else None
+        if self._plugin and not (configuration.api_key or configuration.cert_file):
+            raise self._useless("its exec plugin brought no credentials (it logged why)")
+        return configuration
+
+    def _loader(self) -> KubeConfigLoader:
+        if not self._path.is_file():
+            raise ConfigException("no such file")
+        return _Loader(KubeConfigMerger(str(self._path)).config, config_base_path=None)
+
+    def _useless(self, why: str) -> NoClusterError:
+        return NoClusterError(f"kubeconfig {self._path} is of no use: {why}")
+
+
+class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the loaders carry no types
+    """As the official one, and like client-go it runs a plugin that tells no expiry once, not at every load."""
+
+    async def load_from_exec_plugin(self) -> Tree:
+        told = self.__dict__.keys()
+        if "token" in told and "exec_plugin_expiry" not in told:
+            return True
+        return await super().load_from_exec_plugin()
+
+
+def _has_plugin(loader: KubeConfigLoader) -> bool:
+    return bool(loader._user) and "exec" in loader._user

@@ -1,0 +1,248 @@
+"""Keeps a sink current with one collection: its whole list first, then every change in order, for ever.
+
+The list is streamed where the server can (a watch with ``sendInitialEvents``, KEP-3157), else fetched page by page.
+Either way an object is a tree only while ``Sink.convert`` looks at it. After that a watch goes on from the list's
+version; if the server no longer knows that version (410), the list is taken again, so that nothing is missed. Follows
+``client-go/tools/cache/reflector.go``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from extauthz.core.model import Tree
+
+from .backoff import Backoff
+from .connection import ApiError, Connection, Query, Unreachable
+from .resource import Resource
+
+Item = TypeVar("Item")
+
+SILENCE_S = 80.0
+"""After this long without a word a watch is taken for dead. The server sends a bookmark a minute
+(``apiserver/pkg/storage/cacher/cacher.go``, ``defaultBookmarkFrequency``) if etcd has told it of progress
+(``--experimental-watch-progress-notify-interval``; kubeadm sets 5 s)."""
+
+SILENT_WATCHES = 2
+"""After as many dead watches in a row the list is taken anew: it alone proves that nothing was missed."""
+
+WATCH_S = 300.0
+"""Watches end after this to twice this long, by chance, as client-go's."""
+
+PAGE = 500
+PAGE_WITHIN_S = 60.0
+RETRY_AFTER_AT_MOST_S = 120.0
+
+CANNOT_STREAM = (400, 422, 500)
+"""How servers refuse to stream a list: they do not know the parameters, do not allow them, or can not ask their etcd
+how far it is (``RequestWatchProgress``: 3.4.31, 3.5.13 and later can)."""
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends a streamed list (``metav1.InitialEventsAnnotationKey``)."""
+
+
+class Sink(Protocol[Item]):
+    """Takes what a reflector brings. Its methods must not raise and must not wait."""
+
+    def convert(self, tree: Tree) -> Item:
+        """What to keep of an object. It has its apiVersion and kind, and no managedFields."""
+
+    def replaced(self, objects: Iterable[Item], version: str) -> None:
+        """A whole list as of ``version``: what is not in it is gone."""
+
+    def changed(self, event: str, obj: Item) -> None:
+        """One object was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
+
+    def reached(self, version: str) -> None:
+        """All changes up to ``version`` have been handed on."""
+
+
+class Reflector(Generic[Item]):
+    """Follows one collection."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        resource: Resource,
+        sink: Sink[Item],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        field_selector: str = "",
+        label_selector: str = "",
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        self._connection = connection
+        self.resource = resource
+        self._sink = sink
+        self._clock = clock
+        self._sleep = sleep
+        self._selectors = _given(fieldSelector=field_selector, labelSelector=label_selector)
+        self._silence_s = silence_s
+        self._backoff = Backoff(clock)
+        self._streams_lists = True
+        self._stream_failed = False
+        """A streamed list was begun and not brought to its end: the next one comes in pages."""
+        self._silent_watches = 0
+        self.synced = False
+        """A whole list has been handed on, once at least."""
+        self.version = ""
+        """The resourceVersion up to which everything has been handed on; ``""``: the list must be taken."""
+        self.last_heard_s = float("-inf")
+        """On ``clock``: the last list, event or bookmark. The state is that of the cluster then, or later."""
+        self.relists = 0
+        """Lists taken after the first."""
+        self.failures = 0
+        """Lists and watches that went wrong."""
+        self.last_error = ""
+        """Why the last one did; ``""`` again once something is heard."""
+
+    async def run(self) -> None:
+        """Follow for ever. Ends by cancellation."""
+        while True:
+            try:
+                await self._follow()
+            except (ApiError, Unreachable) as error:
+                await self._sleep(self._failed(error))
+
+    async def _follow(self) -> None:
+        """Take the list if it must be, then one watch to its end."""
+        if self.version:
+            await self._watch(None)
+        elif self._streams_lists and not self._stream_failed:
+            await self._streamed_list()
+        else:
+            await self._list()
+
+    async def _streamed_list(self) -> None:
+        """Take the list as the beginning of a watch, and follow that. In pages if the server can not stream."""
+        self._stream_failed = True
+        try:
+            await self._watch({})
+        except ApiError as error:
+            if error.status not in CANNOT_STREAM:
+                raise
+            self._streams_lists = False
+            await self._list()
+
+    async def _watch(self, listed: dict[str, Item] | None) -> None:
+        """One watch. With ``listed`` the server first streams the list into it."""
+        heard_before = self.last_heard_s
+        query = [*self._selectors, *(_ON if listed is None else _LIST), ("timeoutSeconds", str(_watch_s()))]
+        if listed is None:
+            query.append(("resourceVersion", self.version))
+        path = self.resource.collection()
+        async with self._connection.watch(path, query=query, silence_s=self._silence_s) as events:
+            await self._take_in(events, listed)
+        if self.last_heard_s == heard_before:
+            raise Unreachable(f"{self._connection.server} ended a watch at once")
+
+    async def _take_in(self, events: AsyncIterator[Tree], listed: dict[str, Item] | None) -> None:
+        async for event in events:
+            if listed is None:
+                self._hand_on(event["type"], event["object"])
+            elif _ends_list(event):
+                self._replace(listed.values(), _version(event["object"]))
+                listed = None
+            else:
+                self._collect(listed, event["type"], event["object"])
+
+    def _hand_on(self, event: str, tree: Tree) -> None:
+        version = _version(tree)
+        if event == "BOOKMARK":
+            self._sink.reached(version)
+        else:
+            self._sink.changed(event, self._sink.convert(self._completed(tree)))
+        self._heard(version)
+
+    def _collect(self, listed: dict[str, Item], event: str, tree: Tree) -> None:
+        """While the list is streamed, changes to what came before come in between."""
+        if event == "DELETED":
+            listed.pop(_key(tree), None)
+        elif event != "BOOKMARK":
+            listed[_key(tree)] = self._sink.convert(self._completed(tree))
+
+    async def _list(self) -> None:
+        """Page by page. If the continuation is too old (410), all in one piece, as client-go's pager does."""
+        items: list[Item] = []
+        page = await self._page([("limit", str(PAGE))], items)
+        while going_on := page.get("continue"):
+            try:
+                page = await self._page([("limit", str(PAGE)), ("continue", going_on)], items)
+            except ApiError as error:
+                if error.status != 410:
+                    raise
+                items.clear()
+                page = await self._page([], items)
+        self._replace(items, page["resourceVersion"])
+
+    async def _page(self, query: Query, items: list[Item]) -> Tree:
+        """Add one page to ``items``; its metadata."""
+        path = self.resource.collection()
+        page = await self._connection.call("GET", path, query=[*self._selectors, *query], timeout_s=PAGE_WITHIN_S)
+        trees = page.get("items") or []
+        trees.reverse()
+        while trees:  # each tree goes as soon as it is converted
+            items.append(self._sink.convert(self._completed(trees.pop())))
+        return page["metadata"]
+
+    def _replace(self, items: Iterable[Item], version: str) -> None:
+        self.relists += self.synced
+        self._sink.replaced(items, version)
+        self.synced = True
+        self._stream_failed = False
+        self._heard(version)
+
+    def _completed(self, tree: Tree) -> Tree:
+        """Items of lists do not say what they are, and nobody reads who owns which field."""
+        tree.setdefault("apiVersion", self.resource.api_version)
+        tree.setdefault("kind", self.resource.kind)
+        tree["metadata"].pop("managedFields", None)
+        return tree
+
+    def _heard(self, version: str) -> None:
+        self.version = version
+        self.last_heard_s = self._clock()
+        self.last_error = ""
+        self._silent_watches = 0
+
+    def _failed(self, error: ApiError | Unreachable) -> float:
+        """Draw the consequences; seconds to wait."""
+        self.failures += 1
+        self.last_error = f"{self.resource.group_resource}: {error}"
+        wait_s = self._backoff.failed()
+        if isinstance(error, ApiError):
+            wait_s = max(wait_s, min(error.retry_after_s or 0.0, RETRY_AFTER_AT_MOST_S))
+            if error.status == 410:
+                self.version = ""
+        return wait_s
+
+
+_ON: Query = (("allowWatchBookmarks", "true"),)
+_LIST: Query = (*_ON, ("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+
+
+def _given(**selectors: str) -> Query:
+    return [(name, selector) for name, selector in selectors.items() if selector]
+
+
+def _watch_s() -> int:
+    return round(WATCH_S * (1 + random.random()))  # noqa: S311 (to spread load)
+
+
+def _version(tree: Tree) -> str:
+    return str(tree["metadata"]["resourceVersion"])
+
+
+def _key(tree: Tree) -> str:
+    meta = tree["metadata"]
+    return f"{meta.get('namespace', '')}/{meta['name']}"
+
+
+def _ends_list(event: Tree) -> bool:
+    annotations = event["object"]["metadata"].get("annotations") or {}
+    return event["type"] == "BOOKMARK" and annotations.get(INITIAL_EVENTS_END) == "true"

@@ -1,0 +1,132 @@
+"""Keeps a way to the API server fit for use: credentials read again in time, TLS set up anew when its files change."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+from yarl import URL
+
+from extauthz.core.model import Tree
+
+from .credentials import Source
+
+REFRESH_S = 60.0
+"""Tokens are read again when they are older, as client-go does (``client-go/transport/token_source.go``)."""
+
+CHUNK_BYTES = 64 * 1024
+"""What is read at once, so that others get their turn between two."""
+
+
+class Message(NamedTuple):
+    """A request but for what proves who asks."""
+
+    method: str
+    url: URL
+    """Path and query."""
+    body: Tree | None
+    content_type: str
+    timeout: aiohttp.ClientTimeout
+
+
+class Access:
+    """One reading of the credentials, and the client's transport made with it."""
+
+    def __init__(self, client: ApiClient, authorization: str | None, fingerprint: bytes, user_agent: str) -> None:
+        self.client = client
+        self.authorization = authorization
+        self.fingerprint = fingerprint
+        """Of everything that TLS was set up with."""
+        self._user_agent = user_agent
+
+    @property
+    def server(self) -> str:
+        return str(self.client.configuration.host)
+
+    async def send(self, message: Message) -> aiohttp.ClientResponse:
+        """The response with its body yet to be read. Raises what aiohttp raises."""
+        headers = {"Accept": "application/json", "User-Agent": self._user_agent, "Content-Type": message.content_type}
+        if self.authorization:
+            headers["Authorization"] = self.authorization
+        answer = await self.client.rest_client.request(
+            message.method,
+            URL(self.server + str(message.url), encoded=True),
+            headers=headers,
+            body=message.body,
+            _request_timeout=message.timeout,
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+
+class Session:
+    """Hands out the present ``Access``. Must be closed."""
+
+    def __init__(self, source: Source, user_agent: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._source = source
+        self._user_agent = user_agent
+        self._clock = clock
+        self._access: Access | None = None
+        self._read_s = 0.0
+        self._reading = asyncio.Lock()
+
+    @property
+    def server(self) -> str:
+        return self._access.server if self._access else "the API server"
+
+    async def current(self) -> Access:
+        """Raises NoClusterError."""
+        async with self._reading:
+            if self._access is None or self._clock() - self._read_s >= REFRESH_S:
+                return await self._read(anew=False)
+            return self._access
+
+    async def renewed(self, refused: Access) -> Access:
+        """What to try after ``refused`` was not taken: itself, if there is nothing newer. Raises NoClusterError."""
+        async with self._reading:
+            if self._access is not None and self._access is not refused:
+                return self._access  # somebody else was faster
+            return await self._read(anew=True)
+
+    async def close(self) -> None:
+        if self._access is not None:
+            await self._access.client.close()
+
+    async def _read(self, *, anew: bool) -> Access:
+        configuration = await self._source.load(anew=anew)
+        self._read_s = self._clock()
+        before, fingerprint = self._access, _fingerprint(configuration)
+        authorization = await _authorization(configuration)
+        if before and (before.authorization, before.fingerprint) == (authorization, fingerprint):
+            return before
+        client = before.client if before and before.fingerprint == fingerprint else _client(configuration)
+        self._access = Access(client, authorization, fingerprint, self._user_agent)
+        if before and before.client is not client:
+            await before.client.close()  # its watches break and are opened anew
+        return self._access
+
+
+async def _authorization(configuration: Configuration) -> str | None:
+    value = await configuration.get_api_key_with_prefix("BearerToken")
+    return value.strip() if value else None  # files end in newlines
+
+
+def _client(configuration: Configuration) -> ApiClient:
+    configuration.disable_strict_ssl_verification = True  # Go is not as strict, and many a cluster's CA relies on it
+    configuration.client_session_kwargs = {"read_bufsize": CHUNK_BYTES}
+    return ApiClient(configuration)
+
+
+def _fingerprint(configuration: Configuration) -> bytes:
+    digest = hashlib.sha256()
+    for name in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
+        digest.update(hashlib.sha256(Path(name).read_bytes()).digest() if name else b"-")
+    rest = (configuration.host, configuration.verify_ssl, configuration.tls_server_name, configuration.proxy)
+    digest.update(repr(rest).encode())
+    return digest.digest()
