@@ -40,6 +40,8 @@ class Metrics:
         self._levels = levels
         self._decisions: dict[tuple[str, ...], int] = {}
         self._audited = 0
+        self._answers: dict[tuple[str, ...], int] = {}
+        self._skipped: dict[tuple[str, ...], int] = {}
         self._buckets = [0] * (len(BUCKETS_S) + 1)
         self._seconds = 0.0
         self._reloads: dict[tuple[str, ...], int] = {}
@@ -53,6 +55,14 @@ class Metrics:
         self._seconds += seconds
         if decision.audit:
             self._audited += 1
+
+    def answer(self, event: str) -> None:
+        """Count what became of a decided request."""
+        self._answers[event,] = self._answers.get((event,), 0) + 1
+
+    def skipped(self, why: str) -> None:
+        """Count an entry of Envoy's access log that told nothing."""
+        self._skipped[why,] = self._skipped.get((why,), 0) + 1
 
     def reload(self, source: str, result: str, at: float) -> None:
         """Count a change of a source. ``at``: seconds since the epoch."""
@@ -76,6 +86,8 @@ class Metrics:
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.intents},
+            "extauthz_answers_total": dict(self._answers),
+            "extauthz_access_log_skipped_total": dict(self._skipped),
             "extauthz_workloads": {(): now.workloads},
             "extauthz_reload_total": dict(self._reloads),
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),

@@ -47,6 +47,14 @@ TABLE = (
         "Quotas in force without series of their own (setting metrics-max-quotas).",
     ),
     Family("extauthz_intents", "gauge", "intents", (), "Allowed writes that may still land."),
+    Family(
+        "extauthz_answers_total", "counter", "answers", ("event",),
+        "What became of decided writes: not-forwarded, refused, answered-ok, answered-unclear.",
+    ),
+    Family(
+        "extauthz_access_log_skipped_total", "counter", "entries", ("why",),
+        "Entries of Envoy's access log that told nothing: no-message, not-http, no-decision, not-over, no-response.",
+    ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads in the picture of the cluster."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),

@@ -19,6 +19,8 @@ from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.handover import HandoverError
 from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.ledger.intents import Event
+from extauthz.doors.access_log import AccessLogs
 from extauthz.doors.http import Readiness, application
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
@@ -67,6 +69,7 @@ class App:
         self._log = log
         self._gate = Gate(policy(settings))
         self._metrics = Metrics(self._levels)
+        self._access_logs = AccessLogs(self._answered, self._metrics.skipped)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._not_ready = "quotas and state are being read"
@@ -99,7 +102,7 @@ class App:
 
     def _server(self) -> grpc.aio.Server:
         deciding = Deciding(self._gate, self._metrics, self._log)
-        return listening.grpc_server(deciding, self._health, self._settings)
+        return listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
 
     async def _live(self) -> None:
         """Until told to stop. Should one of these fail, all end, and so does the process."""
@@ -139,9 +142,15 @@ class App:
         self._not_ready = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
+        self._access_logs.leave()
         await server.stop(self._settings.grace_s)
         self._hand_over()
         self._log.event("info", "stopped")
+
+    def _answered(self, decision_id: str, event: Event) -> None:
+        """What became of a decided request; most often an intent ends by it."""
+        self._metrics.answer(event.value)
+        self._gate.settle(decision_id, event, time.monotonic())
 
     # What is known.
 

@@ -1,4 +1,4 @@
-"""Binds the doors to their addresses: TCP or unix socket, plain or TLS, and health and reflection beside ext_authz."""
+"""Binds the doors to their addresses: TCP or unix socket, plain or TLS, and health and reflection beside them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
-from extauthz.doors import ext_authz
+from extauthz.doors import access_log, ext_authz
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
-SERVICES = (ext_authz.SERVICE, health.SERVICE_NAME)
+SERVICES = (ext_authz.SERVICE, access_log.SERVICE, health.SERVICE_NAME)
 
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", ext_authz.MAX_MESSAGE_BYTES),
@@ -66,9 +66,11 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # grpcio sh
         )
 
 
-def grpc_server(decide: ext_authz.Decide, health_service: Health, settings: Settings) -> grpc.aio.Server:
+def grpc_server(
+    decide: ext_authz.Decide, access_logs: access_log.AccessLogs, health_service: Health, settings: Settings
+) -> grpc.aio.Server:
     """The server with its services, not bound yet."""
-    server = grpc.aio.server(handlers=(ext_authz.handler(decide),), options=SERVER_OPTIONS)
+    server = grpc.aio.server(handlers=(ext_authz.handler(decide), access_logs.handler()), options=SERVER_OPTIONS)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     if settings.reflection:
         reflection.enable_server_reflection((*SERVICES, reflection.SERVICE_NAME), server)

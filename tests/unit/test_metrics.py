@@ -75,6 +75,8 @@ async def test_a_refused_reload_leaves_the_time_of_the_last_good_one(metrics: Me
 async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(metrics: Metrics) -> None:
     metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), 0.1)
     metrics.reload("state", "ok", 1.0)
+    metrics.answer("refused")
+    metrics.skipped("no-decision")
     body, content_type = await metrics.scrape("")
     assert content_type.startswith("text/plain")
     told = {}
@@ -94,3 +96,13 @@ async def test_openmetrics_is_spoken_to_those_who_ask(metrics: Metrics) -> None:
 
 def test_the_documented_table_is_the_one_in_the_code() -> None:
     assert table.markdown() in DOCUMENT.read_text()
+
+
+async def test_answers_and_skipped_entries_are_counted_by_name(metrics: Metrics) -> None:
+    for event in ("refused", "refused", "answered-ok"):
+        metrics.answer(event)
+    metrics.skipped("no-decision")
+    numbers = await scraped(metrics)
+    assert numbers["extauthz_answers_total", "refused"] == 2
+    assert numbers["extauthz_answers_total", "answered-ok"] == 1
+    assert numbers["extauthz_access_log_skipped_total", "no-decision"] == 1
