@@ -18,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def plane() -> Iterator[Plane]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """A real API server that all tests share, each in namespaces of its own. Mark the test ``controlplane``."""
-    with running_plane() as running:
+    with running_plane(folder=tmp_path_factory.mktemp("plane")) as running:
         yield running

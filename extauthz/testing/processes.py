@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +13,11 @@ T = TypeVar("T")
 
 START_S = 30.0
 """Bounds every start. Generous: a busy machine is no failure."""
+
+
+_SETPRIV = shutil.which("setpriv")
+_WITH_PARENT = [_SETPRIV, "--pdeathsig", "TERM", "--"] if _SETPRIV else []
+"""util-linux: the child ends with the thread that started it (``PR_SET_PDEATHSIG``), also where that one was killed."""
 
 
 class StartError(Exception):
@@ -25,19 +31,25 @@ class Child:
         self.log = log
         self._name = Path(command[0]).name
         with log.open("ab") as output:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                [*_WITH_PARENT, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def until(self, ready: Callable[[], T | None]) -> T:
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def until(self, ready: Callable[[], T | None], within_s: float = START_S) -> T:
         """Polls until ``ready`` has something to return.
 
         Raises:
             StartError: the process ended, or time is up.
         """
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise StartError(f"{self._name} ended with {self._process.returncode}: {self.tail()}")
@@ -46,7 +58,7 @@ class Child:
                 return result
             time.sleep(0.02)
         self.kill()
-        raise StartError(f"{self._name} was not ready within {START_S:.0f} s: {self.tail()}")
+        raise StartError(f"{self._name} was not ready within {within_s:.0f} s: {self.tail()}")
 
     def terminate(self) -> int:
         """SIGTERM, then SIGKILL if it does not help. The exit code."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import socket
 import ssl
-import subprocess
 import tempfile
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from extauthz.testing.processes import Child
+from tests.controlplane.api import Api
+from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.parts import find
 from tests.controlplane.pki import write_pki
 
@@ -34,28 +35,53 @@ class Plane:
         return f"https://127.0.0.1:{self.port}"
 
     @property
+    def ca(self) -> Path:
+        """The authority of all certificates here."""
+        return self.folder / "ca.crt"
+
+    @functools.cached_property
+    def api(self) -> Api:
+        """An administrator's, straight at the API server."""
+        return Api(self.url, self.tls)
+
+    @functools.cached_property
+    def kubectl(self) -> Kubectl:
+        """An administrator's, straight at the API server."""
+        return Kubectl(self.kubeconfig)
+
+    @property
     def kubeconfig(self) -> Path:
         """An administrator's, straight at the API server."""
         return self.folder / "admin.kubeconfig"
 
 
 @contextlib.contextmanager
-def running_plane(apiserver_flags: Sequence[str] = ()) -> Iterator[Plane]:
-    """Start both, wait until ``/readyz`` says ok, and stop both at the end, whatever happened."""
-    with tempfile.TemporaryDirectory(prefix="extauthz-plane-") as name, contextlib.ExitStack() as children:
-        folder = Path(name)
+def running_plane(apiserver_flags: Sequence[str] = (), folder: Path | None = None) -> Iterator[Plane]:
+    """Start both, wait until ``/readyz`` says ok, and stop both at the end, whatever happened.
+
+    Keys, data and logs go to *folder*, and stay there; without one they go with the server.
+    """
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="extauthz-plane-")))
         write_pki(folder)
-        etcd_port, peer_port, port = _free_ports(3)
-        children.enter_context(_child("etcd", folder, _etcd_flags(folder, etcd_port, peer_port)))
-        flags = [*_apiserver_flags(folder, etcd_port, port), *apiserver_flags]
-        server = children.enter_context(_child("kube-apiserver", folder, flags))
+        etcd_port, peer_port, port = free_ports(3)
+        _start(stack, "etcd", folder, _etcd_flags(folder, etcd_port, peer_port))
+        server = _start(stack, "kube-apiserver", folder, [*_apiserver_flags(folder, etcd_port, port), *apiserver_flags])
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         tls.load_cert_chain(folder / "admin.crt", folder / "admin.key")
         plane = Plane(port, folder, tls)
         user = {"client-certificate": str(folder / "admin.crt"), "client-key": str(folder / "admin.key")}
-        write_kubeconfig(plane.kubeconfig, plane.url, folder / "ca.crt", user)
-        _await_ready(plane, server)
+        write_kubeconfig(plane.kubeconfig, plane.url, plane.ca, user)
+        server.until(lambda: _says_ok(plane), READY_WITHIN_S)
+        stack.callback(plane.api.close)
         yield plane
+
+
+def _start(stack: contextlib.ExitStack, name: str, folder: Path, flags: Sequence[str]) -> Child:
+    child = Child([str(find(name)), *flags], folder / f"{name}.log")
+    stack.callback(child.terminate)
+    return child
 
 
 def write_kubeconfig(path: Path, server: str, ca: Path, user: Mapping[str, str]) -> None:
@@ -100,22 +126,8 @@ def _apiserver_flags(folder: Path, etcd_port: int, port: int) -> list[str]:
     ]
 
 
-@contextlib.contextmanager
-def _child(name: str, folder: Path, flags: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    with (folder / f"{name}.log").open("wb") as log:
-        child = subprocess.Popen([find(name), *flags], stdout=log, stderr=log, cwd=folder)
-        try:
-            yield child
-        finally:
-            child.terminate()
-            try:
-                child.wait(20)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-
-
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on now."""
     with contextlib.ExitStack() as open_sockets:
         sockets = [open_sockets.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -123,19 +135,9 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _await_ready(plane: Plane, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + READY_WITHIN_S
-    while time.monotonic() < deadline and server.poll() is None:
-        if _says_ok(plane):
-            return
-        time.sleep(0.2)
-    tail = (plane.folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
-    raise RuntimeError(f"the API server did not become ready within {READY_WITHIN_S} s:\n{tail}")
-
-
-def _says_ok(plane: Plane) -> bool:
+def _says_ok(plane: Plane) -> bool | None:
     try:
-        with urllib.request.urlopen(f"{plane.url}/readyz", context=plane.tls, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
+        with urllib.request.urlopen(f"{plane.url}/readyz", context=plane.tls, timeout=5):
+            return True
+    except OSError:
+        return None

@@ -1,0 +1,116 @@
+"""A stand-in for all kubelets: makes pods of a real API server run and get ready, without nodes or containers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+
+from .background import Background
+
+Tree = Any
+
+SINCE = timedelta(minutes=5)
+"""Pods say that they have run for this long, so that no autoscaler takes them for warming up."""
+PATCH = {"content-type": "application/merge-patch+json"}
+PAUSE_S = 0.2
+
+
+class Kubelet(Background):
+    """Watches all pods. A context manager.
+
+    Args:
+        server: the API server's URL.
+        tls: trusts it, and holds the client certificate of one who may write ``pods/status`` and delete pods.
+    """
+
+    def __init__(self, server: str, tls: ssl.SSLContext) -> None:
+        super().__init__("kubelet")
+        self.broken_images: set[str] = set()
+        """Containers of these never start."""
+        self._server, self._tls = server, tls
+
+    async def main(self) -> None:
+        connector = aiohttp.TCPConnector(ssl=self._tls)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
+        async with aiohttp.ClientSession(self._server, connector=connector, timeout=timeout) as session:
+            while True:
+                try:
+                    await self._follow(session)
+                except (aiohttp.ClientError, TimeoutError):  # the server is away, or its watch has ended
+                    await asyncio.sleep(PAUSE_S)
+
+    async def _follow(self, session: aiohttp.ClientSession) -> None:
+        async with session.get("/api/v1/pods", raise_for_status=True) as answer:
+            pods = await answer.json()
+        self.started()
+        for pod in pods["items"]:
+            await self._care(session, pod)
+        async for event in _events(session, pods["metadata"]["resourceVersion"]):
+            if event["type"] == "ERROR":
+                return
+            if event["type"] != "DELETED":
+                await self._care(session, event["object"])
+
+    async def _care(self, session: aiohttp.ClientSession, pod: Tree) -> None:
+        """What a kubelet would do for this pod now."""
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        if "deletionTimestamp" in pod["metadata"]:
+            async with session.delete(path, params={"gracePeriodSeconds": "0"}):
+                return
+        wanted = self._status(pod)
+        if pod["status"].get("containerStatuses") != wanted["containerStatuses"]:
+            body = json.dumps({"status": wanted})
+            async with session.patch(f"{path}/status", data=body, headers=PATCH) as answer:
+                # It may be gone, or have changed: then an event tells.
+                assert answer.status in (200, 404, 409), await answer.text()
+
+    def _status(self, pod: Tree) -> Tree:
+        images = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
+        broken = self.broken_images & set(images.values())
+        since = pod["status"].get("startTime") or _text(datetime.now(UTC) - SINCE)
+        ready = "False" if broken else "True"
+        return {
+            "phase": "Pending" if broken else "Running",
+            "startTime": since,
+            "conditions": [
+                {"type": kind, "status": ready, "lastTransitionTime": since}
+                for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+            ],
+            "containerStatuses": [
+                _container(name, image, since, broken=image in broken) for name, image in images.items()
+            ],
+        }
+
+
+async def _events(session: aiohttp.ClientSession, version: str) -> AsyncIterator[Tree]:
+    query = {"watch": "1", "resourceVersion": version}
+    async with session.get("/api/v1/pods", params=query, raise_for_status=True) as stream:
+        buffer = b""
+        async for chunk in stream.content.iter_any():
+            *lines, buffer = (buffer + chunk).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+
+
+def _container(name: str, image: str, since: str, *, broken: bool) -> Tree:
+    state = {"waiting": {"reason": "ImagePullBackOff"}} if broken else {"running": {"startedAt": since}}
+    return {
+        "name": name,
+        "image": image,
+        "imageID": "",
+        "ready": not broken,
+        "started": not broken,
+        "restartCount": 0,
+        "lastState": {},
+        "state": state,
+    }
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,104 @@
+"""An administrator's way to a real API server in a line: objects in and out as JSON trees."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import httpx
+
+Tree = Any
+T = TypeVar("T")
+
+MERGE = "application/merge-patch+json"
+WITHIN_S = 60.0
+"""Bounds every wait. Generous: a busy machine is no failure."""
+
+
+class RefusedError(Exception):
+    """The server answered with something else than 2xx. ``status`` is its ``metav1.Status``."""
+
+    def __init__(self, code: int, status: Tree) -> None:
+        super().__init__(f"{code}: {status.get('message', status) if isinstance(status, dict) else status}")
+        self.code, self.status = code, status
+
+
+class Api:
+    """Requests to one server. With a token as its bearer, else with the client certificate that *tls* holds."""
+
+    def __init__(self, server: str, tls: ssl.SSLContext, token: str | None = None) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(base_url=server, verify=tls, headers=headers, timeout=70.0)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def call(self, method: str, path: str, tree: Tree = None, content_type: str = "application/json") -> Tree:
+        """One request.
+
+        Raises:
+            RefusedError: an answer that is not 2xx.
+        """
+        headers = {"content-type": content_type} if tree is not None and content_type else {}
+        content = None if tree is None else httpx.Response(200, json=tree).content
+        answer = self._client.request(method, path, content=content, headers=headers)
+        try:
+            said = answer.json()
+        except ValueError:
+            said = answer.text
+        if not answer.is_success:
+            raise RefusedError(answer.status_code, said)
+        return said
+
+    def create(self, tree: Tree) -> Tree:
+        """POST it where its kind belongs."""
+        metadata = tree["metadata"]
+        return self.call("POST", path_of(tree["kind"], metadata.get("namespace"), group=tree["apiVersion"]), tree)
+
+    def get(self, kind: str, name: str, namespace: str | None = None, *, sub: str = "") -> Tree:
+        return self.call("GET", path_of(kind, namespace, name, sub))
+
+    def list(self, kind: str, namespace: str | None = None, query: str = "") -> list[Tree]:
+        items: list[Tree] = self.call("GET", path_of(kind, namespace) + query)["items"]
+        return items
+
+    def patch(self, kind: str, name: str, namespace: str | None, tree: Tree, *, sub: str = "") -> Tree:
+        """A merge patch."""
+        return self.call("PATCH", path_of(kind, namespace, name, sub), tree, MERGE)
+
+    def delete(self, kind: str, name: str, namespace: str | None = None) -> Tree:
+        return self.call("DELETE", path_of(kind, namespace, name))
+
+
+GROUPS = {
+    "apps/v1": ("Deployment", "StatefulSet", "ReplicaSet", "ControllerRevision", "DaemonSet"),
+    "autoscaling/v2": ("HorizontalPodAutoscaler",),
+    "batch/v1": ("Job",),
+    "coordination.k8s.io/v1": ("Lease",),
+    "events.k8s.io/v1": ("Event",),
+    "extauthz.dev/v1alpha1": ("WorkspaceQuota",),
+    "apiextensions.k8s.io/v1": ("CustomResourceDefinition",),
+    "rbac.authorization.k8s.io/v1": ("ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role"),
+}
+_GROUP_OF = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
+
+
+def path_of(kind: str, namespace: str | None = None, name: str = "", sub: str = "", *, group: str = "") -> str:
+    """The path of a collection, an object or a subresource. ``Kind.group/version`` names kinds not in ``GROUPS``."""
+    kind, _, given = kind.partition(".")
+    version = group or given or _GROUP_OF.get(kind, "v1")
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    place = f"/namespaces/{namespace}" if namespace else ""
+    return root + place + f"/{kind.lower()}s" + (f"/{name}" if name else "") + (f"/{sub}" if sub else "")
+
+
+def eventually(what: Callable[[], T], why: Callable[[], object] = lambda: "", within_s: float = WITHIN_S) -> T:
+    """Polls until true. What *why* gives is shown when it never comes true."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if result := what():
+            return result
+        time.sleep(0.1)
+    raise AssertionError(f"not within {within_s:.0f} s: {why()}")
