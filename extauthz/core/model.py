@@ -30,6 +30,8 @@ class Request(NamedTuple):
     body: bytes
     truncated: bool = False
     """The body is known to be only a part."""
+    source: str = ""
+    """Who sent it, as the proxy vouches for it: a mutual TLS principal, else a peer address. Empty: not known."""
 
 
 class WorkloadRef(NamedTuple):

@@ -65,7 +65,13 @@ def to_request(message: CheckRequest) -> Request:
     if not body and http.body:
         body = http.body.encode()
         truncated = truncated or _spoilt(headers)
-    return Request(http.method, http.path, headers, body, truncated)
+    return Request(http.method, http.path, headers, body, truncated, _source(message.attributes.source))
+
+
+def _source(peer: AttributeContext.Peer) -> str:
+    """Whom Envoy had at the other end: the name in a verified client certificate, else the address without its port."""
+    name: str = peer.principal or peer.address.socket_address.address
+    return name
 
 
 def _raw_headers(http: AttributeContext.HttpRequest) -> Mapping[str, str]:

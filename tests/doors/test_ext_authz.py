@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import grpc
 import pytest
 from envoy.service.auth.v3 import external_auth_pb2 as upb
-from envoy_data_plane.envoy.config.core.v3 import HeaderMap, HeaderValue
+from envoy_data_plane.envoy.config.core.v3 import Address, HeaderMap, HeaderValue, Pipe, SocketAddress
 from envoy_data_plane.envoy.service.auth.v3 import (
     AttributeContext,
     AttributeContextHttpRequest,
+    AttributeContextPeer,
     AttributeContextRequest,
     CheckRequest,
     CheckResponse,
@@ -23,6 +24,8 @@ from hypothesis import strategies as st
 
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.doors import ext_authz
+
+PEER = Address(socket_address=SocketAddress(address="10.0.0.7", port_value=40123))
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale?dryRun=All"
@@ -121,6 +124,20 @@ async def test_a_body_that_is_not_whole_is_told_apart(http, truncated, check: Ch
     await check(AttributeContextHttpRequest(method="PUT", path="/", **http))
     assert decide.asked[0].truncated is truncated
     assert decide.asked[0].body == http.get("raw_body", http.get("body", "").encode())
+
+
+@pytest.mark.parametrize(
+    ("peer", "source"),
+    [
+        pytest.param({"principal": "spiffe://acme/keda", "address": PEER}, "spiffe://acme/keda", id="mtls-name"),
+        pytest.param({"address": PEER}, "10.0.0.7", id="address-without-its-port"),
+        pytest.param({"address": Address(pipe=Pipe(path="/run/x.sock"))}, "", id="unix-socket"),
+        pytest.param({}, "", id="nothing-known"),
+    ],
+)
+def test_the_source_is_whom_envoy_had_at_the_other_end(peer: dict, source: str) -> None:
+    typed = CheckRequest(attributes=AttributeContext(source=AttributeContextPeer(**peer)))
+    assert ext_authz.to_request(upb.CheckRequest.FromString(bytes(typed))).source == source
 
 
 async def test_an_empty_request_is_decided_too(check: Check, decide: Script) -> None:
