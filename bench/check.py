@@ -52,7 +52,12 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         files = inputs.write(size.population, directory)
         # W is the default, so that workloads carry the writes of minutes; no machine is fast enough to be refused.
         gate = stack.enter_context(
-            Gate(files.quotas, files.state, directory / "gate.log", ["--max-intents", "1000000"])
+            Gate(
+                files.quotas,
+                files.state,
+                directory / "gate.log",
+                ["--max-intents", "1000000", "--max-intents-per-source", "1000000"],
+            )
         )
         floor = stack.enter_context(noop.Noop())
         messages = checks(size.population)

@@ -88,6 +88,11 @@ class Settings(BaseModel):
         _POLICY.on_unsynced,
         description="A write that comes before quotas and state are known, or while the gate holds.",
     )
+    on_stale: OnUnknown = Field(
+        _POLICY.on_stale,
+        description="A write that grows a workload while a live source is stalled. If it may pass, it is weighed on what "
+        "was known last.",
+    )
     window_s: Seconds = Field(
         _POLICY.window_s,
         description="W: how long after its decision an allowed write may still land. The sum of the ext_authz "
@@ -97,6 +102,11 @@ class Settings(BaseModel):
         _POLICY.max_intents_per_workload,
         ge=1,
         description="Allowed writes of one workload that may be under way at once.",
+    )
+    max_intents_per_source: int = Field(
+        _POLICY.max_intents_per_source,
+        ge=1,
+        description="Allowed writes of one client under way at once, by its TLS name or address.",
     )
     max_intents: int = Field(
         _POLICY.max_intents, ge=1, description="Allowed writes under way over all workloads; a bound of memory."

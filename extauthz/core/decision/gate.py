@@ -11,14 +11,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from extauthz.core.decision import handover, sentences
+from extauthz.core.decision.known import Known
 from extauthz.core.decision.landings import Landings, follow, is_patch
-from extauthz.core.decision.picture import ClusterPicture
 from extauthz.core.decision.policy import OnUnknown, Policy
 from extauthz.core.decision.question import Doubt, Question
 from extauthz.core.intake.read import read
-from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.intents import Event, Intent
-from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (
     Decision,
     NotAWrite,
@@ -28,67 +27,46 @@ from extauthz.core.model import (
     Request,
     Unreadable,
     Verdict,
+    WorkloadRef,
 )
-from extauthz.core.quota.tree import QuotaTree
 
 T = TypeVar("T")
 
 
-class Gate:
+class Gate(Known):
     """Quotas, cluster and ledger behind one ``decide``."""
 
     def __init__(self, policy: Policy | None = None) -> None:
+        super().__init__()
         self.policy = policy if policy is not None else Policy()
-        self.ledger = Ledger()
-        self._quotas_known = False
-        self._state_known = False
-        self._hold_until_s: float | None = None
 
-    # What is known.
-
-    @property
-    def synced(self) -> bool:
-        """Quotas and state are both known."""
-        return self._quotas_known and self._state_known
-
-    def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
-        """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
-        self.ledger.set_tree(tree)
-        self._quotas_known = True
-        self.tick(now_s)
-
-    def load_state(self, state: ClusterPicture, now_s: float) -> None:
-        """Take a whole picture of the cluster."""
-        self.ledger.set_namespaces(
-            lambda scope: scope.set_namespaces(
-                state.namespaces, state.limit_ranges, state.overheads, state.default_storage_class
-            )
-        )
-        self.ledger.replace(state.workloads)
-        self._state_known = True
-        self.tick(now_s)
-
-    def hold(self, until_s: float) -> None:
-        """Grant no growth before ``until_s``: intents of an earlier life may still land (DESIGN §6.5)."""
-        self._hold_until_s = until_s
-
-    def tick(self, now_s: float) -> None:
-        """Let time pass."""
-        self.ledger.tick(now_s)
-        if self._hold_until_s is not None and now_s >= self._hold_until_s:
-            self._hold_until_s = None
+    # What became of what was allowed.
 
     def consistent_read(self, started_s: float) -> int:
-        """The state now loaded is no older than ``started_s``. Returns how many intents ended by it (§6.3e)."""
+        """The state now loaded is taken to be no older than ``started_s``: whatever had reached its W by then ends.
+
+        For sources that cannot be asked for one workload. Returns how many intents ended (§6.3e).
+        """
         return self.ledger.consistent_read(started_s)
 
-    def settle(self, intent_id: str, event: Event, *, version: str = "") -> bool:
-        """Tell what became of an allowed request; True if its intent has ended."""
-        return self.ledger.settle(intent_id, event, version=version)
+    def settle(self, intent_id: str, event: Event, now_s: float) -> WorkloadRef | None:
+        """Tell what became of an allowed request. Returns the workload that needs a consistent read from now on."""
+        return self.ledger.settle(intent_id, event, now_s)
 
-    def usage(self) -> Iterable[UsageRow]:
-        """Used, reserved and hard of every quota and key, nano-units."""
-        return self.ledger.usage()
+    def due(self, now_s: float) -> Iterable[WorkloadRef]:
+        """Workloads that need a consistent read: a write of theirs was answered, or its W has elapsed. Each once.
+
+        A name that begins with ``#`` is no object's: it stands for a create that left the name to the API server. To
+        read it is to list, and to observe, all of that kind in its namespace.
+        """
+        return self.ledger.due(now_s)
+
+    def read(self, ref: WorkloadRef, started_s: float) -> int:
+        """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed (§6.3c, §6.3e).
+
+        Returns how many intents on it ended by that.
+        """
+        return self.ledger.read(ref, started_s)
 
     def export_intents(self, now_s: float) -> list[dict[str, object]]:
         """Live intents as JSON-ready records, for the next start (DESIGN §6.5)."""
@@ -121,7 +99,7 @@ class Gate:
             ref = ref._replace(name=f"#{decision_id}")
         entry = self.ledger.get(ref)
         observed = entry.observed if entry is not None else None
-        question = Question(decision_id, reading, ref, now_s, charge, observed)
+        question = Question(decision_id, reading, ref, now_s, charge, observed, request.source)
         return self._decide_write(question)
 
     def _unreadable(self, reading: Unreadable, decision_id: str) -> Decision:
@@ -187,6 +165,7 @@ class Gate:
             creates=creates,
             precondition=question.write.precondition,
             expires_s=question.now_s + self.policy.window_s,
+            source=question.source,
             owner=outcomes[0].owner,
             frees=outcomes[0].frees or (question.write.operation is Operation.CREATE and outcomes[0].owner is None),
             keeps_count=outcomes[0].keeps_count or any(late.replicas is not None for late in landings.late),
@@ -213,6 +192,8 @@ class Gate:
             left = round(self._hold_until_s - question.now_s)
             why = f"restarted and grants no growth for another {left} s, as writes of before may still land"
             return Doubt(self.policy.on_unsynced, "hold", why)
+        if self._stale is not None:
+            return Doubt(self.policy.on_stale, "stale", f"may be out of date: {self._stale}")
         if proposal.after.unknown:
             why = "does not know what one of its pods costs"
             return Doubt(self.policy.on_unknown_footprint, "unknown-footprint", why)
@@ -250,10 +231,15 @@ class Gate:
     def _full(self, question: Question) -> Decision | None:
         entry = self.ledger.get(question.ref)
         here = len(entry.live_intents()) if entry is not None else 0
-        if here < self.policy.max_intents_per_workload and self.ledger.intents < self.policy.max_intents:
+        policy, source = self.policy, question.source
+        if source and self.ledger.intents_of(source) >= policy.max_intents_per_source:
+            reason, why = "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
+        elif here >= policy.max_intents_per_workload or self.ledger.intents >= policy.max_intents:
+            reason, why = "too-many-intents", f"{here} writes to it"
+        else:
             return None
-        why = f"already follows {here} writes to it that may still land; the oldest is forgotten after W"
-        return question.answer(Verdict.UNAVAILABLE, "too-many-intents", sentences.unavailable(question.write.ref, why))
+        why = f"already follows {why} that may still land; the oldest is forgotten after W"
+        return question.answer(Verdict.UNAVAILABLE, reason, sentences.unavailable(question.write.ref, why))
 
 
 def _distinct(groups: list[tuple[T, ...]]) -> tuple[T, ...]:

@@ -26,7 +26,7 @@ def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
             "precondition": list(intent.precondition),
             "left_s": intent.expires_s - now_s,
             "state": intent.state.value,
-            "answered_version": intent.answered_version,
+            "source": intent.source,
             "owner": list(intent.owner) if intent.owner is not None else None,
             "frees": intent.frees,
             "keeps_count": intent.keeps_count,
@@ -65,6 +65,7 @@ def _one(record: Mapping[str, object], now_s: float) -> tuple[WorkloadRef, Inten
     if not isinstance(left_s, int | float):
         raise TypeError("left_s must be a number of seconds")
     version, uid = _list(record["precondition"])
+    state = State(str(record["state"]))
     intent = Intent(
         id=str(record["id"]),
         replicas=replicas,
@@ -73,8 +74,9 @@ def _one(record: Mapping[str, object], now_s: float) -> tuple[WorkloadRef, Inten
         creates=bool(record["creates"]),
         precondition=Precondition(_optional(version), _optional(uid)),
         expires_s=now_s + left_s,
-        state=State(str(record["state"])),
-        answered_version=str(record["answered_version"]),
+        state=state,
+        source=str(record["source"]),
+        answered_s=now_s if state is State.SUCCEEDED else None,
         owner=None if record["owner"] is None else OwnerRef(*map(str, _list(record["owner"]))),
         frees=bool(record["frees"]),
         keeps_count=bool(record["keeps_count"]),

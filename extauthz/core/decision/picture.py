@@ -1,4 +1,4 @@
-"""What a source of the cluster's state has to tell the gate."""
+"""What a source of the cluster's state has to tell the gate, where it knows all of it at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Observed, WorkloadRef
 
 
@@ -26,3 +27,15 @@ class ClusterPicture(Protocol):
 
     @property
     def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
+
+
+def load(ledger: Ledger, state: ClusterPicture) -> None:
+    """Have ``ledger`` observe all that is in ``state``, and that nothing else is."""
+    scope = ledger.scope
+    for runtime_class in {*scope.overheads, *state.overheads}:
+        ledger.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
+    ledger.observe_default_storage_class(state.default_storage_class)
+    for name in {*scope.namespaces, *state.namespaces, *state.limit_ranges}:
+        ledger.observe_limit_ranges(name, state.limit_ranges.get(name, ()))
+        ledger.observe_namespace(name, state.namespaces.get(name))
+    ledger.replace(state.workloads)

@@ -20,6 +20,7 @@ class Question:
     now_s: float
     charge: bool
     observed: Observed | None
+    source: str = ""
 
     def answer(
         self,

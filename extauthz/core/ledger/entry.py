@@ -39,8 +39,23 @@ class Entry:
         """It was seen, or a create of it was allowed."""
         return self.observed is not None or any(intent.creates for intent in self.live_intents())
 
+    @property
+    def shown(self) -> Observed | None:
+        """The best that is known of the object: a refused create may mean that another one came first."""
+        return self.observed or self.born
+
     def live_intents(self) -> tuple[Intent, ...]:
         return tuple(self.intents.values()) if self.intents else ()
+
+    def add(self, intent: Intent) -> None:
+        if self.intents is None:
+            self.intents = {}
+        self.intents[intent.id] = intent
+
+    def remove(self, intent: Intent) -> None:
+        assert self.intents is not None, "an entry with a live intent has a table of them"
+        del self.intents[intent.id]
+        self.intents = self.intents or None
 
     def top_replicas(self) -> int:
         """The highest replica count over observed state and live intents (DESIGN, "envelope")."""
@@ -53,8 +68,8 @@ class Entry:
 
     def all_labels(self) -> Iterator[Labels]:
         """The labels that it has and those that an intent may give it."""
-        if self.observed is not None:
-            yield self.observed.labels
+        if self.shown is not None:
+            yield self.shown.labels
         for intent in self.live_intents():
             yield from intent.labels
 
@@ -202,7 +217,7 @@ def _reachable(entry: Entry, prices: Prices) -> Iterator[Product]:
     children = list(_children(entry))
     alone: list[Template | None] = [t for intent in intents if _is_alone(intent) for t in intent.templates]
     alone += _children_templates(children)
-    observed = [entry.observed.template] if entry.observed is not None else []
+    observed = [entry.shown.template] if entry.shown is not None else []
     own = entry.observed.replicas if entry.observed is not None else 0
     beside = sum(child.top_replicas() for child in children if child.may_leave())
     yield Product(own + beside, prices.highest([*observed, *alone]))
@@ -228,8 +243,8 @@ def pods_of(entry: Entry, intent: Intent, scope: Scope) -> Amounts:
     others = [one for one in entry.live_intents() if one is not intent]
     templates = [*intent.templates, *_children_templates(list(_children(entry)))]
     templates += [t for one in others if not joint or _is_alone(one) for t in one.templates]
-    if not joint and entry.observed is not None:
-        templates.append(entry.observed.template)
+    if not joint and entry.shown is not None:
+        templates.append(entry.shown.template)
     return Prices(entry.ref.namespace, scope).highest(templates)
 
 

@@ -50,7 +50,7 @@ class Families:
 
     def _name_owner(self, entry: Entry) -> None:
         self._unname_owner(entry)
-        shown = entry.observed or entry.born
+        shown = entry.shown
         owner = owner_ref(entry.ref, shown.owner) if shown is not None else None
         if owner is not None:
             self._children.setdefault(owner, {})[entry.ref] = entry
@@ -68,7 +68,7 @@ class Families:
         self._detach(child)
         owner = self._owners.get(child.ref)
         head = entries.get(owner) if owner is not None else None
-        shown = child.observed or child.born
+        shown = child.shown
         if head is not None and shown is not None and covers(head.observed, shown):
             child.head = head
             head.children = {**(head.children or {}), child.ref: child}

@@ -16,7 +16,7 @@ class State(StrEnum):
     OPEN = "open"
     """Allowed; nothing certain is known since."""
     SUCCEEDED = "succeeded"
-    """The API server answered 2xx; the observed object has not shown it yet."""
+    """The API server answered 2xx; no read made after that answer has shown it yet."""
     EXPIRED = "expired"
     """W has elapsed: it cannot land any more, but what it did may not be observed yet."""
     ENDED = "ended"
@@ -32,7 +32,7 @@ class Event(StrEnum):
     ANSWERED_UNCLEAR = "answered-unclear"
     """408, 5xx or a reset: it may have landed, and may still."""
     SEEN = "seen"
-    """The observed state has reached the response's resourceVersion, or a consistent read made after it (§6.3c)."""
+    """A consistent read that began after the answer is part of the observed state (§6.3c)."""
     PRECONDITION_PASSED = "precondition-passed"
     """The observed object has moved past the precondition, or is gone (§6.3d)."""
     WINDOW_ELAPSED = "window-elapsed"
@@ -91,8 +91,10 @@ class Intent:
     expires_s: float
     """The gate's own monotonic clock: when W has elapsed."""
     state: State = State.OPEN
-    answered_version: str = ""
-    """The response's resourceVersion, once SUCCEEDED."""
+    source: str = ""
+    """Who sent it; empty: not known."""
+    answered_s: float | None = None
+    """When it was learnt that it SUCCEEDED, on the clock of ``expires_s``."""
     owner: OwnerRef | None = None
     """The controller that it names; ``None``: none, or as it is."""
     frees: bool = False
@@ -113,6 +115,13 @@ class Intent:
         """Take ``event``; True if the intent has ended by it."""
         self.state = TRANSITIONS[self.state][event]
         return self.state is State.ENDED
+
+    def on_read(self, started_s: float) -> bool:
+        """Take a consistent read of its workload that began at ``started_s``; True if the intent has ended by it."""
+        if self.expires_s <= started_s:
+            self.on(Event.WINDOW_ELAPSED)
+            return self.on(Event.READ_AFTER_WINDOW)
+        return self.answered_s is not None and self.answered_s < started_s and self.on(Event.SEEN)
 
     def passed_by(self, before: Observed | None, observed: Observed | None) -> bool:
         """Whether its precondition can no longer be met, as the step from ``before`` to ``observed`` shows.

@@ -1,27 +1,28 @@
 """The ledger: envelopes of all workloads against the accounts of all quotas (DESIGN §6, single gate).
 
-Pure and synchronous: nothing can happen between the check and the record of a grant. Every change moves an entry from
-one ``Position`` to the next and the accounts by the difference, so that usage kept incrementally equals usage
-recomputed from scratch (``drift`` tells).
+Pure and synchronous: nothing can happen between the check and the record of a grant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from extauthz.core.ledger.accounts import Accounts, UsageRow
-from extauthz.core.ledger.charge import NOTHING
-from extauthz.core.ledger.entry import Entry, Position, pods_of, position
-from extauthz.core.ledger.families import Families
-from extauthz.core.ledger.intents import Event, Intent
-from extauthz.core.ledger.scope import Scope
-from extauthz.core.ledger.store import Store
-from extauthz.core.model import Observed, Shortage, WorkloadRef
-from extauthz.core.quota.tree import QuotaTree
+from cachetools import FIFOCache
 
-NOWHERE = Position(NOTHING, (), NOTHING, (), False)
+from extauthz.core.ledger.books import NOWHERE, Books
+from extauthz.core.ledger.entry import Entry, Position, pods_of
+from extauthz.core.ledger.families import Families
+from extauthz.core.ledger.intents import Event, Intent, is_newer
+from extauthz.core.ledger.pending import Pending
+from extauthz.core.ledger.scope import Scope
+from extauthz.core.ledger.store import Kind
+from extauthz.core.model import Observed, Shortage, WorkloadRef
+
+_REMEMBERED = 16_384
+"""Deletions that are remembered, so that a state from before one, told afterwards, brings nothing back. A watch lags
+behind a read by seconds."""
 
 
 class Proposal(NamedTuple):
@@ -43,15 +44,15 @@ class Proposal(NamedTuple):
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
 
 
-class Ledger:
+class Ledger(Books):
     """Workloads, their intents, and what every quota has used and reserved."""
 
     def __init__(self, scope: Scope | None = None) -> None:
-        self.scope = scope if scope is not None else Scope()
-        self._entries = Store()
-        self._pending: dict[str, Entry] = {}
-        self._accounts = Accounts(self.scope.tree)
+        super().__init__(scope)
+        self._pending = Pending()
         self._families = Families()
+        self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
+        """As of which resourceVersion workloads were gone, of the last that were."""
 
     # What is known.
 
@@ -72,12 +73,12 @@ class Ledger:
 
     def live_intents(self) -> Iterator[tuple[WorkloadRef, Intent]]:
         """Every live intent with its workload."""
-        for intent_id, entry in self._pending.items():
-            yield entry.ref, _intents(entry)[intent_id]
+        for entry, intent in self._pending:
+            yield entry.ref, intent
 
-    def usage(self) -> Iterator[UsageRow]:
-        """Used, reserved and hard of every quota and key, nano-units."""
-        return self._accounts.rows()
+    def intents_of(self, source: str) -> int:
+        """How many intents of one source are live."""
+        return self._pending.of_source(source)
 
     # Deciding: synchronous, and nothing is recorded unless told.
 
@@ -99,9 +100,9 @@ class Ledger:
     def _position_with(self, intent: Intent, entry: Entry, before: Position) -> Position:
         if before.pod is not None and intent.counts_alone and entry.head is None:
             return before.with_count(intent.replicas or 0)
-        _add(entry, intent)
+        entry.add(intent)
         after = self._add_up(entry.head or entry)
-        _remove(entry, intent.id)
+        entry.remove(intent)
         return after
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
@@ -124,15 +125,13 @@ class Ledger:
 
     def record(self, proposal: Proposal, intent: Intent) -> None:
         """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
-        assert intent.id not in self._pending, f"intent {intent.id} is recorded already"
         entry = proposal.entry
         for one in (entry, proposal.head):
             self._entries.hold(one)
         if entry.observed is None:
             self._families.regroup(entry, self._entries)
-        _add(entry, intent)
+        self._pending.add(entry, intent)
         self._book(proposal.head, proposal.before, proposal.after)
-        self._pending[intent.id] = entry
 
     def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
         entry = Entry(ref)
@@ -142,53 +141,65 @@ class Ledger:
 
     # Settling: an intent ends by these and by nothing else.
 
-    def settle(self, intent_id: str, event: Event, *, version: str = "") -> bool:
-        """Tell what became of the request behind an intent. True if the intent has ended; unknown ids do nothing."""
-        entry = self._pending.get(intent_id)
-        if entry is None:
-            return False
-        intent = _intents(entry)[intent_id]
-        if event is Event.ANSWERED_OK:
-            intent.answered_version = version
-        if not intent.on(event):
-            return False
-        self._end(entry, [intent])
-        return True
+    def settle(self, intent_id: str, event: Event, now_s: float) -> WorkloadRef | None:
+        """Tell what became of the request behind an intent; unknown ids do nothing.
+
+        Returns:
+            The workload whose consistent read, begun after ``now_s``, would end the intent; else ``None``.
+        """
+        found = self._pending.get(intent_id)
+        if found is None:
+            return None
+        entry, intent = found
+        if intent.on(event):
+            self._end(entry, [intent])
+            return None
+        if event is not Event.ANSWERED_OK:
+            return None
+        self._pending.answered(entry, intent, now_s)
+        return entry.ref
 
     def tick(self, now_s: float) -> int:
         """Let time pass: intents whose W has elapsed await a consistent read. Returns how many do so now."""
         waiting = 0
-        for _, intent in self._expired(now_s):
+        for _, intent in self._pending.expired(now_s):
             intent.on(Event.WINDOW_ELAPSED)
             waiting += 1
         return waiting
 
-    def _expired(self, now_s: float) -> Iterator[tuple[Entry, Intent]]:
-        """Intents whose W has elapsed. They were recorded in the order in which they expire, as W is the same for all;
-        one that stands behind another with more time left waits for it, which is safe."""
-        for intent_id, entry in self._pending.items():
-            intent = _intents(entry)[intent_id]
-            if intent.expires_s > now_s:
-                return
-            yield entry, intent
+    def due(self, now_s: float) -> list[WorkloadRef]:
+        """Workloads with an intent that awaits a consistent read: it was answered, or W has elapsed. Each once."""
+        return self._pending.due(now_s)
+
+    def read(self, ref: WorkloadRef, started_s: float) -> int:
+        """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed.
+
+        Returns how many intents on it ended by that (§6.3c, §6.3e). Says nothing of intents on its ReplicaSets.
+        """
+        entry = self._entries.get(ref)
+        return self._end_by_read(entry, entry.live_intents(), started_s) if entry is not None else 0
 
     def consistent_read(self, started_s: float) -> int:
-        """The observed state now holds a consistent read that began at ``started_s``. Returns how many ended."""
-        ended: dict[Entry, list[Intent]] = {}
-        for entry, intent in self._expired(started_s):
-            intent.on(Event.WINDOW_ELAPSED)
-            has_ended = intent.on(Event.READ_AFTER_WINDOW)
-            assert has_ended, "a read that began after W ends whatever still lives"
-            ended.setdefault(entry, []).append(intent)
-        for entry, intents in ended.items():
-            self._end(entry, intents)
-        return sum(map(len, ended.values()))
+        """The whole observed state is taken to be no older than ``started_s``, by which W of some intents had elapsed.
+
+        Returns how many ended by it. Intents that were only answered stay: this is for sources that nobody can ask for
+        the state after an answer.
+        """
+        expired: dict[int, tuple[Entry, list[Intent]]] = {}
+        for entry, intent in self._pending.expired(started_s):
+            expired.setdefault(id(entry), (entry, []))[1].append(intent)
+        return sum(self._end_by_read(entry, intents, started_s) for entry, intents in expired.values())
+
+    def _end_by_read(self, entry: Entry, intents: Iterable[Intent], started_s: float) -> int:
+        ended = [intent for intent in intents if intent.on_read(started_s)]
+        if ended:
+            self._end(entry, ended)
+        return len(ended)
 
     def _end(self, entry: Entry, intents: Iterable[Intent]) -> None:
         def remove() -> None:
             for intent in intents:
-                _remove(entry, intent.id)
-                del self._pending[intent.id]
+                self._pending.remove(intent)
 
         head = entry.head or entry
         self._change(head, remove)
@@ -197,22 +208,46 @@ class Ledger:
 
     # Observing.
 
-    def observe(
-        self, ref: WorkloadRef, observed: Observed | None, *, reached: Callable[[str], bool] | None = None
-    ) -> None:
-        """Take the newest state of a workload (``None``: it is gone).
+    def observe(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> None:
+        """Take the newest state of a workload; ``None``: it is gone, as of resourceVersion ``version``.
 
-        ``reached`` tells whether the source has come as far as a resourceVersion, which settles answered intents; a
-        source that cannot tell (a file) leaves it out.
+        What is older than what is known already came late, on a watch that a consistent read overtook: it is ignored.
+        What states no version, or one that cannot be compared, is taken as it comes.
         """
         entry = self._entries.get(ref)
-        if entry is None:
-            if observed is None:
-                return
-            entry = Entry(ref)
+        held = entry.observed if entry is not None else None
+        known = held.resource_version if held is not None else self._gone.get(ref, "")
+        if is_newer(known, observed.resource_version if observed is not None else version):
+            return
+        if observed is None and version:
+            self._gone[ref] = version
+        self._take(ref, observed)
+
+    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
+        """Take a list of all workloads of a kind, made at resourceVersion ``version``. What is not in it is gone."""
+        absent = set(self._entries.observed(kind))
+        for ref, observed in workloads:
+            absent.discard(ref)
+            self.observe(ref, observed)
+        for ref in absent:
+            self.observe(ref, None, version)
+
+    def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
+        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (§6.4)."""
+        absent = {ref for kind in self._entries.kinds() for ref in self._entries.observed(kind)}
+        for ref, observed in workloads:
+            absent.discard(ref)
+            self._take(ref, observed)
+        for ref in absent:
+            self._take(ref, None)
+
+    def _take(self, ref: WorkloadRef, observed: Observed | None) -> None:
+        entry = self._entries.get(ref) or Entry(ref)
         before = entry.observed
+        if before == observed:
+            return
         self._move(entry, observed)
-        self._settle_observed(entry, before, reached)
+        self._settle_observed(entry, before)
         self._release(entry)
 
     def _move(self, entry: Entry, observed: Observed | None) -> None:
@@ -231,98 +266,14 @@ class Ledger:
         for one in touched[1:]:
             self._release(one)
 
-    def _settle_observed(self, entry: Entry, before: Observed | None, reached: Callable[[str], bool] | None) -> None:
-        ended = []
-        for intent in entry.live_intents():
-            if intent.passed_by(before, entry.observed):
-                event = Event.PRECONDITION_PASSED
-            elif reached is not None and intent.answered_version and reached(intent.answered_version):
-                event = Event.SEEN
-            else:
-                continue
-            intent.on(event)
-            ended.append(intent)
-        if ended:
-            self._end(entry, ended)
-
-    def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
-        """Take a whole new picture; what is not in it is gone. Intents stay (§6.4)."""
-        gone = {entry.ref for entry in self._entries if entry.observed is not None}
-        for ref, observed in workloads:
-            gone.discard(ref)
-            entry = self._entries.get(ref)
-            if entry is None or entry.observed != observed:
-                self.observe(ref, observed)
-        for ref in gone:
-            self.observe(ref, None)
-
-    # Quotas and namespaces.
-
-    def set_tree(self, tree: QuotaTree) -> None:
-        """Put another quota tree in force. Use and reservations are counted anew; intents stay."""
-        self.scope.set_tree(tree)
-        self._count_anew()
-
-    def set_namespaces(self, update: Callable[[Scope], None]) -> None:
-        """Change what is known of namespaces by ``update`` and count anew."""
-        update(self.scope)
-        self._count_anew()
-
-    def _count_anew(self) -> None:
-        for entry in self._pending.values():
-            (entry.head or entry).standing = None
-        self._accounts = self._recount()
-
-    def _recount(self) -> Accounts:
-        accounts = Accounts(self.scope.tree)
-        for entry in self._entries:
-            if entry.head is None:
-                accounts.move(NOWHERE, self._add_up(entry))
-        return accounts
-
-    def drift(self) -> Mapping[tuple[str, str], int]:
-        """Recount from scratch: (quota, key) to how far the incremental count is off. Empty when all is well."""
-        fresh = {(row.quota, row.resource): row.used + row.reserved for row in self._recount().rows()}
-        kept = {(row.quota, row.resource): row.used + row.reserved for row in self.usage()}
-        return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
-
-    # Inner workings.
-
-    def _position(self, head: Entry) -> Position:
-        return head.standing if head.standing is not None else self._add_up(head)
-
-    def _add_up(self, head: Entry) -> Position:
-        if head.idle and not head.children:
-            return NOWHERE
-        return position(head, self.scope)
-
-    def _change(self, head: Entry, mutate: Callable[[], None]) -> None:
-        before = self._position(head)
-        mutate()
-        self._book(head, before, self._add_up(head))
-
-    def _book(self, head: Entry, before: Position, after: Position) -> None:
-        self._accounts.move(before, after)
-        head.standing = after if head.intents else None
+    def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
+        passed = [intent for intent in entry.live_intents() if intent.passed_by(before, entry.observed)]
+        for intent in passed:
+            intent.on(Event.PRECONDITION_PASSED)
+        if passed:
+            self._end(entry, passed)
 
     def _release(self, entry: Entry) -> None:
         if entry.idle:
             self._families.leave(entry)
         self._entries.release(entry)
-
-
-def _add(entry: Entry, intent: Intent) -> None:
-    if entry.intents is None:
-        entry.intents = {}
-    entry.intents[intent.id] = intent
-
-
-def _remove(entry: Entry, intent_id: str) -> None:
-    del _intents(entry)[intent_id]
-    if not entry.intents:
-        entry.intents = None
-
-
-def _intents(entry: Entry) -> dict[str, Intent]:
-    assert entry.intents is not None, "an entry with a live intent has a table of them"
-    return entry.intents

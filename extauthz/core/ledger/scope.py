@@ -26,7 +26,6 @@ class Namespace:
     """What of a namespace bears on quota."""
 
     labels: Mapping[str, str]
-    limit_ranges: tuple[LimitRangeDefaults, ...]
     costs: Costs
     """Shared by all namespaces whose limit ranges are equal."""
     covered: bool = False
@@ -41,12 +40,13 @@ class Scope:
 
     tree: QuotaTree = field(default_factory=lambda: QuotaTree.build(()))
     namespaces: dict[str, Namespace] = field(default_factory=dict)
-    overheads: Mapping[str, Amounts] = field(default_factory=dict)
+    overheads: dict[str, Amounts] = field(default_factory=dict)
     """RuntimeClass to what each of its pods costs besides its containers."""
     default_storage_class: str = ""
     """What claims get that name no class."""
     max_footprints: int = 262_144
     """Footprints that are kept by template; beyond that they are worked out anew."""
+    _limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
     _costs: dict[tuple[LimitRangeDefaults, ...], Costs] = field(default_factory=dict)
     _sizes: dict[tuple[tuple[str, int], ...], Amounts] = field(default_factory=dict)
     _matches: LRUCache[tuple[str, Labels], Nodes] = field(default_factory=lambda: LRUCache(_CACHED_MATCHES))
@@ -58,27 +58,55 @@ class Scope:
             self._place(namespace)
         self._matches.clear()
 
-    def set_namespaces(
-        self,
-        labels: Mapping[str, Mapping[str, str]],
-        limit_ranges: Mapping[str, Sequence[LimitRangeDefaults]],
-        overheads: Mapping[str, Amounts],
-        default_storage_class: str,
-    ) -> None:
-        """Replace all that is known of namespaces, and what the API server adds to pods."""
-        self.overheads = overheads
-        self.default_storage_class = default_storage_class
-        self._costs.clear()
-        self._sizes.clear()
-        self.namespaces = {
-            name: self._namespace(own_labels, tuple(limit_ranges.get(name, ()))) for name, own_labels in labels.items()
-        }
+    def labels(self, name: str) -> Mapping[str, str] | None:
+        """The labels of a namespace; ``None``: it is not known."""
+        known = self.namespaces.get(name)
+        return known.labels if known is not None else None
+
+    def set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Make a namespace known, or forget it (``None``)."""
+        if labels is None:
+            del self.namespaces[name]
+        else:
+            self.namespaces[name] = namespace = Namespace(labels, self._costs_under(self.limit_ranges(name)))
+            self._place(namespace)
         self._matches.clear()
 
-    def _namespace(self, labels: Mapping[str, str], limit_ranges: tuple[LimitRangeDefaults, ...]) -> Namespace:
-        namespace = Namespace(labels, limit_ranges, self._costs.setdefault(limit_ranges, {}))
-        self._place(namespace)
-        return namespace
+    def limit_ranges(self, name: str) -> tuple[LimitRangeDefaults, ...]:
+        """Those of a namespace, known or not: they may be heard of first."""
+        return self._limit_ranges.get(name, ())
+
+    def set_limit_ranges(self, name: str, ranges: Sequence[LimitRangeDefaults]) -> None:
+        """Replace those of a namespace."""
+        self._limit_ranges.pop(name, None)
+        if ranges:
+            self._limit_ranges[name] = tuple(ranges)
+        if name in self.namespaces:
+            self.namespaces[name].costs = self._costs_under(tuple(ranges))
+
+    def set_overhead(self, runtime_class: str, overhead: Amounts | None) -> None:
+        """Replace what a RuntimeClass adds to each of its pods, or forget it (``None``)."""
+        self.overheads.pop(runtime_class, None)
+        if overhead is not None:
+            self.overheads[runtime_class] = overhead
+        self._forget_costs()
+
+    def set_default_storage_class(self, name: str) -> None:
+        """Replace the class of claims that name none."""
+        self.default_storage_class = name
+        self._forget_costs()
+
+    def _costs_under(self, ranges: tuple[LimitRangeDefaults, ...]) -> Costs:
+        """The table that all namespaces of equal limit ranges share; those of ranges that are no more are dropped."""
+        if len(self._costs) > 2 * len(self._limit_ranges) + 1:
+            used = {(), *self._limit_ranges.values()}
+            self._costs = {key: costs for key, costs in self._costs.items() if key in used}
+        return self._costs.setdefault(ranges, {})
+
+    def _forget_costs(self) -> None:
+        for costs in self._costs.values():
+            costs.clear()
+        self._sizes.clear()
 
     def _place(self, namespace: Namespace) -> None:
         candidates = self.tree.namespace_candidates(namespace.labels)
@@ -111,7 +139,7 @@ class Scope:
             FootprintError: the template is none that the API server would accept.
         """
         known = self.namespaces.get(namespace)
-        costs = known.costs if known is not None else self._costs.setdefault((), {})
+        costs = known.costs if known is not None else self._costs_under(())
         cost = costs.get(template.text)
         if cost is None:
             if len(costs) >= self.max_footprints:
@@ -120,7 +148,7 @@ class Scope:
             cost = costs[template.text] = self._share(
                 per_pod(
                     json.loads(template.text),
-                    known.limit_ranges if known is not None else (),
+                    self.limit_ranges(namespace) if known is not None else (),
                     overheads=self.overheads,
                     default_storage_class=self.default_storage_class,
                 )

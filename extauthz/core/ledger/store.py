@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.model import Observed, WorkloadRef
+
+Kind: TypeAlias = tuple[str, str]
+"""(group, resource)."""
+
+_Names: TypeAlias = dict[str, Observed | Entry]
 
 
 class Store:
@@ -16,38 +22,62 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self._names: dict[tuple[str, ...], dict[str, Observed | Entry]] = {}
-        """Group, resource and namespace to names: a name costs no key of its own."""
+        self._spaces: dict[str, dict[Kind, _Names]] = {}
+        """Namespace, then group and resource, to names: a name costs no key of its own."""
 
     def get(self, ref: WorkloadRef) -> Entry | None:
         """The entry of a workload; until it is held, another one each time."""
-        names = self._names.get(ref[:3])
+        names = self._spaces.get(ref.namespace, _EMPTY).get(ref[:2])
         found = names.get(ref.name) if names is not None else None
         return _entry(ref, found) if found is not None else None
 
     def __len__(self) -> int:
-        return sum(map(len, self._names.values()))
+        return sum(len(names) for kinds in self._spaces.values() for names in kinds.values())
 
     def __iter__(self) -> Iterator[Entry]:
-        for (group, resource, namespace), names in self._names.items():
+        for namespace in self._spaces:
+            yield from self.in_namespace(namespace)
+
+    def in_namespace(self, namespace: str) -> Iterator[Entry]:
+        """All entries of one namespace."""
+        for (group, resource), names in self._spaces.get(namespace, _EMPTY).items():
             for name, found in names.items():
                 yield _entry(WorkloadRef(group, resource, namespace, name), found)
 
+    def observed(self, kind: Kind) -> Iterator[WorkloadRef]:
+        """Every workload of a kind that is there, as far as was seen."""
+        for namespace, kinds in self._spaces.items():
+            for name, found in kinds.get(kind, {}).items():
+                if not isinstance(found, Entry) or found.observed is not None:
+                    yield WorkloadRef(*kind, namespace, name)
+
+    def kinds(self) -> set[Kind]:
+        """The kinds that some workload is of."""
+        return {kind for kinds in self._spaces.values() for kind in kinds}
+
     def hold(self, entry: Entry) -> None:
         """Keep this very entry, so that ``get`` gives it to all."""
-        self._names.setdefault(entry.ref[:3], {})[entry.ref.name] = entry
+        names = self._spaces.setdefault(entry.ref.namespace, {}).setdefault(entry.ref[:2], {})
+        names[entry.ref.name] = entry
 
     def release(self, entry: Entry) -> None:
         """Keep of a held entry what has to be kept: nothing, what is observed, or all of it."""
-        names = self._names.get(entry.ref[:3], {})
-        if names.get(entry.ref.name) is not entry:
+        ref = entry.ref
+        kinds = self._spaces.get(ref.namespace, _EMPTY)
+        names = kinds.get(ref[:2], {})
+        if names.get(ref.name) is not entry:
             return
         if entry.observed is not None and _is_plain(entry, entry.observed):
-            names[entry.ref.name] = entry.observed
+            names[ref.name] = entry.observed
         elif entry.idle:
-            del names[entry.ref.name]
+            del names[ref.name]
             if not names:
-                del self._names[entry.ref[:3]]
+                del kinds[ref[:2]]
+            if not kinds:
+                del self._spaces[ref.namespace]
+
+
+_EMPTY: dict[Kind, _Names] = {}
 
 
 def _entry(ref: WorkloadRef, found: Observed | Entry) -> Entry:

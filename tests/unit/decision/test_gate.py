@@ -9,6 +9,7 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.handover import HandoverError
 from extauthz.core.decision.policy import Policy
+from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
@@ -413,3 +414,82 @@ def test_a_patch_that_could_not_be_read_on_what_another_leaves_is_refused():
     second = [{"op": "replace", "path": "/spec/template/spec/containers/1/resources/requests/cpu", "value": "3"}]
     ask(patch(path("web"), {"spec": {"template": {"spec": {"containers": containers("1", "1")}}}}, "merge"))
     assert ask(patch(path("web"), second, "json")).verdict is Verdict.UNAVAILABLE
+
+
+# What a live source tells of itself, and who asks.
+
+
+def test_a_stale_source_stops_growth_by_name_and_nothing_else():
+    ask = asker(workload("web", 3), workload("api", 0), hard={"requests.cpu": "9"})
+    ask.gate.stale("the watch of deployments.apps has been silent for 95 s")
+    refused = ask(scale("web", 4))
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "stale")
+    assert refused.sentence == (
+        'deployments.apps "web" was not decided: the quota gate may be out of date: '
+        "the watch of deployments.apps has been silent for 95 s"
+    )
+    for replicas in (3, 2, 0):
+        assert ask(scale("web", replicas)).verdict is Verdict.ALLOW
+    ask.gate.stale(None)
+    assert ask(scale("web", 4)).reason == "fits"
+
+
+def test_growth_that_may_pass_while_a_source_is_stale_is_weighed_on_what_was_known_last():
+    ask = asker(workload("web", 3), policy=Policy(on_stale="allow"))
+    ask.gate.stale("no answer")
+    allowed = ask(scale("web", 4))
+    assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "stale")
+    assert ask(scale("web", 5)).verdict is Verdict.DENY
+
+
+def test_a_live_source_says_itself_when_all_has_been_seen():
+    made = Gate(Policy())
+    made.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "4"})]), 0.0)
+    ask = Asker(made)
+    for ref, observed in picture(workload("web", 1)).workloads:
+        made.observe(ref, observed)
+    made.observe_namespace("team-a", {"workspace": "acme"})
+    assert ask(scale("web", 2)).reason == "unsynced"
+    made.state_synced(True)
+    assert ask(scale("web", 2)).reason == "fits"
+
+
+def from_source(request: Request, source: str) -> Request:
+    return request._replace(source=source)
+
+
+def test_a_flood_from_one_source_ends_and_others_go_on():
+    ask = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=2))
+    first, second = (ask(from_source(scale("web", 2), "10.0.0.9")) for _ in range(2))
+    refused = ask(from_source(scale("web", 2), "10.0.0.9"))
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "too-many-intents-of-source")
+    assert "already follows 2 writes of 10.0.0.9 that may still land" in refused.sentence
+    assert ask(from_source(scale("web", 2), "10.0.0.8")).verdict is Verdict.ALLOW
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW, "of one that nobody vouches for, none is counted"
+    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
+    assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
+    assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.UNAVAILABLE
+    assert ask.gate.consistent_read(135.0) == 4
+    assert ask.gate.ledger.intents_of("10.0.0.9") == 0
+    assert not ask.gate.ledger.follows(second.id)
+
+
+def test_sources_are_counted_on_after_a_handover():
+    ask = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
+    left = ask(from_source(scale("web", 2), "10.0.0.9"))
+    heir = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
+    heir.gate.import_intents(ask.gate.export_intents(0.0), 5.0)
+    assert heir(from_source(scale("web", 2), "10.0.0.9")).reason == "too-many-intents-of-source"
+    heir.gate.settle(left.intent, Event.REFUSED, 6.0)
+    assert heir(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
+
+
+def test_an_answered_write_that_was_handed_over_waits_for_a_read_by_its_heir():
+    ask = asker(workload("web", 1))
+    left = ask(scale("web", 2))
+    ask.gate.settle(left.intent, Event.ANSWERED_OK, 1.0)
+    heir = asker(workload("web", 1))
+    heir.gate.import_intents(ask.gate.export_intents(2.0), 1000.0)
+    (ref,) = heir.gate.due(1000.0)
+    assert heir.gate.read(ref, 1000.0) == 0
+    assert heir.gate.read(ref, 1000.5) == 1

@@ -62,7 +62,8 @@ def test_a_slow_write_keeps_its_room_though_a_later_lower_one_was_observed():
     ask.gate.load_state(picture(workload("web", 3, version="2"), workload("api", 0)), 1.0)
     assert books(ask) == (3, 7)
     assert ask(scale("api", 1)).verdict is Verdict.DENY
-    assert ask.gate.settle(slow.intent, Event.REFUSED)
+    ask.gate.settle(slow.intent, Event.REFUSED, 2.0)
+    assert books(ask) == (3, 0)
     assert ask(scale("api", 7)).verdict is Verdict.ALLOW
 
 
@@ -88,19 +89,21 @@ def test_a_bound_write_under_an_intent_s_envelope_is_not_free():
     first = ask(scale("web", 10))
     bound = ask(put_scale("web", 10, version="41"))
     assert bound.intent is not None
-    ask.gate.settle(first.intent, Event.REFUSED)
+    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
     assert books(ask) == (3, 7)
 
 
-def test_a_settled_write_frees_its_room_only_when_it_is_seen():
+def test_an_answered_write_frees_its_room_only_by_a_read_made_after_the_answer():
     ask = asker()
     granted = ask(scale("web", 5))
-    assert not ask.gate.settle(granted.intent, Event.ANSWERED_OK, version="9")
-    ledger = ask.gate.ledger
-    ledger.observe(WEB, observe(workload("web", 3, version="8"))[1], reached=lambda version: int(version) <= 8)
-    assert books(ask) == (3, 2), "an older state proves nothing"
-    ledger.observe(WEB, observe(workload("web", 5, version="9"))[1], reached=lambda version: int(version) <= 9)
-    assert (books(ask), ledger.intents) == ((5, 0), 0)
+    assert ask.gate.settle(granted.intent, Event.ANSWERED_OK, 2.0) == WEB
+    assert list(ask.gate.due(2.0)) == [WEB]
+    ask.gate.observe(WEB, observe(workload("web", 3, version="8"))[1])
+    assert (ask.gate.read(WEB, 2.0), books(ask)) == (0, (3, 2)), "a read from before the answer proves nothing"
+    ask.gate.observe(WEB, observe(workload("web", 5, version="9"))[1])
+    assert (books(ask), ask.gate.ledger.intents) == ((5, 0), 1), "what the watch shows ends nothing"
+    assert ask.gate.read(WEB, 2.5) == 1
+    assert (books(ask), ask.gate.ledger.intents, list(ask.gate.due(2.5))) == ((5, 0), 0, [])
 
 
 def test_after_w_only_a_consistent_read_made_after_it_frees_room():
@@ -139,7 +142,7 @@ def test_intents_survive_deletion_and_re_creation():
 
 def test_settling_an_unknown_intent_does_nothing():
     ask = asker()
-    assert not ask.gate.settle("nobody", Event.REFUSED)
+    assert ask.gate.settle("nobody", Event.ANSWERED_OK, 1.0) is None
     assert books(ask) == (3, 0)
 
 
@@ -150,7 +153,8 @@ def test_a_created_workload_is_reserved_until_it_is_observed():
     assert books(ask) == (1, 4)
     assert ask(scale("web", 6)).verdict is Verdict.ALLOW, "what was created but not seen yet can be scaled"
     assert books(ask) == (1, 6)
-    assert ask.gate.settle(created.intent, Event.REFUSED)
+    ask.gate.settle(created.intent, Event.REFUSED, 1.0)
+    assert books(ask) == (1, 6), "the scale may still land"
 
 
 def test_each_create_with_a_generated_name_is_its_own():
@@ -388,7 +392,7 @@ def test_the_overhead_of_a_runtime_class_and_the_default_storage_class_count():
 
 def test_observing_nothing_of_an_unknown_workload_is_nothing():
     ask = asker()
-    ask.gate.ledger.observe(WEB._replace(name="nobody"), None)
+    ask.gate.observe(WEB._replace(name="nobody"), None)
     assert len(ask.gate.ledger) == 1
 
 
@@ -403,7 +407,7 @@ def test_a_template_that_can_not_be_priced_makes_usage_unknown_and_growth_unavai
     ask = asker(workload("web", 3))
     ref, observed = observe(workload("odd", 1))
     observed.template = template
-    ask.gate.ledger.observe(ref, observed)
+    ask.gate.observe(ref, observed)
     refused = ask(scale("web", 4))
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "unknown-usage")
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW

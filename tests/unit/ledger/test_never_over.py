@@ -123,10 +123,9 @@ class NeverOver(RuleBasedStateMachine):
         if answer == "lost" or flight.decision.intent is None:
             return
         if landed:
-            version = str(self.world.things[flight.name].version)
-            self.ask.gate.settle(flight.decision.intent, Event.ANSWERED_OK, version=version)
+            self.ask.gate.settle(flight.decision.intent, Event.ANSWERED_OK, self.ask.now_s)
         else:
-            self.ask.gate.settle(flight.decision.intent, Event.REFUSED)
+            self.ask.gate.settle(flight.decision.intent, Event.REFUSED, self.ask.now_s)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data())
@@ -134,13 +133,12 @@ class NeverOver(RuleBasedStateMachine):
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
         if flight.decision.intent is not None:
-            self.ask.gate.settle(flight.decision.intent, Event.NOT_FORWARDED)
+            self.ask.gate.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(name=st.sampled_from(NAMES))
     def observe_one(self, name: str) -> None:
         ref, observed = observe(self.world.things[name].tree())
-        reached = int(observed.resource_version)
-        self.ask.gate.ledger.observe(ref, observed, reached=lambda version: int(version) <= reached)
+        self.ask.gate.observe(ref, observed)
 
     @rule(seconds=st.sampled_from([1.0, 50.0, 100.0]))
     def time_passes(self, seconds: float) -> None:
@@ -153,12 +151,8 @@ class NeverOver(RuleBasedStateMachine):
     def read_everything(self) -> None:
         started_s = self.ask.now_s
         for name in NAMES:
-            self.observe_one_now(name)
+            self.observe_one(name)
         self.ask.gate.consistent_read(started_s)
-
-    def observe_one_now(self, name: str) -> None:
-        ref, observed = observe(self.world.things[name].tree())
-        self.ask.gate.ledger.observe(ref, observed)
 
     @invariant()
     def the_world_stays_within_every_limit(self) -> None:

@@ -282,7 +282,7 @@ class NeverOver(RuleBasedStateMachine):
         if not answered or flight.decision.intent is None:
             return
         event = Event.ANSWERED_OK if landed else Event.REFUSED
-        self.ask.gate.settle(flight.decision.intent, event, version=str(self.world.clock))
+        self.ask.gate.settle(flight.decision.intent, event, self.ask.now_s)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data())
@@ -290,16 +290,13 @@ class NeverOver(RuleBasedStateMachine):
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
         if flight.decision.intent is not None:
-            self.ask.gate.settle(flight.decision.intent, Event.NOT_FORWARDED)
+            self.ask.gate.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(at=st.sampled_from([("Deployment", n) for n in DEPLOYMENTS] + [("ReplicaSet", n) for n in SETS]))
     def observe_one(self, at: tuple[str, str]) -> None:
         thing = self.world.things.get(at)
         ref = WorkloadRef("apps", RESOURCE[at[0]], "team-a", at[1])
-        clock = self.world.clock
-        self.ask.gate.ledger.observe(
-            ref, observe(thing.tree())[1] if thing else None, reached=lambda version: int(version) <= clock
-        )
+        self.ask.gate.observe(ref, observe(thing.tree())[1] if thing else None, version=str(self.world.clock))
 
     @rule(seconds=st.sampled_from([1.0, 50.0, 100.0]))
     def time_passes(self, seconds: float) -> None:

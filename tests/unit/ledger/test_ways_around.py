@@ -325,7 +325,7 @@ def test_no_count_is_named_where_none_would_be_allowed():
     }
     assert ask(patch(path("web"), alone, "strategic")).verdict is Verdict.ALLOW
     assert ask(apply(path("web"), spec | {"replicas": 9})).fits == 2
-    ask.gate.settle("nobody", Event.REFUSED)
+    ask.gate.settle("nobody", Event.REFUSED, 0.0)
 
 
 def test_a_dear_template_that_lands_raises_no_envelope_of_running_revisions():

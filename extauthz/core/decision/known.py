@@ -1,0 +1,88 @@
+"""What the gate knows: the ways in which sources tell it of quotas and of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from extauthz.core.decision import picture
+from extauthz.core.decision.picture import ClusterPicture
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.store import Kind
+from extauthz.core.model import Amounts, Observed, WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
+
+
+class Known:
+    """A ledger, and whether what is in it can be relied on."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self._quotas_known = False
+        self._state_known = False
+        self._stale: str | None = None
+        self._hold_until_s: float | None = None
+
+    @property
+    def synced(self) -> bool:
+        """Quotas and state are both known."""
+        return self._quotas_known and self._state_known
+
+    def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
+        """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
+        self.ledger.set_tree(tree)
+        self._quotas_known = True
+        self.tick(now_s)
+
+    def hold(self, until_s: float) -> None:
+        """Grant no growth before ``until_s``: intents of an earlier life may still land (DESIGN §6.5)."""
+        self._hold_until_s = until_s
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass."""
+        self.ledger.tick(now_s)
+        if self._hold_until_s is not None and now_s >= self._hold_until_s:
+            self._hold_until_s = None
+
+    def load_state(self, state: ClusterPicture, now_s: float) -> None:
+        """Take a whole picture of the cluster."""
+        picture.load(self.ledger, state)
+        self.state_synced(True)
+        self.tick(now_s)
+
+    def state_synced(self, is_synced: bool) -> None:
+        """Tell whether all that the cluster holds has been observed at least once."""
+        self._state_known = is_synced
+
+    def stale(self, why: str | None) -> None:
+        """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6)."""
+        self._stale = why
+
+    def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> None:
+        """Take the newest state of one workload; ``None``: it is gone, as of ``version``. What is older is ignored."""
+        self.ledger.observe(ref, observed, version)
+
+    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
+        """Take a list of all workloads of one (group, resource). What is not in it is gone as of ``version``."""
+        self.ledger.observe_all(kind, workloads, version)
+
+    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Take the labels of a namespace; ``None``: it is gone."""
+        self.ledger.observe_namespace(name, labels)
+
+    def observe_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
+        """Take all LimitRanges of a namespace."""
+        self.ledger.observe_limit_ranges(namespace, ranges)
+
+    def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
+        """Take what a RuntimeClass adds to each of its pods; ``None``: it is gone."""
+        self.ledger.observe_runtime_class(name, overhead)
+
+    def observe_default_storage_class(self, name: str) -> None:
+        """Take the storage class of claims that name none; empty: there is none."""
+        self.ledger.observe_default_storage_class(name)
+
+    def usage(self) -> Iterable[UsageRow]:
+        """Used, reserved and hard of every quota and key, nano-units."""
+        return self.ledger.usage()

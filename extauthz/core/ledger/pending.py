@@ -1,0 +1,74 @@
+"""The intents that live, over all workloads: by id, by source, and which of them await a consistent read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.intents import Intent
+from extauthz.core.model import WorkloadRef
+
+
+class Pending:
+    """Live intents in the order in which they were recorded. Knows of all that are put on entries through it."""
+
+    def __init__(self) -> None:
+        self._intents: dict[str, tuple[Entry, Intent]] = {}
+        self._answered: dict[str, Entry] = {}
+        self._of_source: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._intents)
+
+    def __contains__(self, intent_id: str) -> bool:
+        return intent_id in self._intents
+
+    def __iter__(self) -> Iterator[tuple[Entry, Intent]]:
+        return iter(self._intents.values())
+
+    def get(self, intent_id: str) -> tuple[Entry, Intent] | None:
+        """An intent with the workload that it is on."""
+        return self._intents.get(intent_id)
+
+    def of_source(self, source: str) -> int:
+        """How many of that source live."""
+        return self._of_source[source]
+
+    def add(self, entry: Entry, intent: Intent) -> None:
+        """Put ``intent`` on ``entry``."""
+        assert intent.id not in self._intents, f"intent {intent.id} is recorded already"
+        self._intents[intent.id] = (entry, intent)
+        self._of_source[intent.source] += 1
+        if intent.answered_s is not None:
+            self._answered[intent.id] = entry
+        entry.add(intent)
+
+    def remove(self, intent: Intent) -> None:
+        """Take an intent that has ended off its entry."""
+        entry, _ = self._intents.pop(intent.id)
+        self._answered.pop(intent.id, None)
+        self._of_source[intent.source] -= 1
+        if not self._of_source[intent.source]:
+            del self._of_source[intent.source]
+        entry.remove(intent)
+
+    def answered(self, entry: Entry, intent: Intent, now_s: float) -> None:
+        """The API server is known to have carried it out."""
+        if intent.answered_s is None:
+            intent.answered_s = now_s
+            self._answered[intent.id] = entry
+
+    def expired(self, now_s: float) -> Iterator[tuple[Entry, Intent]]:
+        """Those whose W has elapsed. They were recorded in the order in which they expire, as W is the same for all;
+        one that stands behind another with more time left waits for it, which is safe."""
+        for entry, intent in self._intents.values():
+            if intent.expires_s > now_s:
+                return
+            yield entry, intent
+
+    def due(self, now_s: float) -> list[WorkloadRef]:
+        """Workloads with an intent that a consistent read would end: answered, or W has elapsed. Each once."""
+        waiting = {entry.ref: None for entry, _ in self.expired(now_s)}
+        waiting.update((entry.ref, None) for entry in self._answered.values())
+        return list(waiting)
