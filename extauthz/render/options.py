@@ -27,7 +27,10 @@ class Profile(StrEnum):
     """Which requests pass the filter."""
 
     WRITES = "writes"
-    """Every write that can grow a workload."""
+    """Every write that can grow a workload: for an egress gateway, behind which anybody may be."""
+    AUTOSCALER = "autoscaler"
+    """The scale subresource, and writes to a workload that is there: for KEDA and for Knative, whose autoscaler patches
+    the Deployment itself up to 1.21. Creating one is nothing that an autoscaler does."""
     SCALE = "scale"
     """Only the scale subresource: for kube-controller-manager, whose rollouts go on without the gate (DESIGN §4.7)."""
 

@@ -29,9 +29,12 @@ PLAIN = f"(?:/{SEGMENT})+"
 _VERSION = f"/api(?:s/{SEGMENT})?/{SEGMENT}"
 _MAYBE_IN = f"(?:/namespaces/{SEGMENT})?"
 
-WORKLOAD = f"(?i){_VERSION}{_MAYBE_IN}/(?:deployments|statefulsets)(?:/.*)?"
-REPLICA = f"(?i){_VERSION}{_MAYBE_IN}/replica(?:sets|tioncontrollers)(?:/.*)?"
-"""Any group and version: creates, the objects, and everything below them."""
+WORKLOADS = f"(?i){_VERSION}{_MAYBE_IN}/(?:deployments|statefulsets)"
+REPLICAS = f"(?i){_VERSION}{_MAYBE_IN}/replica(?:sets|tioncontrollers)"
+"""Collections of any group and version."""
+WITH_CREATES = "(?:/.*)?"
+NAMED = "/.+"
+"""What follows the collection: nothing or anything; or at least a name."""
 SCALE = f"(?i){_VERSION}{_MAYBE_IN}/{SEGMENT}/{SEGMENT}/scale(?:/.*)?"
 """The scale subresource of any resource of any group, namespaced or not."""
 STATUS = f"{_VERSION}/namespaces/{SEGMENT}/{SEGMENT}/{SEGMENT}/status"
@@ -57,6 +60,14 @@ class Rule:
     """May become a connection of another protocol: exec, attach, port-forward, and what lies behind a proxy."""
 
 
+BELOW: dict[Profile, str | None] = {
+    Profile.WRITES: WITH_CREATES,
+    Profile.AUTOSCALER: NAMED,
+    Profile.SCALE: None,
+}
+"""Which writes to the workloads themselves are looked at, beside scale. ``None``: none."""
+
+
 def rules(profile: Profile, exempt_namespaces: tuple[str, ...]) -> Iterator[Rule]:
     """The table, in order."""
     yield Rule("read", checked=False, path=None, methods=READ_METHODS, upgrades=True)
@@ -67,8 +78,9 @@ def rules(profile: Profile, exempt_namespaces: tuple[str, ...]) -> Iterator[Rule
     yield Rule("status", checked=False, path=STATUS)
     yield Rule("proxied", checked=False, path=PROXY, upgrades=True)
     yield Rule("scale", checked=True, path=SCALE)
-    if profile is Profile.WRITES:
-        yield Rule("workload", checked=True, path=WORKLOAD)
-        yield Rule("replica", checked=True, path=REPLICA)
+    below = BELOW[profile]
+    if below is not None:
+        yield Rule("workload", checked=True, path=WORKLOADS + below)
+        yield Rule("replica", checked=True, path=REPLICAS + below)
     yield Rule("odd-path", checked=True, path=ODD)
     yield Rule("other-write", checked=False, path=None, upgrades=True)
