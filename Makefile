@@ -46,8 +46,11 @@ fix: setup  ## let ruff mend what it can
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
 
-render: setup  ## write envoy/ anew from `extauthz render`
-	@$(BIN)/extauthz render envoy > envoy/sidecar.yaml
+render: setup  ## write envoy/ anew: each file says in its first line what prints it
+	@for file in envoy/*.yaml; do \
+		words=$$(sed -n '1s/.*`extauthz \(.*\)`.*/\1/p' $$file); \
+		$(BIN)/extauthz $$words > $$file.new && mv $$file.new $$file || exit 1; \
+	done
 
 clean:  ## remove what the targets above have made
 	rm -rf $(VENV) build dist bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

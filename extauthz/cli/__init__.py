@@ -56,6 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             module = import_module(f"extauthz.cli.{name}")
             module.add_parser(commands)
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(words, argparse.Namespace(words=words))
     code: int = module.run(arguments)
     return code

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from extauthz.cli import main
 from extauthz.render import envoy, routes
 from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
 from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import validate
+from extauthz.testing.envoy import Envoy, validate
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -22,8 +24,55 @@ def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_the_sidecar_in_the_repository_is_what_render_prints(capsys):
-    assert (REPOSITORY / "envoy" / "sidecar.yaml").read_text() == rendered(capsys), "run `make render`"
+SHOWN = sorted((REPOSITORY / "envoy").glob("*.yaml"))
+
+
+def made_by(file: Path) -> list[str]:
+    """The command that the file's first line says it was made by."""
+    command = file.read_text().partition("`")[2].partition("`")[0]
+    program, what, which, *words = shlex.split(command)
+    assert [program, what, which] == ["extauthz", "render", "envoy"]
+    return words
+
+
+def test_the_repository_shows_each_profile_and_the_outage_variant():
+    shown = [" ".join(made_by(file)) for file in SHOWN]
+    wanted = [*(f"--profile {profile}" for profile in Profile), "--on-outage allow"]
+    assert [option for option in wanted if not any(option in words for words in shown)] == []
+
+
+@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.stem)
+def test_what_the_repository_shows_is_what_render_prints(capsys, file: Path):
+    assert file.read_text() == rendered(capsys, *made_by(file)), "run `make render`"
+
+
+@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.stem)
+def test_envoy_starts_with_what_the_repository_shows(authority: Authority, tmp_path: Path, file: Path):
+    """``--mode validate`` does not notice everything: it takes patterns that a start refuses."""
+    pair = authority.issue("shown")
+
+    def here(tree: dict) -> None:
+        """The file's configuration, on ports of our own and with certificates that are there."""
+        tree.clear()
+        tree.update(yaml.safe_load(file.read_text()))
+        for place in (tree["admin"], tree["static_resources"]["listeners"][0]):
+            place["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": 0}
+        give_files(tree, str(pair.cert), str(pair.key), str(authority.ca), str(tmp_path / "access.log"))
+
+    with Envoy(SidecarOptions(), tmp_path, here) as envoy:
+        assert envoy.port
+        assert validate(tmp_path / "envoy.json") == ""
+
+
+def give_files(tree: dict | list, cert: str, key: str, ca: str, log: str) -> None:
+    there = {"certificate_chain": cert, "private_key": key, "trusted_ca": ca}
+    for name, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        if name in there:
+            value["filename"] = there[name]
+        elif value == "/dev/stdout":
+            tree[name] = log
+        elif isinstance(value, dict | list):
+            give_files(value, cert, key, ca, log)
 
 
 def test_yaml_and_json_are_the_same_configuration(capsys):
@@ -33,6 +82,7 @@ def test_yaml_and_json_are_the_same_configuration(capsys):
 VARIANTS = {
     "defaults": {},
     "scale-only": {"profile": Profile.SCALE},
+    "autoscaler": {"profile": Profile.AUTOSCALER},
     "allow-on-outage": {"on_outage": Outage.ALLOW},
     "unix-sockets": {
         "gate": Endpoint("", 0, "/run/extauthz/gate.sock"),
@@ -77,6 +127,7 @@ def test_validate_says_what_is_wrong(tmp_path: Path):
         (["--gate-timeout", "0"], "is no number of seconds"),
         (["--write-timeout", "nan"], "is no number of seconds"),
         (["--on-outage", "ignore"], "ignore"),
+        (["--profile", "kcm"], "kcm"),
     ],
 )
 def test_wrong_usage_is_told_apart_and_explained(capsys, words: list[str], complaint: str):
@@ -84,6 +135,33 @@ def test_wrong_usage_is_told_apart_and_explained(capsys, words: list[str], compl
         main(["render", "envoy", *words])
     assert error.value.code == 64
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--gate-ca", "/ca", "--gate-cert", "/c"], "go together"),
+        (["--gate-ca", "/ca", "--gate-key", "/k"], "go together"),
+        (["--gate-cert", "/c", "--gate-key", "/k"], "needs --gate-ca"),
+    ],
+)
+def test_half_of_mtls_is_no_plain_text(capsys, words: list[str], complaint: str):
+    assert main(["render", "envoy", *words]) == 64
+    told = capsys.readouterr()
+    assert complaint in told.err
+    assert told.out == ""
+
+
+def test_every_choice_has_a_flag_that_says_its_default(capsys):
+    with pytest.raises(SystemExit):
+        main(["render", "envoy", "--help"])
+    text = capsys.readouterr().out
+    parts = text.partition("\nprofiles:\n")[0].split("\n  -")[2:]
+    assert len(parts) == len(fields(SidecarOptions)) - 1 + len(fields(GateTls)) + 1, "and --output"
+    for part in parts:
+        assert "Default:" in part
+    for profile in Profile:
+        assert f"\n  {profile} " in text
 
 
 def test_options_of_the_command_reach_the_configuration(capsys):
@@ -94,11 +172,13 @@ def test_options_of_the_command_reach_the_configuration(capsys):
     assert "extauthz-system" not in text
 
 
-def test_no_growth_route_is_without_a_timeout_and_none_retries():
+@pytest.mark.parametrize("outage", Outage)
+@pytest.mark.parametrize("profile", Profile)
+def test_no_growth_route_is_without_a_timeout_and_none_retries(profile: Profile, outage: Outage):
     """The ledger's W counts on it (DESIGN §6, rule 3e)."""
-    config = envoy.to_tree(envoy.sidecar(SidecarOptions()))
+    config = envoy.to_tree(envoy.sidecar(SidecarOptions(profile=profile, on_outage=outage)))
     manager = config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
-    checked = {rule.name for rule in routes.rules(Profile.WRITES, ()) if rule.checked}
+    checked = {rule.name for rule in routes.rules(profile, ()) if rule.checked}
     actions = {
         route["name"]: route["route"]
         for route in manager["route_config"]["virtual_hosts"][0]["routes"]
