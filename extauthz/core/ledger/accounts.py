@@ -24,6 +24,16 @@ class UsageRow(NamedTuple):
     hard: int
 
 
+class Coverage(NamedTuple):
+    """Whom one quota covers, descendants included."""
+
+    quota: str
+    workloads: int
+    """Those that are charged by themselves: a ReplicaSet of a Deployment is not."""
+    unpriced: int
+    """Those among them whose cost is not known."""
+
+
 class Growth(NamedTuple):
     """What a move does to all quotas; fields as in ``ledger.Proposal``."""
 
@@ -37,13 +47,14 @@ _NOTHING_RESERVED: dict[str, int] = {}
 
 
 class _Account:
-    __slots__ = ("reserved", "unpriced", "used")
+    __slots__ = ("reserved", "unpriced", "used", "workloads")
 
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
         self.reserved = _NOTHING_RESERVED
         """A table of its own only once something is reserved: most quotas of many see no growth."""
         self.unpriced = 0
+        self.workloads = 0
 
     def taken(self, key: str) -> int:
         """Used and reserved together, nano-units."""
@@ -69,6 +80,8 @@ class Accounts:
             account.unpriced += (after.unknown and node in after.envelope_in) - (
                 before.unknown and node in before.envelope_in
             )
+            if before.used_in is not after.used_in:
+                account.workloads += (node in after.used_in) - (node in before.used_in)
             used_before, charged_before = _standing(before, node)
             used_after, charged_after = _standing(after, node)
             for key in node.quota.hard:
@@ -139,6 +152,12 @@ class Accounts:
             for key, hard in node.quota.hard.items():
                 used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
                 yield UsageRow(node.quota.name, key, used, reserved, hard)
+
+    def coverage(self) -> Iterator[Coverage]:
+        """Whom every quota covers, quotas in the tree's order."""
+        for node in self._nodes:
+            account = self._accounts.get(node, _UNTOUCHED)
+            yield Coverage(node.quota.name, account.workloads, account.unpriced)
 
 
 def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:

@@ -1,0 +1,56 @@
+"""How many workloads every quota covers."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.objects import observe
+from extauthz.core.model import Observed, WorkloadRef
+from extauthz.testing.builders import gate, owned_by, quota, workload
+
+ACME = quota("acme", {"pods": "10"}, parent="corp")
+CORP = quota("corp", {"requests.cpu": "10"}, namespaces={"no": "where"})
+CREW = workload("web-1", 1, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+WEB = quota("web", {"pods": "5"}, namespaces={"workspace": "acme"}, workloads={"app": "web"})
+
+
+def covered(asked: Gate) -> dict[str, int]:
+    return {one.quota: one.workloads for one in asked.ledger.coverage()}
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ((), {"acme": 0, "corp": 0, "web": 0}),
+        ((workload("web"), workload("api")), {"acme": 2, "corp": 2, "web": 1}),
+        ((workload("web", 0),), {"acme": 1, "corp": 1, "web": 1}),
+        ((workload("web"), CREW), {"acme": 1, "corp": 1, "web": 1}),
+        ((workload("web", namespace="elsewhere"),), {"acme": 0, "corp": 0, "web": 0}),
+    ],
+    ids=["nothing", "some by label", "without replicas", "with its ReplicaSet", "in another namespace"],
+)  # fmt: skip
+def test_a_quota_covers_what_it_selects_and_what_its_children_cover(objects, expected):
+    assert covered(gate([ACME, CORP, WEB], *objects)) == expected
+
+
+def test_what_is_gone_or_relabelled_is_covered_no_more():
+    asked = gate([ACME, CORP, WEB], workload("web"), workload("api"))
+    ref, _ = observe(workload("api"))
+    asked.observe(ref, None)
+    asked.observe(*observe(workload("web", labels={"app": "other"}, version="2")))
+    assert covered(asked) == {"acme": 1, "corp": 1, "web": 0}
+    asked.observe_namespace("team-a", {"workspace": "other"})
+    assert covered(asked) == {"acme": 0, "corp": 0, "web": 0}
+
+
+def test_workloads_of_unknown_cost_are_counted_apart():
+    asked = gate([ACME, CORP], workload("web"))
+    gadget = WorkloadRef("example.dev", "gadgets", "team-a", "gizmo")
+    asked.observe(gadget, Observed(2, None))
+    assert {one.quota: (one.workloads, one.unpriced) for one in asked.ledger.coverage()} == {
+        "acme": (2, 1),
+        "corp": (2, 1),
+    }
+    asked.observe(gadget, None)
+    assert {one.unpriced for one in asked.ledger.coverage()} == {0}
