@@ -25,13 +25,16 @@ Item = TypeVar("Item")
 SILENCE_S = 80.0
 """After this long without a word a watch is taken for dead. The server sends a bookmark a minute
 (``apiserver/pkg/storage/cacher/cacher.go``, ``defaultBookmarkFrequency``) if etcd has told it of progress
-(``--experimental-watch-progress-notify-interval``; kubeadm sets 5 s)."""
+(``--watch-progress-notify-interval``; kubeadm sets 5 s)."""
 
-SILENT_WATCHES = 2
-"""After as many dead watches in a row the list is taken anew: it alone proves that nothing was missed."""
+SILENCES = 2
+"""After as many with nothing heard the list is taken anew: it alone then proves that nothing was missed."""
 
 WATCH_S = 300.0
-"""Watches end after this to twice this long, by chance, as client-go's."""
+"""The server is asked to end watches after this to twice this long, by chance, as by client-go."""
+
+SHORT_WATCH_S = 1.0
+"""A watch that ends sooner and brought nothing has failed (client-go's ``VeryShortWatchError``)."""
 
 PAGE = 500
 PAGE_WITHIN_S = 60.0
@@ -40,6 +43,12 @@ RETRY_AFTER_AT_MOST_S = 120.0
 CANNOT_STREAM = (400, 422, 500)
 """How servers refuse to stream a list: they do not know the parameters, do not allow them, or can not ask their etcd
 how far it is (``RequestWatchProgress``: 3.4.31, 3.5.13 and later can)."""
+
+CURES = {
+    401: "let the credentials be renewed",
+    403: "grant get, list and watch on it, as deploy/rbac.yaml does",
+    404: "is it installed in this cluster, in this version?",
+}
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a streamed list (``metav1.InitialEventsAnnotationKey``)."""
@@ -55,7 +64,8 @@ class Sink(Protocol[Item]):
         """A whole list as of ``version``: what is not in it is gone."""
 
     def changed(self, event: str, obj: Item) -> None:
-        """One object was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
+        """One object was ``ADDED``, ``MODIFIED`` or ``DELETED``. The last state of one that is gone has the version of
+        its going."""
 
     def reached(self, version: str) -> None:
         """All changes up to ``version`` have been handed on."""
@@ -76,8 +86,8 @@ class Reflector(Generic[Item]):
         label_selector: str = "",
         silence_s: float = SILENCE_S,
     ) -> None:
-        self._connection = connection
         self.resource = resource
+        self._connection = connection
         self._sink = sink
         self._clock = clock
         self._sleep = sleep
@@ -87,19 +97,20 @@ class Reflector(Generic[Item]):
         self._streams_lists = True
         self._stream_failed = False
         """A streamed list was begun and not brought to its end: the next one comes in pages."""
-        self._silent_watches = 0
+        self._opened_s: float | None = None
+        """Since when the present watch is open."""
         self.synced = False
         """A whole list has been handed on, once at least."""
         self.version = ""
         """The resourceVersion up to which everything has been handed on; ``""``: the list must be taken."""
         self.last_heard_s = float("-inf")
-        """On ``clock``: the last list, event or bookmark. The state is that of the cluster then, or later."""
+        """On ``clock``: the last list, event or bookmark. What was handed on is what the cluster had then."""
         self.relists = 0
         """Lists taken after the first."""
         self.failures = 0
-        """Lists and watches that went wrong."""
+        """Lists and watches that went wrong, broken connections among them."""
         self.last_error = ""
-        """Why the last one did; ``""`` again once something is heard."""
+        """What went wrong last and what would help; ``""`` again once something is heard."""
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
@@ -110,13 +121,15 @@ class Reflector(Generic[Item]):
                 await self._sleep(self._failed(error))
 
     async def _follow(self) -> None:
-        """Take the list if it must be, then one watch to its end."""
+        """One watch to its end; before it the list, if that must be taken."""
+        if self._clock() - self.last_heard_s > SILENCES * self._silence_s:
+            self.version = ""
         if self.version:
             await self._watch(None)
         elif self._streams_lists and not self._stream_failed:
             await self._streamed_list()
         else:
-            await self._list()
+            await self._paged_list()
 
     async def _streamed_list(self) -> None:
         """Take the list as the beginning of a watch, and follow that. In pages if the server can not stream."""
@@ -124,22 +137,23 @@ class Reflector(Generic[Item]):
         try:
             await self._watch({})
         except ApiError as error:
-            if error.status not in CANNOT_STREAM:
+            if self.version or error.status not in CANNOT_STREAM:
                 raise
             self._streams_lists = False
-            await self._list()
+            await self._paged_list()
 
     async def _watch(self, listed: dict[str, Item] | None) -> None:
         """One watch. With ``listed`` the server first streams the list into it."""
-        heard_before = self.last_heard_s
-        query = [*self._selectors, *(_ON if listed is None else _LIST), ("timeoutSeconds", str(_watch_s()))]
-        if listed is None:
-            query.append(("resourceVersion", self.version))
+        self._opened_s = None
+        query = [*self._selectors, ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(_watch_s()))]
+        query += [("resourceVersion", self.version)] if listed is None else _STREAM_LIST
         path = self.resource.collection()
+        heard_before = self.last_heard_s
         async with self._connection.watch(path, query=query, silence_s=self._silence_s) as events:
+            self._opened_s = self._clock()
             await self._take_in(events, listed)
-        if self.last_heard_s == heard_before:
-            raise Unreachable(f"{self._connection.server} ended a watch at once")
+        if not self.version or (self.last_heard_s == heard_before and not self._stood()):
+            raise Unreachable(f"{self._connection.server} ended a watch before its time")
 
     async def _take_in(self, events: AsyncIterator[Tree], listed: dict[str, Item] | None) -> None:
         async for event in events:
@@ -160,13 +174,13 @@ class Reflector(Generic[Item]):
         self._heard(version)
 
     def _collect(self, listed: dict[str, Item], event: str, tree: Tree) -> None:
-        """While the list is streamed, changes to what came before come in between."""
+        """Changes to what was streamed already come in between."""
         if event == "DELETED":
             listed.pop(_key(tree), None)
         elif event != "BOOKMARK":
             listed[_key(tree)] = self._sink.convert(self._completed(tree))
 
-    async def _list(self) -> None:
+    async def _paged_list(self) -> None:
         """Page by page. If the continuation is too old (410), all in one piece, as client-go's pager does."""
         items: list[Item] = []
         page = await self._page([("limit", str(PAGE))], items)
@@ -208,22 +222,26 @@ class Reflector(Generic[Item]):
         self.version = version
         self.last_heard_s = self._clock()
         self.last_error = ""
-        self._silent_watches = 0
 
     def _failed(self, error: ApiError | Unreachable) -> float:
         """Draw the consequences; seconds to wait."""
         self.failures += 1
-        self.last_error = f"{self.resource.group_resource}: {error}"
-        wait_s = self._backoff.failed()
-        if isinstance(error, ApiError):
-            wait_s = max(wait_s, min(error.retry_after_s or 0.0, RETRY_AFTER_AT_MOST_S))
-            if error.status == 410:
-                self.version = ""
-        return wait_s
+        if isinstance(error, Unreachable):
+            self.last_error = f"{self.resource.group_resource}: {error}"
+            return 0.0 if self._stood() else self._backoff.failed()
+        if error.status == 410:
+            self.version = ""
+        cure = f" ({CURES[error.status]})" if error.status in CURES else ""
+        self.last_error = f"{self.resource.group_resource}: {error}{cure}"
+        return max(self._backoff.failed(), min(error.retry_after_s or 0.0, RETRY_AFTER_AT_MOST_S))
+
+    def _stood(self) -> bool:
+        """The watch was open for a while, so that its end says nothing of the server."""
+        lasted = self._opened_s is not None and self._clock() - self._opened_s >= SHORT_WATCH_S
+        return lasted and bool(self.version)
 
 
-_ON: Query = (("allowWatchBookmarks", "true"),)
-_LIST: Query = (*_ON, ("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+_STREAM_LIST = [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
 
 
 def _given(**selectors: str) -> Query:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from yarl import URL
 
 from extauthz.core.model import Tree
 
-from .credentials import Source
+from .credentials import NoClusterError, Source
 
 REFRESH_S = 60.0
 """Tokens are read again when they are older, as client-go does (``client-go/transport/token_source.go``)."""
@@ -83,8 +84,11 @@ class Session:
     async def current(self) -> Access:
         """Raises NoClusterError."""
         async with self._reading:
-            if self._access is None or self._clock() - self._read_s >= REFRESH_S:
+            if self._access is None:
                 return await self._read(anew=False)
+            if self._clock() - self._read_s >= REFRESH_S:
+                with suppress(NoClusterError):  # what was read before may still do; if not, ``renewed`` says why
+                    return await self._read(anew=False)
             return self._access
 
     async def renewed(self, refused: Access) -> Access:
@@ -99,8 +103,8 @@ class Session:
             await self._access.client.close()
 
     async def _read(self, *, anew: bool) -> Access:
-        configuration = await self._source.load(anew=anew)
         self._read_s = self._clock()
+        configuration = await self._source.load(anew=anew)
         before, fingerprint = self._access, _fingerprint(configuration)
         authorization = await _authorization(configuration)
         if before and (before.authorization, before.fingerprint) == (authorization, fingerprint):
