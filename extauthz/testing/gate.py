@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import urllib.request
@@ -17,21 +18,38 @@ SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.e
 
 
 class Gate:
-    """One running gate. A context manager."""
+    """One running gate. A context manager, which can be entered again: a restart, with the same log.
 
-    def __init__(self, quotas: Path, state: Path, log: Path, options: Sequence[str] = ()) -> None:
-        places = ["--quotas", str(quotas), "--state", str(state), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    Args:
+        quotas: a file or folder, or ``kubernetes``; ``state`` likewise.
+        log: its file.
+        options: more flags.
+        grpc: where it listens. A unix socket is the same after a restart.
+    """
+
+    def __init__(
+        self,
+        quotas: Path | str,
+        state: Path | str,
+        log: Path,
+        options: Sequence[str] = (),
+        *,
+        grpc: str = "127.0.0.1:0",
+    ) -> None:
+        places = ["--quotas", str(quotas), "--state", str(state), "--grpc", grpc, "--http", "127.0.0.1:0"]
         self._command = [*SERVE, *places, *options]
         self._log = log
         self._child: Child | None = None
         self.port = 0
-        """Of the ext_authz service."""
+        """Of the ext_authz service; 0 if that is a unix socket."""
         self._http = ""
 
     def __enter__(self) -> Self:
+        before = len(list(self.events("serving"))) if self._log.exists() else 0
         self._child = Child(self._command, self._log)
-        serving = self._child.until(lambda: next(self.events("serving"), None))
-        self.port = int(serving["grpc"].rpartition(":")[2])
+        serving = self._child.until(lambda: next(itertools.islice(self.events("serving"), before, None), None))
+        port = serving["grpc"].rpartition(":")[2]
+        self.port = int(port) if port.isdigit() else 0
         self._http = serving["http"]
         self._child.until(self._ready)
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.controlplane.api import RefusedError, path_of
+from tests.controlplane.api import RefusedError, Tree, path_of
 from tests.controlplane.plane import Plane
 
 RBAC = "rbac.authorization.k8s.io"
@@ -10,7 +10,7 @@ A_DAY_S = 86400
 
 
 def service_account(plane: Plane, namespace: str, name: str, cluster_role: str | None = None) -> str:
-    """A bearer token of a service account, which is made if it is not there, and bound to a ClusterRole if one is named."""
+    """A bearer token of a service account: made if it is not there, bound to a ClusterRole if one is named."""
     _ensure(plane, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
     if cluster_role is not None:
         binding = {
@@ -26,7 +26,7 @@ def service_account(plane: Plane, namespace: str, name: str, cluster_role: str |
     return str(token["status"]["token"])
 
 
-def _ensure(plane: Plane, tree: dict[str, object]) -> None:
+def _ensure(plane: Plane, tree: Tree) -> None:
     try:
         plane.api.create(tree)
     except RefusedError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import time
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class Api:
             RefusedError: an answer that is not 2xx.
         """
         headers = {"content-type": content_type} if tree is not None and content_type else {}
-        content = None if tree is None else httpx.Response(200, json=tree).content
+        content = None if tree is None else json.dumps(tree)
         answer = self._client.request(method, path, content=content, headers=headers)
         try:
             said = answer.json()
@@ -67,6 +68,14 @@ class Api:
     def patch(self, kind: str, name: str, namespace: str | None, tree: Tree, *, sub: str = "") -> Tree:
         """A merge patch."""
         return self.call("PATCH", path_of(kind, namespace, name, sub), tree, MERGE)
+
+    def serves(self, kind: str) -> bool:
+        """Its objects can be listed: of a new definition not at once."""
+        try:
+            self.call("GET", path_of(kind) + "?limit=1")
+        except RefusedError:
+            return False
+        return True
 
     def delete(self, kind: str, name: str, namespace: str | None = None) -> Tree:
         return self.call("DELETE", path_of(kind, namespace, name))

@@ -18,7 +18,7 @@ class Kubectl:
         self._command = [
             str(find("kubectl")),
             f"--kubeconfig={kubeconfig}",
-            f"--cache-dir={kubeconfig.parent}/discovery",
+            f"--cache-dir={kubeconfig.parent}/cache",
         ]
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> str:

@@ -1,0 +1,121 @@
+"""One test's part of the cluster: namespaces under one WorkspaceQuota, and what is put into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from tests.controlplane.api import eventually
+from tests.controlplane.world import World
+
+Tree = Any
+IMAGE = "registry.test/app:1"
+
+
+class Workspace:
+    """A namespace (more with ``add_namespace``) whose label ``workspace`` a quota selects. A context manager."""
+
+    def __init__(self, world: World, name: str, hard: Mapping[str, str], mode: str = "Enforce") -> None:
+        self.world, self.name, self.api = world, name, world.api
+        self.namespaces: list[str] = []
+        self._quota: Tree = {
+            "apiVersion": "extauthz.dev/v1alpha1",
+            "kind": "WorkspaceQuota",
+            "metadata": {"name": name},
+            "spec": {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": dict(hard), "mode": mode},
+        }
+
+    def __enter__(self) -> Self:
+        self.api.create(self._quota)
+        self.add_namespace(self.name)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for namespace in self.namespaces:
+            # Autoscalers first: one that goes on would be busy in a namespace that is going.
+            self.api.call("DELETE", f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers")
+            self.api.delete("Namespace", namespace)
+        self.api.delete("WorkspaceQuota", self.name)
+
+    @property
+    def namespace(self) -> str:
+        """The first one."""
+        return self.namespaces[0]
+
+    def add_namespace(self, name: str) -> str:
+        metadata = {"name": name, "labels": {"workspace": self.name}}
+        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.namespaces.append(name)
+        return name
+
+    def set_hard(self, hard: Mapping[str, str]) -> None:
+        """Replaces the limits."""
+        self.api.patch("WorkspaceQuota", self.name, None, {"spec": {"hard": dict(hard)}})
+
+    def create(self, tree: Tree) -> Tree:
+        """Create an object in the first namespace."""
+        tree["metadata"].setdefault("namespace", self.namespace)
+        return self.api.create(tree)
+
+    def busy(self, cpu: str) -> None:
+        """What every container of the first namespace uses from now on."""
+        self.world.metrics.usage[self.namespace] = {"cpu": cpu, "memory": "1Mi"}
+
+    def replicas(self, name: str, kind: str = "Deployment") -> int:
+        return int(self.api.get(kind, name, self.namespace)["spec"]["replicas"])
+
+    def await_ready(self, name: str, replicas: int, kind: str = "Deployment") -> None:
+        """Until the controllers have made so many pods, and all are ready."""
+
+        def status() -> Tree:
+            return self.api.get(kind, name, self.namespace).get("status", {})
+
+        eventually(lambda: status().get("readyReplicas") == replicas, lambda: status())
+
+    def events(self, reason: str, name: str) -> list[Tree]:
+        """Core events of one reason about one object."""
+        found = self.api.list("Event.v1", self.namespace)
+        return [event for event in found if event["reason"] == reason and event["involvedObject"]["name"] == name]
+
+
+def workload(
+    name: str, replicas: int, requests: Mapping[str, str], kind: str = "Deployment", image: str = IMAGE
+) -> Tree:
+    """A Deployment or StatefulSet of one container a pod."""
+    container = {"name": "main", "image": image, "resources": {"requests": dict(requests)}}
+    labels = {"app": name}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+    }
+    if kind == "StatefulSet":
+        spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def autoscaler(
+    name: str, target: str = "Deployment", *, most: int = 10, api_version: str = "apps/v1", least: int = 1
+) -> Tree:
+    """An HPA by CPU, at half of what is requested, that grows as fast as it may."""
+    half = {"type": "Utilization", "averageUtilization": 50}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": api_version, "kind": target, "name": name},
+            "minReplicas": least,
+            "maxReplicas": most,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": half}}],
+        },
+    }
+
+
+def condition(hpa: Tree, kind: str) -> Tree:
+    """One condition of an HPA; empty before it has any."""
+    conditions = hpa.get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == kind), {})

@@ -1,0 +1,34 @@
+"""A real HPA in a real kube-controller-manager stops at the quota's edge, says why, and goes on by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.controlplane.api import eventually
+from tests.controlplane.workspace import autoscaler, condition, workload
+
+pytestmark = pytest.mark.controlplane("kube-controller-manager")
+
+
+def test_an_hpa_grows_to_the_edge_shows_why_it_stops_and_goes_on_when_the_quota_is_raised(world, workspace):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "4"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    acme.await_ready("web", 1)
+    acme.busy("900m")
+    acme.create(autoscaler("web", most=8))
+
+    def able() -> dict:
+        return condition(world.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
+
+    eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web")))
+    assert acme.replicas("web") == 4
+    said = world.kubectl("describe", "hpa", "web", f"--namespace={acme.namespace}")
+    sentence = f"exceeded workspace quota: {acme.name}"
+    assert "AbleToScale     False   FailedUpdateScale" in said
+    assert sentence in able()["message"]
+    assert any(sentence in event["message"] for event in acme.events("FailedRescale", "web"))
+
+    acme.set_hard({"requests.cpu": "8"})
+    acme.await_ready("web", 8)
+    eventually(lambda: able().get("status") == "True", able)
