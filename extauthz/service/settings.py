@@ -14,6 +14,9 @@ from extauthz.service import addresses
 
 ENV_PREFIX = "EXTAUTHZ_"
 
+KUBERNETES: Literal["kubernetes"] = "kubernetes"
+"""In place of a path: from the cluster. A file of that name is spelled ``./kubernetes``."""
+
 _POLICY = Policy()
 """The defaults of what is decided, and the arguments for them, are the core's."""
 
@@ -47,12 +50,20 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    quotas: Path | None = Field(
-        None, description="WorkspaceQuota objects in YAML or JSON: a file, or a directory of them. Watched."
-    )
-    state: Path | None = Field(
+    quotas: Literal["kubernetes"] | Path | None = Field(
         None,
-        description="A Kubernetes List, as `kubectl get ns,deploy,sts,rs -A -o yaml` prints it. Watched.",
+        description="`kubernetes`: the WorkspaceQuotas of the cluster. Or such objects in YAML or JSON: a file, or "
+        "a directory of them. Watched.",
+    )
+    state: Literal["kubernetes"] | Path | None = Field(
+        None,
+        description="`kubernetes`: what the cluster holds. Or a Kubernetes List in a file, as `kubectl get "
+        "ns,deploy,sts,rs,rc,jobs,pods -A -o yaml` prints it. Watched.",
+    )
+    kubeconfig: Path | None = Field(
+        None,
+        description="Which cluster `kubernetes` means: the current context of this file. Without it, the cluster whose "
+        "pod the gate runs in.",
     )
     grpc: Listen = Field(
         "127.0.0.1:9191",
@@ -90,8 +101,13 @@ class Settings(BaseModel):
     )
     on_stale: OnUnknown = Field(
         _POLICY.on_stale,
-        description="A write that grows a workload while a live source is stalled. If it may pass, it is weighed on what "
-        "was known last.",
+        description="A write that grows a workload while a live source is stalled. If it may pass, it is weighed on "
+        "what was known last.",
+    )
+    stale_after_s: Seconds = Field(
+        150.0,
+        description="How long a watch may be silent before its source counts as stalled. The API server sends a "
+        "bookmark about once a minute where nothing happens.",
     )
     window_s: Seconds = Field(
         _POLICY.window_s,
@@ -116,6 +132,12 @@ class Settings(BaseModel):
         description="File in which a clean stop leaves the writes under way for the next start. With it set, a "
         "start after a crash grants no growth for W.",
     )
+    on_unclean_start: OnUnknown = Field(
+        "deny",
+        description="Growth within W of a start that does not know which writes an earlier run allowed: after a crash, "
+        "and at each start on a cluster without `handover`. Allowing it is right where no earlier run can have allowed "
+        "any, as at a first installation; else such writes may land on top of what is granted now.",
+    )
     grace_s: Seconds = Field(10.0, description="How long checks under way may take to finish after SIGTERM.")
     log_level: Level = Field(Level.INFO, description="Allowed requests are logged at info, refused ones at warning.")
     log_format: Literal["json", "text"] = Field("json", description="One JSON object a line, or text for people.")
@@ -126,7 +148,7 @@ class Settings(BaseModel):
         "the rest. A scrape costs about 50 microseconds a quota.",
     )
 
-    @field_validator("tls_cert", "tls_key", "tls_client_ca")
+    @field_validator("tls_cert", "tls_key", "tls_client_ca", "kubeconfig")
     @classmethod
     def _readable(cls, path: Path | None) -> Path | None:
         if path is not None and not path.is_file():
@@ -140,6 +162,11 @@ class Settings(BaseModel):
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise ValueError("tls-client-ca needs tls-cert and tls-key")
         return self
+
+    @property
+    def live(self) -> bool:
+        """Whether a cluster is asked for anything."""
+        return KUBERNETES in (self.quotas, self.state)
 
 
 def word(field: str) -> str:
