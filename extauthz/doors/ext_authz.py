@@ -7,7 +7,7 @@ xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -33,7 +33,8 @@ HEADERS = ("content-type", "user-agent")
 """All that the core and the log want to know. No other header goes further than this door, ``authorization`` least of
 all, whatever Envoy was told to keep to itself."""
 
-Decide: TypeAlias = Callable[[Request], Decision]
+Decide: TypeAlias = Callable[[Request], Decision | Awaitable[Decision]]
+"""Answers at once, but where something must be looked at first."""
 
 OK, PERMISSION_DENIED = 0, 7
 """google.rpc.Code. Envoy looks only at whether it is 0; the HTTP status goes into ``denied_response``."""
@@ -43,7 +44,8 @@ def handler(decide: Decide) -> grpc.GenericRpcHandler:
     """The service as a generic handler for a grpc.aio server. ``decide`` must neither block nor raise."""
 
     async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> bytes:
-        return encoded(decide(to_request(message)))
+        decision = decide(to_request(message))
+        return encoded(decision if isinstance(decision, Decision) else await decision)
 
     return grpc.method_handlers_generic_handler(
         SERVICE,

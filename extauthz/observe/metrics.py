@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
@@ -27,6 +27,11 @@ class Levels(NamedTuple):
     workloads: int
     ready: bool
     log_dropped: int
+    stale: bool = False
+    watches: Sequence[tuple[str, float, int]] = ()
+    """Resource, age in seconds, relists."""
+    calls: Mapping[str, int] = {}
+    """Requests to the API server by verb."""
 
 
 class Metrics:
@@ -42,6 +47,9 @@ class Metrics:
         self._audited = 0
         self._answers: dict[tuple[str, ...], int] = {}
         self._skipped: dict[tuple[str, ...], int] = {}
+        self._reads: dict[tuple[str, ...], int] = {}
+        self._ended_by_reads = 0
+        self._unreadable: dict[tuple[str, ...], int] = {}
         self._buckets = [0] * (len(BUCKETS_S) + 1)
         self._seconds = 0.0
         self._reloads: dict[tuple[str, ...], int] = {}
@@ -63,6 +71,15 @@ class Metrics:
     def skipped(self, why: str) -> None:
         """Count an entry of Envoy's access log that told nothing."""
         self._skipped[why,] = self._skipped.get((why,), 0) + 1
+
+    def read(self, result: str, ended: int) -> None:
+        """Count a consistent read, and the intents that it ended."""
+        self._reads[result,] = self._reads.get((result,), 0) + 1
+        self._ended_by_reads += ended
+
+    def unreadable(self, resource: str) -> None:
+        """Count an object of the cluster that cannot be read."""
+        self._unreadable[resource,] = self._unreadable.get((resource,), 0) + 1
 
     def reload(self, source: str, result: str, at: float) -> None:
         """Count a change of a source. ``at``: seconds since the epoch."""
@@ -88,6 +105,13 @@ class Metrics:
             "extauthz_intents": {(): now.intents},
             "extauthz_answers_total": dict(self._answers),
             "extauthz_access_log_skipped_total": dict(self._skipped),
+            "extauthz_reads_total": dict(self._reads),
+            "extauthz_intents_ended_by_read_total": {(): self._ended_by_reads},
+            "extauthz_unreadable_objects_total": dict(self._unreadable),
+            "extauthz_stale": {(): int(now.stale)},
+            "extauthz_watch_age_seconds": {(resource,): age_s for resource, age_s, _ in now.watches},
+            "extauthz_watch_relists_total": {(resource,): relists for resource, _, relists in now.watches},
+            "extauthz_api_calls_total": {(verb,): count for verb, count in now.calls.items()},
             "extauthz_workloads": {(): now.workloads},
             "extauthz_reload_total": dict(self._reloads),
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),

@@ -55,6 +55,28 @@ TABLE = (
         "extauthz_access_log_skipped_total", "counter", "entries", ("why",),
         "Entries of Envoy's access log that told nothing: no-message, not-http, no-decision, not-over, no-response.",
     ),
+    Family(
+        "extauthz_reads_total", "counter", "reads", ("result",),
+        "Consistent reads of a workload: ok, unreachable, forbidden, refused, unknown-kind.",
+    ),
+    Family(
+        "extauthz_intents_ended_by_read_total", "counter", "intents", (),
+        "Allowed writes that a consistent read ended: after their answer, or after W.",
+    ),
+    Family(
+        "extauthz_unreadable_objects_total", "counter", "objects", ("resource",),
+        "Objects of the cluster that could not be read, each counted once until it is good again.",
+    ),
+    Family("extauthz_stale", "gauge", "0 or 1", (), "Whether a live source is stalled (setting on-stale)."),
+    Family(
+        "extauthz_watch_age_seconds", "gauge", "seconds", ("resource",),
+        "Since the API server was last heard on this watch, bookmarks included.",
+    ),
+    Family(
+        "extauthz_watch_relists_total", "counter", "lists", ("resource",),
+        "Lists taken anew because a watch could not be gone on with.",
+    ),
+    Family("extauthz_api_calls_total", "counter", "requests", ("verb",), "Requests sent to the API server."),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads in the picture of the cluster."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),

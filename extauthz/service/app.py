@@ -15,23 +15,23 @@ from typing import TextIO
 import grpc.aio
 import uvloop
 
-from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.handover import HandoverError
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.intents import Event
 from extauthz.doors.access_log import AccessLogs
 from extauthz.doors.http import Readiness, application
+from extauthz.kube.connection import Connection, connect
+from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.service import handover, listening
+from extauthz.service import listening, sources
 from extauthz.service.addresses import Address
 from extauthz.service.deciding import Deciding
-from extauthz.service.inputs import Input, Taken
+from extauthz.service.holding import Holding
+from extauthz.service.listening import ListenError
 from extauthz.service.loading import SettingsError
 from extauthz.service.settings import Settings, policy
 from extauthz.service.version import VERSION
-from extauthz.sources import file as quota_file
 
 TICK_S = 1.0
 """How late an intent may end. W is tens of seconds."""
@@ -47,7 +47,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
     Raises:
         FilesError: quotas or state cannot be used.
         ListenError: a door cannot be opened.
-        SettingsError: the handover file cannot be written.
+        SettingsError: the handover file cannot be written, or it cannot be told where the cluster is.
     """
     log = Log(stream, settings.log_level, settings.log_format)
     bridge = Bridge(log)
@@ -63,8 +63,6 @@ class App:
     """One gate and what is around it."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
-        assert settings.quotas is not None
-        assert settings.state is not None
         self._settings = settings
         self._log = log
         self._gate = Gate(policy(settings))
@@ -72,26 +70,34 @@ class App:
         self._access_logs = AccessLogs(self._answered, self._metrics.skipped)
         self._health = listening.Health()
         self._stop = asyncio.Event()
-        self._not_ready = "quotas and state are being read"
-        self._held_until_s = 0.0
-        self._quota_count = 0
-        self._quotas = Input("quotas", quota_file.watched(settings.quotas), self._take_quotas, log, self._metrics)
-        self._state = Input("state", state_file.watched(settings.state), self._take_state, log, self._metrics)
+        self._stage = "starting"
+        """What stands in the way of checks besides missing inputs; empty while the doors are open."""
+        self._holding = Holding(settings, self._gate, log)
+        self._connection: Connection | None = None
+        self._inputs: sources.Inputs | None = None
+        self._stale: str | None = None
 
     async def run(self) -> None:
-        """Start, serve until told to stop, stop cleanly."""
+        """Start, serve until told to stop, stop cleanly. Should anything that runs for ever fail, all ends."""
         self._heed_signals()
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
-            await self._quotas.load()
-            await self._state.load()
-            self._take_over()
-            server = self._server()
-            grpc_address = listening.bind_grpc(server, self._settings)
-            await server.start()
-            self._announce(grpc_address, http)
-            await self._live()
-            await self._leave(server)
+            inputs = self._inputs = await self._open_inputs(stack)
+            await inputs.quotas.load()
+            await inputs.state.load()
+            refused: Exception | None = None
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(one.follow()) for one in inputs]
+                if await self._unless_stopped(inputs):
+                    running.append(group.create_task(self._tick(inputs)))
+                    try:
+                        await self._serve(inputs, http, group, running)
+                    except (ListenError, SettingsError) as error:  # a group would wrap what is meant for the person
+                        refused = error
+                for task in running:
+                    task.cancel()
+            if refused is not None:
+                raise refused
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' door opens first: a liveness probe must not end a gate that reads a large state."""
@@ -100,18 +106,40 @@ class App:
         stack.push_async_callback(runner.cleanup)
         return address
 
-    def _server(self) -> grpc.aio.Server:
-        deciding = Deciding(self._gate, self._metrics, self._log)
-        return listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
+    async def _open_inputs(self, stack: AsyncExitStack) -> sources.Inputs:
+        if self._settings.live:
+            try:
+                connecting = connect(self._settings.kubeconfig, user_agent=f"extauthz/{VERSION}")
+                self._connection = await stack.enter_async_context(connecting)
+            except NoClusterError as error:
+                raise SettingsError(f"--kubeconfig: {error}") from None
+            self._log.event("info", "connected", server=self._connection.server)
+        return sources.inputs(self._settings, self._gate, self._connection, self._log, self._metrics)
 
-    async def _live(self) -> None:
-        """Until told to stop. Should one of these fail, all end, and so does the process."""
-        async with asyncio.TaskGroup() as group:
-            forever = (self._quotas.follow(), self._state.follow(), self._tick())
-            running = [group.create_task(one) for one in forever]
-            await self._stop.wait()
-            for task in running:
-                task.cancel()
+    async def _unless_stopped(self, inputs: sources.Inputs) -> bool:
+        """Wait until all is known; False if told to stop before."""
+        waiting = [asyncio.ensure_future(one.known.wait()) for one in inputs]
+        stop = asyncio.ensure_future(self._stop.wait())
+        try:
+            everything = asyncio.gather(*waiting)
+            await asyncio.wait((everything, stop), return_when=asyncio.FIRST_COMPLETED)
+            return not self._stop.is_set()
+        finally:
+            for one in (*waiting, stop):
+                one.cancel()
+
+    async def _serve(
+        self, inputs: sources.Inputs, http: Address, group: asyncio.TaskGroup, running: list[asyncio.Task[None]]
+    ) -> None:
+        self._holding.take_over()
+        running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
+        deciding = Deciding(self._gate, self._metrics, self._log, inputs.state.look)
+        server = listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
+        grpc_address = listening.bind_grpc(server, self._settings)
+        await server.start()
+        self._announce(grpc_address, http)
+        await self._stop.wait()
+        await self._leave(server)
 
     def _heed_signals(self) -> None:
         """The first one stops cleanly, a second one at once: a person who asks twice does not want to wait."""
@@ -128,7 +156,7 @@ class App:
             loop.add_signal_handler(number, heed, number)
 
     def _announce(self, grpc_address: Address, http: Address) -> None:
-        self._not_ready = ""
+        self._stage = ""
         tls = self._settings.tls_cert is not None
         self._log.event(
             "info", "serving", version=VERSION, grpc=str(grpc_address), http=str(http), tls=tls, pid=os.getpid()
@@ -139,103 +167,62 @@ class App:
 
     async def _leave(self, server: grpc.aio.Server) -> None:
         """NOT_SERVING first, then no new checks, then those under way, then what the next start needs."""
-        self._not_ready = "stopping"
+        self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
         self._access_logs.leave()
         await server.stop(self._settings.grace_s)
-        self._hand_over()
+        self._holding.hand_over()
         self._log.event("info", "stopped")
 
     def _answered(self, decision_id: str, event: Event) -> None:
-        """What became of a decided request; most often an intent ends by it."""
+        """What became of a decided request; most often an intent ends by it, or by the read that is made then."""
         self._metrics.answer(event.value)
-        self._gate.settle(decision_id, event, time.monotonic())
+        ref = self._gate.settle(decision_id, event, time.monotonic())
+        if ref is not None and self._inputs is not None:
+            self._inputs.state.answered(ref)
 
-    # What is known.
-
-    def _take_quotas(self, quotas: quota_file.Quotas) -> Taken:
-        self._gate.load_quotas(quotas.tree, time.monotonic())
-        self._quota_count = len(quotas.tree.nodes)
-        return Taken({"quotas": self._quota_count}, quotas.warnings)
-
-    def _take_state(self, file: state_file.StateFile) -> Taken:
-        state = file.state
-        self._gate.load_state(state, time.monotonic())
-        counts = {
-            "namespaces": len(state.namespaces),
-            "workloads": len(state.workloads),
-            "not_counted": dict(state.not_counted),
-        }
-        return Taken(counts, file.warnings)
-
-    def _take_over(self) -> None:
-        """Intents of the last run, or a hold where it cannot be known which there were (DESIGN §6.5)."""
-        path = self._settings.handover
-        if path is None:
-            return
-        now_s = time.monotonic()
-        try:
-            intents, unclean = handover.take(path)
-        except OSError as error:
-            why = f"{error.strerror}; name a file in a directory that the gate may write"
-            raise SettingsError(f"--handover {path}: {why}") from None
-        try:
-            self._gate.import_intents(intents, now_s)
-        except HandoverError as error:
-            unclean = str(error)
-        if unclean is None:
-            self._log.event("info", "taken-over", intents=len(intents), path=str(path))
-            return
-        self._held_until_s = now_s + self._settings.window_s
-        self._gate.hold(self._held_until_s)
-        self._log.event("warning", "holding", why=unclean, seconds=self._settings.window_s)
-
-    def _hand_over(self) -> None:
-        path = self._settings.handover
-        if path is None:
-            return
-        intents = self._gate.export_intents(time.monotonic())
-        try:
-            handover.leave(path, intents)
-        except OSError as error:  # the marker stays, and the next start holds
-            self._log.event("error", "not-handed-over", path=str(path), why=error.strerror)
-        else:
-            self._log.event("info", "handed-over", path=str(path), intents=len(intents))
-
-    async def _tick(self) -> None:
-        """Let time pass for the ledger.
-
-        Files have no watch that could settle an intent. So W alone ends it, on the word of the state file that is in
-        force; while a change of that file stands refused, intents stay.
-        """
+    async def _tick(self, inputs: sources.Inputs) -> None:
+        """Let time pass for the ledger, and look whether the inputs can still be relied on."""
         while True:
             await asyncio.sleep(TICK_S)
             now_s = time.monotonic()
             self._gate.tick(now_s)
-            if not self._state.stale:
-                self._gate.consistent_read(now_s)
+            inputs.state.tick(now_s)
+            self._tell_stale(next((why for one in inputs if (why := one.stale()) is not None), None))
+
+    def _tell_stale(self, why: str | None) -> None:
+        self._gate.stale(why)
+        if why is not None and self._stale is None:
+            self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
+        if why is None and self._stale is not None:
+            self._log.event("info", "fresh")
+        self._stale = why
 
     # What is told.
 
     def _ready(self) -> Readiness:
-        stale = [one.name for one in (self._quotas, self._state) if one.stale]
-        notes = [f"the last change of {name} was refused; the one before is in force" for name in stale]
-        left_s = self._held_until_s - time.monotonic()
-        if left_s > 0:
-            notes.append(f"grants no growth for another {left_s:.0f} s: writes of before the start may still land")
-        return Readiness([self._not_ready] if self._not_ready else [], notes)
+        inputs = self._inputs or ()
+        missing = [why for one in inputs for why in one.missing()]
+        notes = [note for one in inputs for note in one.notes()] + self._holding.notes()
+        if self._stale is not None:
+            notes.append(f"{self._stale}; growth: {self._settings.on_stale}")
+        return Readiness(missing or ([self._stage] if self._stage else []), notes)
 
     def _levels(self) -> Levels:
         most = self._settings.metrics_max_quotas
+        quotas = len(self._gate.ledger.scope.tree.nodes)
         return Levels(
             rows=list(_of_first(most, self._gate.usage())),
-            quotas=self._quota_count,
-            left_out=max(self._quota_count - most, 0),
+            quotas=quotas,
+            left_out=max(quotas - most, 0),
             intents=self._gate.ledger.intents,
             workloads=len(self._gate.ledger),
-            ready=not self._not_ready,
+            ready=not self._stage,
             log_dropped=self._log.dropped,
+            stale=self._stale is not None,
+            watches=[(one.resource, one.age_s, one.relists) for each in self._inputs or () for one in each.watches()],
+            calls=self._connection.calls if self._connection is not None else {},
         )
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import traceback
+from collections.abc import Awaitable
+from contextlib import suppress
 from random import Random
 from typing import Protocol
 
-from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.service.inputs import Look
 
 INTERNAL_ERROR = "internal-error"
+
+NOT_SEEN = frozenset({"unknown-workload", "unknown-namespace"})
+"""Reasons for which it is worth a look whether the watch is only behind: the object was made a moment ago."""
+
+LOOK_WITHIN_S = 1.0
+"""Half of Envoy's ext_authz timeout as ``extauthz render`` sets it."""
 
 
 class Decides(Protocol):
@@ -22,27 +32,48 @@ class Decides(Protocol):
 
 
 class Deciding:
-    """Callable by every door. Never raises and never waits: what goes wrong inside is an answer too.
+    """Callable by every door. Never raises, and waits only to look at a workload that was not seen yet: what goes
+    wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
         metrics: told of each decision and what it took.
         log: told of each decision, and of the traceback where we are at fault.
+        look: brings a workload into the picture; ``None``: that cannot be done.
     """
 
-    def __init__(self, gate: Decides, metrics: Metrics, log: Log) -> None:
+    def __init__(self, gate: Decides, metrics: Metrics, log: Log, look: Look | None = None) -> None:
         self._gate = gate
         self._metrics = metrics
         self._log = log
+        self._look = look
 
-    def __call__(self, request: Request) -> Decision:
-        now_s = time.monotonic()
+    def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
+        """The decision, or where it waits for a look, what to await for it."""
+        started_s = time.monotonic()
         decision_id = new_id()
+        decision = self._decide(request, decision_id, started_s)
+        if decision.reason in NOT_SEEN and decision.ref is not None and self._look is not None:
+            return self._after_a_look(self._look, decision.ref, request, decision_id, started_s)
+        return self._tell(decision, request, started_s)
+
+    async def _after_a_look(
+        self, look: Look, ref: WorkloadRef, request: Request, decision_id: str, started_s: float
+    ) -> Decision:
+        """Nothing was recorded or told so far, so that the request is decided once all the same."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_WITHIN_S):
+                await look(ref)
+        return self._tell(self._decide(request, decision_id, time.monotonic()), request, started_s)
+
+    def _decide(self, request: Request, decision_id: str, now_s: float) -> Decision:
         try:
-            decision = self._gate.decide(request, decision_id, now_s)
+            return self._gate.decide(request, decision_id, now_s)
         except Exception:  # noqa: BLE001 (whatever it is, the request must be refused by name and not by a broken call)
-            decision = self._failed(decision_id)
-        self._metrics.decision(decision, time.monotonic() - now_s)
+            return self._failed(decision_id)
+
+    def _tell(self, decision: Decision, request: Request, started_s: float) -> Decision:
+        self._metrics.decision(decision, time.monotonic() - started_s)
         self._log.decision(decision, request.headers.get("user-agent", ""))
         return decision
 

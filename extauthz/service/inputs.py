@@ -1,19 +1,75 @@
-"""The two inputs, quotas and state: read before the gate serves and followed while it does; the last good one holds."""
+"""Quotas and state, each from a file or from a cluster: known before the gate serves, and followed while it does."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from extauthz.cluster.live import Watch
+from extauthz.core.model import WorkloadRef
 from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 
 Value = TypeVar("Value")
+
+Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
+"""Brings into the picture what there is of a workload, within a bounded time."""
+
+
+class Input(Protocol):
+    """Where quotas or state come from."""
+
+    @property
+    def name(self) -> str:
+        """``quotas`` or ``state``, as in flags and metrics."""
+
+    @property
+    def known(self) -> asyncio.Event:
+        """Set once what it brings is in force."""
+
+    async def load(self) -> None:
+        """Put in force what can be had at once.
+
+        Raises:
+            FilesError: a file cannot be used.
+        """
+
+    async def follow(self) -> None:
+        """Put every change in force, for ever. Ends by cancellation."""
+
+    def missing(self) -> list[str]:
+        """Why it is not ``known`` yet."""
+
+    def notes(self) -> list[str]:
+        """What is worth knowing of it while it serves."""
+
+    def stale(self) -> str | None:
+        """Why growth cannot rely on it, ``None`` if it can."""
+
+    def watches(self) -> Iterable[Watch]:
+        """The watches that it stands on."""
+
+
+class StateInput(Input, Protocol):
+    """Where the state comes from: it is also what ends intents."""
+
+    @property
+    def look(self) -> Look | None:
+        """How to look at one workload; ``None``: there is no way."""
+
+    def answered(self, ref: WorkloadRef) -> None:
+        """A write of this workload was answered: a consistent read made from now on shows what it did."""
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass."""
+
+    async def list_anew(self) -> None:
+        """What was written before this call is in the picture afterwards."""
 
 
 class Taken(NamedTuple):
@@ -24,11 +80,11 @@ class Taken(NamedTuple):
     warnings: Sequence[FileProblem] = ()
 
 
-class Input(Generic[Value]):
-    """One watched file or directory.
+class FileInput(Generic[Value]):
+    """One watched file or directory; the last good content holds.
 
     Args:
-        name: ``quotas`` or ``state``, as in flags and metrics.
+        name: as in ``Input``.
         watched: reads it in a thread, now and after every change.
         put_in_force: takes the value, on the event loop.
     """
@@ -42,7 +98,8 @@ class Input(Generic[Value]):
         metrics: Metrics,
     ) -> None:
         self.name = name
-        self.stale = False
+        self.known = asyncio.Event()
+        self.refused = False
         """The last change was refused: what is in force is not what the path holds."""
         self._watched = watched
         self._put_in_force = put_in_force
@@ -61,22 +118,70 @@ class Input(Generic[Value]):
         """Put every good change in force, for ever. What is refused leaves the last good value there."""
         await self._watched.watch(self._accept, self._refuse)
 
+    def missing(self) -> list[str]:
+        """It is read before anybody can ask."""
+        return [] if self.known.is_set() else [f"{self.name} is being read"]
+
+    def notes(self) -> list[str]:
+        """Whether a change was refused."""
+        return [f"the last change of {self.name} was refused; the one before is in force"] if self.refused else []
+
+    def stale(self) -> None:
+        """Files are believed as they stand: nobody can tell that one is late."""
+
+    def watches(self) -> Iterable[Watch]:
+        """None: a file is watched by other means."""
+        return ()
+
     def _accept(self, value: Value) -> None:
         counts, warnings = self._put_in_force(value)
-        self.stale = False
-        _spare_the_collector()
+        self.refused = False
+        self.known.set()
+        spare_the_collector()
         self._metrics.reload(self.name, "ok", time.time())
         self._log.event("info", "loaded", source=self.name, **counts)
         for warning in warnings:
             self._log.event("warning", "odd", source=self.name, problem=str(warning))
 
     def _refuse(self, error: FilesError) -> None:
-        self.stale = True
+        self.refused = True
         self._metrics.reload(self.name, "refused", time.time())
         self._log.event("error", "refused", source=self.name, problems=[str(problem) for problem in error.problems])
 
 
-def _spare_the_collector() -> None:
+class StateFileInput(FileInput[Value]):
+    """A state file. It has no watch that could settle an intent: W alone ends one, on the word of the file.
+
+    Args:
+        believe: called with the time up to which the file is believed to show everything.
+    """
+
+    look = None
+
+    def __init__(
+        self,
+        watched: Watched[Value],
+        put_in_force: Callable[[Value], Taken],
+        believe: Callable[[float], object],
+        log: Log,
+        metrics: Metrics,
+    ) -> None:
+        super().__init__("state", watched, put_in_force, log, metrics)
+        self._believe = believe
+
+    def answered(self, ref: WorkloadRef) -> None:
+        """A file cannot be asked; its word counts from W on."""
+
+    def tick(self, now_s: float) -> None:
+        """While a change of the file stands refused, intents stay."""
+        if not self.refused:
+            self._believe(now_s)
+
+    async def list_anew(self) -> None:
+        """It is re-read whenever it changes."""
+
+
+def spare_the_collector() -> None:
     """What was just loaded lives long: without this, each full collection would walk over a million workloads."""
     gc.unfreeze()
     gc.collect()

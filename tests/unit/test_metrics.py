@@ -19,7 +19,11 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 @pytest.fixture
 def metrics() -> Metrics:
     rows = [UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)]
-    return Metrics(lambda: Levels(rows, quotas=7, left_out=6, intents=2, workloads=5, ready=True, log_dropped=1))
+    watches = [("deployments.apps", 12.5, 3)]
+    levels = Levels(
+        rows, quotas=7, left_out=6, intents=2, workloads=5, ready=True, log_dropped=1, watches=watches, calls={"get": 9}
+    )
+    return Metrics(lambda: levels)
 
 
 async def scraped(metrics: Metrics, accept: str = "") -> dict[tuple[str, ...], float]:
@@ -77,6 +81,8 @@ async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(met
     metrics.reload("state", "ok", 1.0)
     metrics.answer("refused")
     metrics.skipped("no-decision")
+    metrics.read("ok", 1)
+    metrics.unreadable("pods")
     body, content_type = await metrics.scrape("")
     assert content_type.startswith("text/plain")
     told = {}
@@ -106,3 +112,18 @@ async def test_answers_and_skipped_entries_are_counted_by_name(metrics: Metrics)
     assert numbers["extauthz_answers_total", "refused"] == 2
     assert numbers["extauthz_answers_total", "answered-ok"] == 1
     assert numbers["extauthz_access_log_skipped_total", "no-decision"] == 1
+
+
+async def test_reads_watches_and_calls_are_told(metrics: Metrics) -> None:
+    for result, ended in (("ok", 2), ("ok", 1), ("forbidden", 0)):
+        metrics.read(result, ended)
+    metrics.unreadable("pods")
+    numbers = await scraped(metrics)
+    assert numbers["extauthz_reads_total", "ok"] == 2
+    assert numbers["extauthz_reads_total", "forbidden"] == 1
+    assert numbers["extauthz_intents_ended_by_read_total",] == 3
+    assert numbers["extauthz_unreadable_objects_total", "pods"] == 1
+    assert numbers["extauthz_watch_age_seconds", "deployments.apps"] == 12.5
+    assert numbers["extauthz_watch_relists_total", "deployments.apps"] == 3
+    assert numbers["extauthz_api_calls_total", "get"] == 9
+    assert numbers["extauthz_stale",] == 0

@@ -1,0 +1,193 @@
+"""Consistent reads of single workloads: what settles an intent, and what is asked of a workload not seen yet.
+
+A LIST by name without a resourceVersion is served from the newest state (KEP-2340), and says as of which version, also
+where the object is gone. What it brings goes the way of what the watches bring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cachetools import TTLCache
+
+from extauthz.cluster import facts
+from extauthz.cluster.live import LIMIT_RANGES, NAMESPACES, REPLICA_SETS, AnyFeed
+from extauthz.cluster.selectors import spelled
+from extauthz.core.decision.gate import Gate
+from extauthz.core.ledger.store import Kind
+from extauthz.core.model import Tree, WorkloadRef
+from extauthz.kube.backoff import Backoff
+from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
+from extauthz.kube.reflector import CURES
+from extauthz.kube.resource import Resource
+
+AT_ONCE = 16
+"""Reads under way. The API server's default share for a client of its own flow is some 30 requests (APF)."""
+
+WAITING_AT_MOST = 256
+"""Checks that may wait for a read; beyond that they are answered by what is known."""
+
+COALESCE_S = 0.25
+"""How long an answered write waits for others of its workload: autoscalers write one every 2 s, rollouts a burst."""
+
+LOOK_AGAIN_S = 1.0
+"""How long a workload that is not there is taken to stay so: a client that asks without end costs a read a second."""
+
+TICK_S = 0.1
+READ_WITHIN_S = 10.0
+
+
+class Result(StrEnum):
+    """What came of a read."""
+
+    OK = "ok"
+    UNREACHABLE = "unreachable"
+    FORBIDDEN = "forbidden"
+    REFUSED = "refused"
+    """Any other error of the API server."""
+    UNKNOWN_KIND = "unknown-kind"
+    """Of a resource that is not watched."""
+
+
+@dataclass(slots=True)
+class _Wait:
+    backoff: Backoff
+    until_s: float
+
+
+class ConsistentReads:
+    """Reads workloads, each by one reader at a time.
+
+    Args:
+        resources: what can be read, by (group, resource).
+        feeds: where what is read goes.
+        told: each result, the workload, how many intents ended, and what is wrong.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        gate: Gate,
+        resources: Mapping[Kind, Resource],
+        feeds: Mapping[Kind, AnyFeed],
+        told: Callable[[Result, WorkloadRef, int, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._gate = gate
+        self._resources = resources
+        self._feeds = feeds
+        self._told = told
+        self._clock = clock
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
+        self._queue: dict[WorkloadRef, float] = {}
+        """What is to be read, and not before when."""
+        self._waits: dict[WorkloadRef, _Wait] = {}
+        """Of those whose last read failed."""
+        self._looked: TTLCache[WorkloadRef, bool] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
+
+    async def look(self, ref: WorkloadRef) -> bool:
+        """Read a workload that a check asks about, unless that was done a moment ago. False: it was not read."""
+        if ref in self._looked:
+            return False
+        self._looked[ref] = True
+        return await self.read(ref)
+
+    async def read(self, ref: WorkloadRef) -> bool:
+        """Read a workload, or wait for who is reading it. False if it could not be read; then nothing has changed."""
+        task = self._under_way.get(ref)
+        if task is None:
+            if len(self._under_way) >= WAITING_AT_MOST:
+                return False
+            task = self._begin(ref)
+        return await asyncio.shield(task)
+
+    def soon(self, ref: WorkloadRef) -> None:
+        """Read a workload once others had time to ask for the same."""
+        self._queue.setdefault(ref, self._clock() + COALESCE_S)
+
+    async def run(self) -> None:
+        """Read what is queued and what the gate waits for, for ever. Ends by cancellation."""
+        try:
+            while True:
+                self._begin_due()
+                await asyncio.sleep(TICK_S)
+        finally:
+            for task in list(self._under_way.values()):
+                task.cancel()
+
+    def _begin_due(self) -> None:
+        now_s = self._clock()
+        for ref in self._gate.due(now_s):
+            self._queue.setdefault(ref, now_s)
+        due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s]
+        for ref in due:
+            if len(self._under_way) >= AT_ONCE:
+                return
+            wait = self._waits.get(ref)
+            if ref not in self._under_way and (wait is None or wait.until_s <= now_s):
+                del self._queue[ref]
+                self._begin(ref)
+
+    def _begin(self, ref: WorkloadRef) -> asyncio.Task[bool]:
+        task = self._under_way[ref] = asyncio.create_task(self._read(ref))
+        task.add_done_callback(lambda _: self._under_way.pop(ref, None))
+        return task
+
+    async def _read(self, ref: WorkloadRef) -> bool:
+        async with self._slots:
+            result, ended, why = await self._outcome(ref)
+        if result is Result.OK:
+            self._waits.pop(ref, None)
+        else:
+            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock), 0.0))
+            wait.until_s = self._clock() + wait.backoff.failed()
+        self._told(result, ref, ended, why)
+        return result is Result.OK
+
+    async def _outcome(self, ref: WorkloadRef) -> tuple[Result, int, str]:
+        resource = self._resources.get((ref.group, ref.resource))
+        if resource is None:
+            return Result.UNKNOWN_KIND, 0, "it is of a kind that is not watched"
+        started_s = self._clock()
+        try:
+            await self._observe(ref, resource)
+        except ApiError as error:
+            cure = f" ({CURES[error.status]})" if error.status in CURES else ""
+            return Result.FORBIDDEN if error.status == 403 else Result.REFUSED, 0, f"{error}{cure}"
+        except Unreachable as error:
+            return Result.UNREACHABLE, 0, str(error)
+        return Result.OK, self._gate.read(ref, started_s), ""
+
+    async def _observe(self, ref: WorkloadRef, resource: Resource) -> None:
+        if ref.namespace not in self._gate.ledger.scope.namespaces:
+            await self._list(NAMESPACES, "", ref.namespace)
+            await self._list(LIMIT_RANGES, ref.namespace)
+        name = "" if ref.name.startswith("#") else ref.name  # the name of a create that left it to the server
+        for tree in await self._list(resource, ref.namespace, name):
+            if (resource.group, resource.plural) == ("apps", "deployments"):
+                selector = spelled(tree["spec"]["selector"])
+                await self._list(REPLICA_SETS, ref.namespace, labels=selector)
+
+    async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:
+        """Hand on what there is of a collection; where it is asked for one name, that it is gone too."""
+        query: Query = [
+            *([("fieldSelector", f"metadata.name={name}")] if name else []),
+            *([("labelSelector", labels)] if labels else []),
+        ]
+        path = resource.collection(namespace or None)
+        feed = self._feeds[resource.group, resource.plural]
+        answer = await self._connection.call("GET", path, query=query, timeout_s=READ_WITHIN_S)
+        items: list[Tree] = answer.get("items") or []
+        for tree in items:
+            tree.setdefault("apiVersion", resource.api_version)
+            tree.setdefault("kind", resource.kind)
+            feed.changed("MODIFIED", feed.convert(tree))
+        if name and not items:
+            feed.gone((namespace, name), facts.version_of(answer))
+        return items

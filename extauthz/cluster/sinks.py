@@ -1,0 +1,334 @@
+"""Hands to the gate what watches and consistent reads bring, kind by kind. What cannot be read is told, and never lost.
+
+A workload that cannot be read stays in the count as one whose pods have no known cost (DESIGN rule 6). Of anything else
+the last state that could be read stays in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from extauthz.cluster import facts
+from extauthz.cluster.facts import Workload
+from extauthz.core.decision.gate import Gate
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.intake.faults import ObjectError
+from extauthz.core.ledger.intents import is_newer
+from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.resourcelists import FootprintError
+from extauthz.kube.reflector import Sink
+from extauthz.kube.resource import Resource
+
+Fact = TypeVar("Fact")
+Item = TypeVar("Item")
+
+Place: TypeAlias = tuple[str, str]
+"""Namespace (empty where there is none) and name."""
+
+DELETED = "DELETED"
+
+
+class Feed(Sink[Item], Protocol[Item]):
+    """A sink that a consistent read can feed too."""
+
+    def gone(self, place: Place, version: str) -> None:
+        """There is no such object, as of ``version``."""
+
+
+class Troubles:
+    """Objects that cannot be read. Each is told once, and again after it was good in between.
+
+    Args:
+        tell: the resource, ``namespace/name`` and what is wrong.
+    """
+
+    def __init__(self, tell: Callable[[Resource, str, str], None]) -> None:
+        self._tell = tell
+        self._now: set[tuple[str, Place]] = set()
+
+    def __len__(self) -> int:
+        return len(self._now)
+
+    def bad(self, resource: Resource, place: Place, error: Exception) -> None:
+        """One cannot be read."""
+        key = (resource.group_resource, place)
+        if key not in self._now:
+            self._now.add(key)
+            self._tell(resource, "/".join(filter(None, place)), str(error))
+
+    def over(self, resource: Resource, place: Place) -> None:
+        """One can be read, or is gone."""
+        self._now.discard((resource.group_resource, place))
+
+
+class Seen(NamedTuple):
+    """A workload, as little of it as the gate keeps."""
+
+    ref: WorkloadRef
+    observed: Observed | None
+    """``None``: it counts no more."""
+    version: str
+    old_revision: str = ""
+    """Of a StatefulSet, ``facts.old_revision``."""
+
+
+class Workloads:
+    """Feeds a kind that counts."""
+
+    def __init__(
+        self, resource: Resource, read: Callable[[Tree], Workload | None], gate: Gate, troubles: Troubles
+    ) -> None:
+        self._resource = resource
+        self._read = read
+        self._gate = gate
+        self._troubles = troubles
+
+    def convert(self, tree: Tree) -> Seen:
+        place = facts.place_of(tree)
+        version = facts.version_of(tree)
+        ref = WorkloadRef(self._resource.group, self._resource.plural, *place)
+        try:
+            workload = self._read(tree)
+        except (ObjectError, FootprintError) as error:
+            self._troubles.bad(self._resource, place, error)
+            return Seen(ref, Observed(1, None, resource_version=version), version)
+        self._troubles.over(self._resource, place)
+        return Seen(ref, workload[1] if workload is not None else None, version)
+
+    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        counted = ((one.ref, one.observed) for one in objects if one.observed is not None)
+        self._gate.observe_all((self._resource.group, self._resource.plural), counted, version)
+
+    def changed(self, event: str, obj: Seen) -> None:
+        if event == DELETED:
+            self.gone((obj.ref.namespace, obj.ref.name), obj.version)
+        else:
+            self._gate.observe(obj.ref, obj.observed, version=obj.version)
+
+    def reached(self, version: str) -> None:
+        """Bookmarks bring nothing to count."""
+
+    def gone(self, place: Place, version: str) -> None:
+        self._troubles.over(self._resource, place)
+        self._gate.observe(WorkloadRef(self._resource.group, self._resource.plural, *place), None, version=version)
+
+
+class StatefulSets(Workloads):
+    """Feeds StatefulSets, and tells which revisions they still run."""
+
+    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles, revisions: Revisions) -> None:
+        super().__init__(resource, facts.COUNTED["apps", "StatefulSet"], gate, troubles)
+        self._revisions = revisions
+
+    def convert(self, tree: Tree) -> Seen:
+        seen = super().convert(tree)
+        try:
+            return seen._replace(old_revision=facts.old_revision(tree))
+        except ObjectError as error:
+            self._troubles.bad(self._resource, facts.place_of(tree), error)
+            return seen
+
+    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        listed = list(objects)
+        super().replaced(listed, version)
+        self._revisions.run_by_all({(one.ref.namespace, one.ref.name): one.old_revision for one in listed})
+
+    def changed(self, event: str, obj: Seen) -> None:
+        super().changed(event, obj)
+        if event != DELETED:
+            self._revisions.run_by((obj.ref.namespace, obj.ref.name), obj.old_revision)
+
+    def gone(self, place: Place, version: str) -> None:
+        super().gone(place, version)
+        self._revisions.run_by(place, "")
+
+
+class Revisions:
+    """Feeds the ControllerRevisions that StatefulSets still run, of all that there are.
+
+    These are shown to the gate without their versions: when one counts is told by the StatefulSet's.
+    """
+
+    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles) -> None:
+        self._resource = resource
+        self._gate = gate
+        self._troubles = troubles
+        self._all: dict[Place, Observed] = {}
+        self._run: dict[Place, str] = {}
+        """StatefulSet to the name of the revision."""
+
+    def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
+        place = facts.place_of(tree)
+        try:
+            observed = facts.revision(tree)[1] if facts.is_of_a_stateful_set(tree) else None
+        except ObjectError as error:
+            self._troubles.bad(self._resource, place, error)
+            return place, Observed(1, None)
+        self._troubles.over(self._resource, place)
+        if observed is not None:
+            observed.resource_version = ""
+        return place, observed
+
+    def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
+        listed = dict(objects)
+        for place in self._all.keys() - listed.keys():
+            self.gone(place, version)
+        for item in listed.items():
+            self.changed("", item)
+
+    def changed(self, event: str, obj: tuple[Place, Observed | None]) -> None:
+        place, observed = obj
+        if event == DELETED or observed is None:
+            self.gone(place, "")
+        elif self._all.get(place) != observed:
+            self._all[place] = observed
+            if any(self._run.get(one) == place[1] for one in self._owners(place, observed)):
+                self._show(place)
+
+    def reached(self, version: str) -> None:
+        """Bookmarks bring nothing to count."""
+
+    def gone(self, place: Place, version: str) -> None:
+        self._troubles.over(self._resource, place)
+        if self._all.pop(place, None) is not None:
+            self._show(place)
+
+    def run_by_all(self, running: dict[Place, str]) -> None:
+        """A list of all StatefulSets, each with the revision that it still runs (empty: none)."""
+        for owner in self._run.keys() - running.keys():
+            self.run_by(owner, "")
+        for owner, name in running.items():
+            self.run_by(owner, name)
+
+    def run_by(self, owner: Place, name: str) -> None:
+        """A StatefulSet still runs the revision ``name`` (empty: none)."""
+        before = self._run.get(owner, "")
+        if before == name:
+            return
+        if name:
+            self._run[owner] = name
+        else:
+            del self._run[owner]
+        namespace, _ = owner
+        if before:
+            self._gate.observe(self._ref((namespace, before)), None)
+        if name:
+            self._show((namespace, name))
+
+    def _owners(self, place: Place, observed: Observed) -> Iterable[Place]:
+        return ((place[0], observed.owner.name),) if observed.owner is not None else ()
+
+    def _show(self, place: Place) -> None:
+        self._gate.observe(self._ref(place), self._all.get(place))
+
+    def _ref(self, place: Place) -> WorkloadRef:
+        return WorkloadRef(self._resource.group, self._resource.plural, *place)
+
+
+class Noted(NamedTuple, Generic[Fact]):
+    """An object that bears on the count of others."""
+
+    place: Place
+    fact: Fact | None
+    """``None``: it cannot be read."""
+    version: str
+
+
+class Notes(Generic[Fact]):
+    """Feeds a kind of which there are few, and that bears on the count of others.
+
+    Args:
+        read: what matters of an object.
+        took: called with each change of that; ``None``: the object is gone.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        read: Callable[[Tree], Fact],
+        took: Callable[[Place, Fact | None], None],
+        troubles: Troubles,
+    ) -> None:
+        self._resource = resource
+        self._read = read
+        self._took = took
+        self._troubles = troubles
+        self._known: dict[Place, tuple[str, Fact | None]] = {}
+
+    def convert(self, tree: Tree) -> Noted[Fact]:
+        place = facts.place_of(tree)
+        version = facts.version_of(tree)
+        try:
+            fact = self._read(tree)
+        except (ObjectError, FootprintError) as error:
+            self._troubles.bad(self._resource, place, error)
+            return Noted(place, None, version)
+        self._troubles.over(self._resource, place)
+        return Noted(place, fact, version)
+
+    def replaced(self, objects: Iterable[Noted[Fact]], version: str) -> None:
+        listed = {one.place: one for one in objects}
+        for place in self._known.keys() - listed.keys():
+            self.gone(place, version)
+        for one in listed.values():
+            self.changed("", one)
+
+    def changed(self, event: str, obj: Noted[Fact]) -> None:
+        if event == DELETED:
+            self.gone(obj.place, obj.version)
+            return
+        held_version, held = self._known.get(obj.place, ("", None))
+        if is_newer(held_version, obj.version):  # a watch that a consistent read overtook
+            return
+        fact = obj.fact if obj.fact is not None else held
+        self._known[obj.place] = (obj.version, fact)
+        if fact is not None and fact != held:
+            self._took(obj.place, fact)
+
+    def reached(self, version: str) -> None:
+        """Bookmarks bring nothing to note."""
+
+    def gone(self, place: Place, version: str) -> None:
+        held_version, held = self._known.get(place, ("", None))
+        if is_newer(held_version, version):
+            return
+        self._troubles.over(self._resource, place)
+        self._known.pop(place, None)
+        if held is not None:
+            self._took(place, None)
+
+
+class Context:
+    """What bears on the count of workloads, as it is noted: told to the gate as it changes."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._limit_ranges: dict[str, dict[str, LimitRangeDefaults]] = {}
+        self._classes: dict[Place, facts.ClaimClass] = {}
+
+    def namespace(self, place: Place, fact: facts.NamespaceLabels | None) -> None:
+        """A Namespace and its labels."""
+        self._gate.observe_namespace(place[1], fact.labels if fact is not None else None)
+
+    def limit_range(self, place: Place, fact: facts.ContainerDefaults | None) -> None:
+        """A LimitRange: all of its namespace are told together."""
+        namespace, name = place
+        ranges = self._limit_ranges.setdefault(namespace, {})
+        ranges.pop(name, None)
+        if fact is not None:
+            ranges[name] = fact.defaults
+        if not ranges:
+            del self._limit_ranges[namespace]
+        self._gate.observe_limit_ranges(namespace, [ranges[name] for name in sorted(ranges)])
+
+    def runtime_class(self, place: Place, fact: facts.PodOverhead | None) -> None:
+        """A RuntimeClass and its overhead."""
+        self._gate.observe_runtime_class(place[1], fact.overhead if fact is not None else None)
+
+    def storage_class(self, place: Place, fact: facts.ClaimClass | None) -> None:
+        """A StorageClass: it may be the default one."""
+        self._classes.pop(place, None)
+        if fact is not None:
+            self._classes[place] = fact
+        self._gate.observe_default_storage_class(facts.default_class(self._classes.values()))

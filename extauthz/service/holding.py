@@ -1,0 +1,104 @@
+"""The start and the end of a run: intents handed over, or no growth where those of the last run are not known."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.handover import HandoverError
+from extauthz.observe.log import Log
+from extauthz.service import handover
+from extauthz.service.loading import SettingsError
+from extauthz.service.settings import KUBERNETES, Settings
+
+SLICE_S = 2.0
+"""How far ahead a hold is prolonged at a time while the cluster is listed."""
+
+
+class Holding:
+    """Takes over what the last run left, and hands over what this one leaves (DESIGN §6.5)."""
+
+    def __init__(self, settings: Settings, gate: Gate, log: Log) -> None:
+        self._settings = settings
+        self._gate = gate
+        self._log = log
+        self._until_s: float | None = None
+        """When W of the writes of the last run has elapsed, if they are not known."""
+        self._released = False
+
+    def take_over(self) -> None:
+        """Intents of the last run, or a hold where it cannot be known which there were.
+
+        Raises:
+            SettingsError: the handover file cannot be written.
+        """
+        path = self._settings.handover
+        unclean = self._taken_over(path) if path is not None else self._without_a_handover()
+        if unclean is None:
+            return
+        if self._settings.on_unclean_start == "allow":
+            self._log.event("warning", "not-holding", why=unclean)
+            return
+        self._until_s = time.monotonic() + self._settings.window_s
+        self._gate.hold(self._until_s + SLICE_S)
+        self._log.event("warning", "holding", why=unclean, seconds=self._settings.window_s)
+
+    def _taken_over(self, path: Path) -> str | None:
+        try:
+            intents, unclean = handover.take(path)
+        except OSError as error:
+            why = f"{error.strerror}; name a file in a directory that the gate may write"
+            raise SettingsError(f"--handover {path}: {why}") from None
+        try:
+            self._gate.import_intents(intents, time.monotonic())
+        except HandoverError as error:
+            return str(error)
+        if unclean is None:
+            self._log.event("info", "taken-over", intents=len(intents), path=str(path))
+        return unclean
+
+    def _without_a_handover(self) -> str | None:
+        """A file is for demonstrations, and trusted as it stands; a cluster has writes under way."""
+        if self._settings.state != KUBERNETES:
+            return None
+        return "without a handover it is not known which writes an earlier run allowed"
+
+    async def release(self, list_anew: Callable[[], Awaitable[None]]) -> None:
+        """Let growth pass again once W has elapsed and all that was written by then is in the picture."""
+        if self._until_s is None:
+            return
+        await asyncio.sleep(max(self._until_s - time.monotonic(), 0.0))
+        listing = asyncio.ensure_future(list_anew())
+        try:
+            while not listing.done():
+                self._gate.hold(time.monotonic() + SLICE_S)
+                await asyncio.wait((listing,), timeout=SLICE_S / 2)
+            listing.result()
+        finally:
+            listing.cancel()
+        self._until_s = None
+        self._gate.hold(time.monotonic())
+        self._log.event("info", "released")
+
+    def notes(self) -> list[str]:
+        """Whether growth is held, for those who look at the gate."""
+        if self._until_s is None:
+            return []
+        left_s = max(self._until_s - time.monotonic(), 0.0)
+        return [f"grants no growth for another {left_s:.0f} s: writes of before the start may still land"]
+
+    def hand_over(self) -> None:
+        """Leave the intents to the next run."""
+        path = self._settings.handover
+        if path is None:
+            return
+        intents = self._gate.export_intents(time.monotonic())
+        try:
+            handover.leave(path, intents)
+        except OSError as error:  # the marker stays, and the next start holds
+            self._log.event("error", "not-handed-over", path=str(path), why=error.strerror)
+        else:
+            self._log.event("info", "handed-over", path=str(path), intents=len(intents))

@@ -1,0 +1,197 @@
+"""Quotas and state from a live cluster: followed by watches, noticed when they stall, read where an intent waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from extauthz.cluster.live import LiveCluster, Watch, watch
+from extauthz.cluster.reads import ConsistentReads, Result
+from extauthz.cluster.sinks import Troubles
+from extauthz.core.decision.gate import Gate
+from extauthz.core.model import WorkloadRef
+from extauthz.kube.connection import Connection
+from extauthz.kube.resource import Resource
+from extauthz.observe.log import Log
+from extauthz.observe.metrics import Metrics
+from extauthz.service.inputs import spare_the_collector
+from extauthz.sources.kubernetes import LiveQuotas, Quotas
+
+
+class Watchdog:
+    """Tells of watches that fail, each error once, and which one is stalled."""
+
+    def __init__(self, log: Log, stale_after_s: float) -> None:
+        self._log = log
+        self._stale_after_s = stale_after_s
+        self._told: dict[str, str] = {}
+
+    def look(self, watches: Iterable[Watch]) -> None:
+        """Log what has gone wrong since the last look."""
+        for one in watches:
+            if one.error and self._told.get(one.resource) != one.error:
+                self._log.event("warning", "watch-failed", resource=one.resource, error=one.error, cure=cure(one.error))
+            self._told[one.resource] = one.error
+
+    def stale(self, watches: Iterable[Watch]) -> str | None:
+        """The watch that was silent for too long, the longest of them."""
+        oldest = max(watches, key=lambda one: one.age_s, default=None)
+        if oldest is None or oldest.age_s <= self._stale_after_s:
+            return None
+        why = f" ({oldest.error})" if oldest.error else ""
+        return f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+
+
+def waiting(watches: Iterable[Watch]) -> list[str]:
+    """What has not been listed yet, and why."""
+    return [
+        f"{one.resource} has not been listed yet{f': {one.error}' if one.error else ''}"
+        for one in watches
+        if not one.synced
+    ]
+
+
+class LiveQuotaInput:
+    """WorkspaceQuotas of a cluster."""
+
+    name = "quotas"
+
+    def __init__(
+        self,
+        connection: Connection,
+        put_in_force: Callable[[Quotas], None],
+        watchdog: Watchdog,
+        log: Log,
+        metrics: Metrics,
+    ) -> None:
+        self.known = asyncio.Event()
+        self._started_s = time.monotonic()
+        self._put_in_force = put_in_force
+        self._watchdog = watchdog
+        self._log = log
+        self._metrics = metrics
+        self._quotas = LiveQuotas(connection, self._accept)
+        self._in_force: Quotas | None = None
+        self._faults: dict[str, str] = {}
+
+    async def load(self) -> None:
+        """Nothing can be had before ``follow``."""
+
+    async def follow(self) -> None:
+        """Follow for ever."""
+        await self._quotas.run()
+
+    def watches(self) -> Iterator[Watch]:
+        """Its one watch."""
+        reflector = self._quotas.reflector
+        yield watch(reflector.resource, reflector, time.monotonic(), self._started_s)
+
+    def missing(self) -> list[str]:
+        """Its list, if that is not in."""
+        return [] if self.known.is_set() else waiting(self.watches()) or ["quotas are being put in force"]
+
+    def notes(self) -> list[str]:
+        """Which quotas are not in force as they are written."""
+        return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
+
+    def stale(self) -> str | None:
+        """Whether its watch is stalled."""
+        self._watchdog.look(self.watches())
+        return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+
+    def _accept(self, quotas: Quotas) -> None:
+        before, self._in_force = self._in_force, quotas
+        if before is None or before.tree is not quotas.tree:
+            self._put_in_force(quotas)
+            self._metrics.reload(self.name, "ok", time.time())
+            self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
+            for warning in quotas.warnings:
+                self._log.event("warning", "odd", source=self.name, problem=str(warning))
+        self._tell_faults({one.name: one.why for one in quotas.faults})
+        self.known.set()
+
+    def _tell_faults(self, faults: dict[str, str]) -> None:
+        for name, why in faults.items():
+            if self._faults.get(name) != why:
+                self._metrics.reload(self.name, "refused", time.time())
+                self._log.event("error", "refused", source=self.name, problems=[f"WorkspaceQuota {name}: {why}"])
+        self._faults = faults
+
+
+class LiveStateInput:
+    """Workloads and what they cost, of a cluster."""
+
+    name = "state"
+
+    def __init__(self, connection: Connection, gate: Gate, watchdog: Watchdog, log: Log, metrics: Metrics) -> None:
+        self._gate = gate
+        self._watchdog = watchdog
+        self._log = log
+        self._metrics = metrics
+        self._cluster = LiveCluster(connection, gate, Troubles(self._unreadable))
+        self.known = self._cluster.synced
+        self._reads = ConsistentReads(connection, gate, self._cluster.resources, self._cluster.feeds, self._tell_read)
+        self._reads_refused: dict[str, str] = {}
+
+    async def load(self) -> None:
+        """Nothing can be had before ``follow``."""
+
+    async def follow(self) -> None:
+        """Follow for ever, and read where an intent waits for it."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cluster.run())
+            await self.known.wait()
+            spare_the_collector()
+            self._metrics.reload(self.name, "ok", time.time())
+            ledger = self._gate.ledger
+            self._log.event(
+                "info", "loaded", source=self.name, namespaces=len(ledger.scope.namespaces), workloads=len(ledger)
+            )
+            group.create_task(self._reads.run())
+
+    async def look(self, ref: WorkloadRef) -> None:
+        """Read a workload that a check asks about and that no watch has shown."""
+        await self._reads.look(ref)
+
+    def answered(self, ref: WorkloadRef) -> None:
+        """Read it soon: that ends the intent."""
+        self._reads.soon(ref)
+
+    def tick(self, now_s: float) -> None:
+        """Intents whose W has elapsed are read by ``follow``."""
+
+    async def list_anew(self) -> None:
+        """List all that counts once more, beside the watches."""
+        await self._cluster.list_anew()
+
+    def watches(self) -> Iterator[Watch]:
+        """All of them."""
+        return self._cluster.watches()
+
+    def missing(self) -> list[str]:
+        """Lists that are not in."""
+        return [] if self.known.is_set() else waiting(self.watches()) or ["the cluster is being read"]
+
+    def notes(self) -> list[str]:
+        """Nothing but what ``stale`` says."""
+        return []
+
+    def stale(self) -> str | None:
+        """Whether a watch is stalled."""
+        self._watchdog.look(self.watches())
+        return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+
+    def _unreadable(self, resource: Resource, name: str, why: str) -> None:
+        self._metrics.unreadable(resource.group_resource)
+        self._log.event("error", "unreadable-object", resource=resource.group_resource, name=name, why=why)
+
+    def _tell_read(self, result: Result, ref: WorkloadRef, ended: int, why: str) -> None:
+        self._metrics.read(result.value, ended)
+        kind = ref.group_resource
+        if result in (Result.FORBIDDEN, Result.REFUSED, Result.UNREACHABLE) and self._reads_refused.get(kind) != result:
+            self._log.event("warning", "read-failed", workload=str(ref), error=why)
+        if result is Result.OK:
+            self._reads_refused.pop(kind, None)
+        else:
+            self._reads_refused[kind] = result

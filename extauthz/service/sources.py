@@ -1,0 +1,70 @@
+"""Quotas and state as the settings name them, each from a file or from the cluster, put in force in one gate."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from extauthz.cluster import file as state_file
+from extauthz.core.decision.gate import Gate
+from extauthz.kube.connection import Connection
+from extauthz.observe.log import Log
+from extauthz.observe.metrics import Metrics
+from extauthz.service.inputs import FileInput, Input, StateFileInput, StateInput, Taken
+from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
+from extauthz.service.settings import KUBERNETES, Settings
+from extauthz.sources import file as quota_file
+from extauthz.sources.kubernetes import Quotas
+
+
+class Inputs(NamedTuple):
+    """What the gate knows by."""
+
+    quotas: Input
+    state: StateInput
+
+
+def inputs(settings: Settings, gate: Gate, connection: Connection | None, log: Log, metrics: Metrics) -> Inputs:
+    """The inputs of ``settings``. ``connection`` is there if one of them is the cluster."""
+    watchdog = Watchdog(log, settings.stale_after_s)
+    return Inputs(
+        _quotas(settings, gate, connection, watchdog, log, metrics),
+        _state(settings, gate, connection, watchdog, log, metrics),
+    )
+
+
+def _quotas(
+    settings: Settings, gate: Gate, connection: Connection | None, watchdog: Watchdog, log: Log, metrics: Metrics
+) -> Input:
+    def from_file(quotas: quota_file.Quotas) -> Taken:
+        gate.load_quotas(quotas.tree, time.monotonic())
+        return Taken({"quotas": len(quotas.tree.nodes)}, quotas.warnings)
+
+    def from_cluster(quotas: Quotas) -> None:
+        gate.load_quotas(quotas.tree, time.monotonic())
+
+    if settings.quotas == KUBERNETES:
+        assert connection is not None
+        return LiveQuotaInput(connection, from_cluster, watchdog, log, metrics)
+    assert settings.quotas is not None
+    return FileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
+
+
+def _state(
+    settings: Settings, gate: Gate, connection: Connection | None, watchdog: Watchdog, log: Log, metrics: Metrics
+) -> StateInput:
+    def from_file(file: state_file.StateFile) -> Taken:
+        state = file.state
+        gate.load_state(state, time.monotonic())
+        counts = {
+            "namespaces": len(state.namespaces),
+            "workloads": len(state.workloads),
+            "not_counted": dict(state.not_counted),
+        }
+        return Taken(counts, file.warnings)
+
+    if settings.state == KUBERNETES:
+        assert connection is not None
+        return LiveStateInput(connection, gate, watchdog, log, metrics)
+    assert settings.state is not None
+    return StateFileInput(state_file.watched(settings.state), from_file, gate.consistent_read, log, metrics)

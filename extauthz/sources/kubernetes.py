@@ -1,0 +1,145 @@
+"""WorkspaceQuotas from the Kubernetes API, where each is somebody else's object: a bad one takes down no other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.core.quota import spec
+from extauthz.core.quota.problems import Problem
+from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
+from extauthz.core.quota.standing import Fault, Standing, standing
+from extauthz.core.quota.tree import QuotaTree, TreeProblem
+from extauthz.kube.connection import Connection
+from extauthz.kube.reflector import Reflector
+from extauthz.kube.resource import Resource
+
+WORKSPACE_QUOTAS = Resource(spec.GROUP, "v1alpha1", "workspacequotas", spec.KIND, namespaced=False)
+
+GATHER_S = 0.1
+"""How long a change waits for others: a tree is made anew of all of them, and people apply a directory of quotas."""
+
+
+class Quotas(NamedTuple):
+    """All quotas that there are, and how each stands."""
+
+    tree: QuotaTree
+    """The same object as before where no spec has changed."""
+    standings: tuple[Standing, ...]
+    """By name. Those without a spec in force are not in the tree."""
+    warnings: tuple[TreeProblem, ...]
+    """What is allowed but hardly meant (``QuotaTree.warnings``)."""
+
+    @property
+    def faults(self) -> Iterator[Standing]:
+        """Those whose limits are not in force as they are written."""
+        return (one for one in self.standings if one.fault is not None)
+
+
+class Read(NamedTuple):
+    """One object, read."""
+
+    standing: Standing
+    quota: WorkspaceQuota | None
+    """``None``: its spec is not one."""
+
+
+class LiveQuotas:
+    """Follows the WorkspaceQuotas of a cluster; a reflector's sink.
+
+    An object whose spec cannot be read keeps its last good one in force; if it never had one, it limits nothing and its
+    standing says so. One whose parent is missing, or that is its own ancestor, is enforced by itself.
+
+    Args:
+        accept: called with all quotas, at the start and after every change of one, its status included.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        accept: Callable[[Quotas], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._accept = accept
+        self._reads: dict[str, Read] = {}
+        self._good: dict[str, WorkspaceQuota] = {}
+        """The last good spec of each object that is there."""
+        self._changed = asyncio.Event()
+        self._planted: tuple[tuple[WorkspaceQuota, ...], QuotaTree, tuple[TreeProblem, ...]] | None = None
+        self.reflector = Reflector(connection, WORKSPACE_QUOTAS, self, clock=clock)
+
+    async def run(self) -> None:
+        """Follow for ever. Ends by cancellation."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.reflector.run())
+            while True:
+                await self._changed.wait()
+                await asyncio.sleep(GATHER_S)
+                self._changed.clear()
+                self._accept(self._quotas())
+
+    # The sink.
+
+    def convert(self, tree: Tree) -> Read:
+        try:
+            quota = spec.parse(tree)
+        except QuotaSpecError as error:
+            return Read(standing(tree, None, Fault.INVALID, error.problems), None)
+        return Read(standing(tree, quota.generation), quota)
+
+    def replaced(self, objects: Iterable[Read], version: str) -> None:
+        listed = {one.standing.name: one for one in objects}
+        for name in self._reads.keys() - listed.keys():
+            self._drop(name)
+        for one in listed.values():
+            self._take(one)
+        self._changed.set()
+
+    def changed(self, event: str, obj: Read) -> None:
+        if event == "DELETED":
+            self._drop(obj.standing.name)
+        else:
+            self._take(obj)
+        self._changed.set()
+
+    def reached(self, version: str) -> None:
+        """Bookmarks change no quota."""
+
+    def _take(self, one: Read) -> None:
+        name = one.standing.name
+        before = self._reads.get(name)
+        if before is not None and before.standing.uid != one.standing.uid:
+            self._drop(name)  # another object of that name: what the old one said last is not its last good spec
+        self._reads[name] = one
+        if one.quota is not None:
+            self._good[name] = one.quota
+
+    def _drop(self, name: str) -> None:
+        self._reads.pop(name, None)
+        self._good.pop(name, None)
+
+    # What is made of it.
+
+    def _quotas(self) -> Quotas:
+        good = tuple(self._good[name] for name in sorted(self._good))
+        if self._planted is None or self._planted[0] != good:
+            self._planted = (good, *QuotaTree.salvage(good))
+        _, tree, problems = self._planted
+        misplaced: dict[str, list[Problem]] = {}
+        for problem in problems:
+            misplaced.setdefault(problem.quota, []).append(problem.problem)
+        names = {quota.name for quota in good}
+        standings = (self._standing(name, misplaced.get(name), names) for name in sorted(self._reads))
+        return Quotas(tree, tuple(standings), tree.warnings)
+
+    def _standing(self, name: str, misplaced: list[Problem] | None, names: set[str]) -> Standing:
+        held = self._reads[name].standing
+        good = self._good.get(name)
+        held = held._replace(in_force=good.generation if good is not None else None)
+        if held.fault is not None or good is None or misplaced is None:
+            return held
+        fault = Fault.PARENT_CYCLE if good.parent in names else Fault.PARENT_MISSING
+        return held._replace(fault=fault, why="; ".join(map(str, misplaced)))
