@@ -31,7 +31,7 @@ class Watchdog:
         """Log what has gone wrong since the last look."""
         for one in watches:
             if one.error and self._told.get(one.resource) != one.error:
-                self._log.event("warning", "watch-failed", resource=one.resource, error=one.error, cure=cure(one.error))
+                self._log.event("warning", "watch-failed", resource=one.resource, error=one.error)
             self._told[one.resource] = one.error
 
     def stale(self, watches: Iterable[Watch]) -> str | None:
