@@ -1,0 +1,281 @@
+"""What the status of a WorkspaceQuota says, as a pure function of what the gate knows of it.
+
+Conditions are as ``metav1.Condition`` wants them (``k8s.io/apimachinery/pkg/apis/meta/v1/types.go``), and of positive
+polarity: where all are True, nobody needs to look. ``docs/status.md`` is rendered from ``TABLE``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from extauthz.core import quantities
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.model import Tree
+from extauthz.core.quota.spec import Mode
+from extauthz.core.quota.standing import Fault, Standing
+
+MAX_MESSAGE = 4096
+"""Characters of a condition's message. ``metav1.Condition`` allows 32,768; a person reads a few lines."""
+
+MAX_SUMMARY = 256
+"""Characters of one cell of ``kubectl get``, as in the schema of the summary."""
+
+
+class Selected(StrEnum):
+    """Whom the selectors of a quota find."""
+
+    WORKLOADS = "workloads"
+    NO_WORKLOAD = "no workload in the namespaces"
+    NO_LABELLED_WORKLOAD = "no workload with these labels"
+    NO_NAMESPACE = "no namespace"
+    CHILDREN = "nothing itself, and its children no workload"
+    NOBODY = "nothing itself, and it has no children"
+
+
+class Facts(NamedTuple):
+    """All that the status of one quota depends on."""
+
+    standing: Standing
+    rows: Sequence[UsageRow] = ()
+    """Of the spec in force."""
+    mode: Mode = Mode.ENFORCE
+    above_parent: tuple[str, ...] = ()
+    """A sentence for each limit above the parent's."""
+    selected: Selected = Selected.WORKLOADS
+    unpriced: int = 0
+    """Workloads whose cost is not known."""
+
+
+class Finding(NamedTuple):
+    """Whether a condition holds."""
+
+    status: str
+    """``True``, ``False`` or ``Unknown``."""
+    reason: str
+    message: str
+
+
+class Condition(NamedTuple):
+    """One line of the table of conditions."""
+
+    type: str
+    holds: str
+    """What it says where it is True."""
+    reasons: Mapping[str, str]
+    """Reason to what it means, for the documentation."""
+    find: Callable[[Facts], Finding]
+
+
+def _ready(facts: Facts) -> Finding:
+    standing = facts.standing
+    if standing.fault is None:
+        return Finding("True", "InForce", "the limits are in force as they are written")
+    return Finding("False", standing.fault, f"{standing.why}; {_meanwhile(standing)}")
+
+
+def _meanwhile(standing: Standing) -> str:
+    if standing.fault is not Fault.INVALID:
+        return "until then it is enforced by itself, without a parent"
+    if standing.in_force is None:
+        return "until then it limits nothing"
+    return f"until then the limits of generation {standing.in_force} stay in force"
+
+
+def _within_parent(facts: Facts) -> Finding:
+    if facts.above_parent:
+        return Finding("False", "AboveParent", "; ".join(facts.above_parent))
+    return Finding("True", "WithinParent", "no limit is above the parent's")
+
+
+_SELECTED: Mapping[Selected, Finding] = {
+    Selected.WORKLOADS: Finding("True", "Selecting", "there are workloads that count"),
+    Selected.NO_WORKLOAD: Finding("False", "NoWorkloads", "there is no workload yet in the namespaces that it selects"),
+    Selected.NO_LABELLED_WORKLOAD: Finding(
+        "False",
+        "SelectsNothing",
+        "spec.workloadSelector matches no workload in the namespaces that spec.namespaceSelector selects; it looks at "
+        "the labels of the workload itself, not of its pods",
+    ),
+    Selected.NO_NAMESPACE: Finding(
+        "False",
+        "SelectsNothing",
+        "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
+    ),
+    Selected.CHILDREN: Finding("False", "NoWorkloads", "no workload counts against the quotas below it yet"),
+    Selected.NOBODY: Finding(
+        "False",
+        "SelectsNothing",
+        "it has no spec.namespaceSelector and is nobody's parent, so that it limits nothing; add a selector, or name "
+        "it as the parent of another",
+    ),
+}
+
+
+def _selects_workloads(facts: Facts) -> Finding:
+    return _SELECTED[facts.selected]
+
+
+def _within_hard(facts: Facts) -> Finding:
+    over = [row for row in facts.rows if row.used > row.hard]
+    if not over:
+        return Finding("True", "WithinHard", "nothing is used beyond a limit")
+    amounts = ", ".join(f"{row.resource}: used {_text(row, row.used)}, hard {_text(row, row.hard)}" for row in over)
+    if facts.mode is Mode.AUDIT:
+        return Finding("False", "OverLimit", f"{amounts}; its mode is Audit, so that growth is not refused")
+    return Finding("False", "OverLimit", f"{amounts}; nothing that needs more of it may grow, shrinking may always")
+
+
+def _usage_known(facts: Facts) -> Finding:
+    if not facts.unpriced:
+        return Finding("True", "Priced", "what each workload costs is known")
+    some = "1 workload has" if facts.unpriced == 1 else f"{facts.unpriced} workloads have"
+    cure = "declare where its kind has its pod template, or take it out of the selectors"
+    return Finding("False", "UnknownFootprint", f"{some} no known cost, and what is used cannot be told; {cure}")
+
+
+_IN_FORCE = {"InForce": "The limits are in force as they are written."}
+_FAULTS = {
+    Fault.INVALID.value: "The spec is not one. What was good last stays in force; if nothing was, it limits nothing.",
+    Fault.PARENT_MISSING.value: "No quota bears the parent's name. It is enforced by itself.",
+    Fault.PARENT_CYCLE.value: "It is its own ancestor. It is enforced by itself.",
+}
+
+TABLE: tuple[Condition, ...] = (
+    Condition("Ready", "The limits are in force as they are written.", _IN_FORCE | _FAULTS, _ready),
+    Condition(
+        "WithinParent",
+        "No limit is above the parent's, where it could never be reached.",
+        {"WithinParent": "So it is, or there is no parent.", "AboveParent": "The message names the limits."},
+        _within_parent,
+    ),
+    Condition(
+        "SelectsWorkloads",
+        "Some workload counts against it.",
+        {
+            "Selecting": "So it is.",
+            "NoWorkloads": "Its namespaces, or its children, have no workload yet.",
+            "SelectsNothing": "A selector matches nothing; the message says which one.",
+        },
+        _selects_workloads,
+    ),
+    Condition(
+        "WithinHard",
+        "Nothing is used beyond its limit.",
+        {
+            "WithinHard": "So it is.",
+            "OverLimit": "After a cut, or growth that nobody could refuse. What needs more of it does not grow; "
+            "shrinking passes.",
+        },
+        _within_hard,
+    ),
+    Condition(
+        "UsageKnown",
+        "What each workload costs is known.",
+        {
+            "Priced": "So it is.",
+            "UnknownFootprint": "Some have no known cost; `on-unknown-footprint` says what is done about growth.",
+        },
+        _usage_known,
+    ),
+)
+
+_NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
+
+
+def status_of(facts: Facts, now: str) -> Tree:
+    """The whole status. A condition whose status is as before keeps its ``lastTransitionTime``; else that is ``now``.
+
+    Args:
+        now: RFC 3339, in UTC, to the second.
+    """
+    before = {one["type"]: one for one in json.loads(facts.standing.status).get("conditions", ())}
+    return {
+        "observedGeneration": facts.standing.generation,
+        "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
+        "used": {row.resource: _text(row, row.used) for row in facts.rows},
+        "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
+        "summary": _summary(facts.rows),
+        "conditions": [_condition(one, facts, before.get(one.type, {}), now) for one in TABLE],
+    }
+
+
+def same(status: Tree, seen: bytes) -> bool:
+    """Whether what is ours in the ``seen`` status (``standing.compact``) is this. Others may have added conditions."""
+    there = json.loads(seen)
+    ours = {one.type for one in TABLE}
+    there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in ours]
+    missing: dict[str, Tree] = {"hard": {}, "used": {}, "reserved": {}, "summary": {}}  # what is empty may be left out
+    return bool({**missing, **there} == status)
+
+
+def _condition(condition: Condition, facts: Facts, before: Tree, now: str) -> Tree:
+    in_force = facts.standing.in_force is not None or condition.type == "Ready"
+    found = condition.find(facts) if in_force else _NOT_IN_FORCE
+    return {
+        "type": condition.type,
+        "status": found.status,
+        "observedGeneration": facts.standing.generation,
+        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == found.status else now,
+        "reason": str(found.reason),
+        "message": cut(found.message, MAX_MESSAGE),
+    }
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many bytes of UTF-8, as Go counts, ending in an ellipsis where some were cut off."""
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    return encoded[: most - 3].decode(errors="ignore") + "…"
+
+
+# The summary: what `kubectl get` shows in a column each.
+
+
+def _summary(rows: Sequence[UsageRow]) -> dict[str, str]:
+    cells = {column: cut(", ".join(find(rows)), MAX_SUMMARY) for column, find in _COLUMNS.items()}
+    return {column: text for column, text in cells.items() if text}
+
+
+def _first(*keys: str) -> Callable[[Sequence[UsageRow]], Iterator[str]]:
+    def find(rows: Sequence[UsageRow]) -> Iterator[str]:
+        by_key = {row.resource: row for row in rows}
+        for key in keys:
+            if key in by_key:
+                yield _fraction(by_key[key])
+                return
+
+    return find
+
+
+def _accelerators(rows: Sequence[UsageRow]) -> Iterator[str]:
+    """Extended resources that are GPUs by their names; where there are several kinds, with their names."""
+    found = [row for row in rows if row.resource.startswith("requests.") and _is_gpu(row.resource)]
+    for row in found:
+        name = f"{row.resource.removeprefix('requests.')}: " if len(found) > 1 else ""
+        yield name + _fraction(row)
+
+
+def _is_gpu(key: str) -> bool:
+    """As ``nvidia.com/gpu``, ``amd.com/gpu``, ``gpu.intel.com/i915`` and ``nvidia.com/mig-1g.5gb`` are."""
+    return "/" in key and ("gpu" in key or "nvidia.com/mig-" in key)
+
+
+_COLUMNS: Mapping[str, Callable[[Sequence[UsageRow]], Iterator[str]]] = {
+    "cpu": _first("requests.cpu", "limits.cpu"),
+    "memory": _first("requests.memory", "limits.memory"),
+    "gpu": _accelerators,
+    "pods": _first("pods", "count/pods"),
+    "storage": _first("requests.storage"),
+}
+
+
+def _fraction(row: UsageRow) -> str:
+    return f"{_text(row, row.used)}/{_text(row, row.hard)}"
+
+
+def _text(row: UsageRow, amount: int) -> str:
+    return quantities.format(amount, row.resource)

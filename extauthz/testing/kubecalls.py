@@ -1,0 +1,113 @@
+"""A stand-in for ``kube.connection.Connection`` with a memory: what our writers send, and the rules they are held to.
+
+It knows what ``observe`` needs of the API server: server-side apply of a status, events of ``events.k8s.io/v1``, and
+lists. ``tests/contract/test_writers.py`` runs the same tests against it and against a real API server.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from extauthz.kube.connection import ApiError, Unreachable
+
+Tree = Any
+
+MAX_NOTE_BYTES = 1024
+EVENTS = "/apis/events.k8s.io/v1/namespaces/"
+REQUIRED = ("action", "eventTime", "note", "reason", "regarding", "reportingController", "reportingInstance", "type")
+"""Of an event (``ValidateEventCreate`` in ``pkg/apis/core/validation/events.go``); the note is ours to require."""
+
+
+class Called(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Tree
+    content_type: str
+
+
+class ScriptedApi:
+    """Objects by path. A collection that nobody has named is answered with 404, as an unknown kind is."""
+
+    def __init__(self, collections: Sequence[str] = ()) -> None:
+        self.objects: dict[str, Tree] = {}
+        self.collections = set(collections)
+        self.called: list[Called] = []
+        self.faults: list[ApiError | Unreachable] = []
+        """Raised by the next calls, one each."""
+        self._version = 100
+
+    def put(self, path: str, obj: Tree) -> Tree:
+        """Have an object, with a new resourceVersion."""
+        self._version += 1
+        stored = copy.deepcopy(obj)
+        stored.setdefault("metadata", {})["resourceVersion"] = str(self._version)
+        self.objects[path] = stored
+        self.collections.add(path.rpartition("/")[0])
+        return copy.deepcopy(stored)
+
+    def writes(self, part: str = "") -> list[Called]:
+        """What was sent that was no read, to paths with this in them."""
+        return [one for one in self.called if one.method != "GET" and part in one.path]
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: Tree | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = 10.0,
+    ) -> Tree:
+        """As ``Connection.call``."""
+        self.called.append(Called(method, path, dict(query), copy.deepcopy(body), content_type))
+        if self.faults:
+            raise self.faults.pop(0)
+        match (method, content_type):
+            case ("GET", _):
+                return self._list(path, int(dict(query).get("limit", "0")))
+            case ("POST", "application/json") if path.startswith(EVENTS):
+                return self._create_event(path, body)
+            case ("PATCH", "application/merge-patch+json") if path.startswith(EVENTS):
+                return self._patch_event(path, body)
+            case ("PATCH", "application/apply-patch+yaml") if path.endswith("/status"):
+                return self._apply_status(path.removesuffix("/status"), body)
+        raise AssertionError(f"nobody expects {method} {path} in {content_type}")
+
+    def _list(self, path: str, limit: int) -> Tree:
+        if path not in self.collections:
+            raise ApiError(404, "NotFound", f"there is no {path}")
+        items = [one for at, one in sorted(self.objects.items()) if at.rpartition("/")[0] == path]
+        return {"items": copy.deepcopy(items[: limit or None]), "metadata": {}}
+
+    def _apply_status(self, path: str, body: Tree) -> Tree:
+        there = self._existing(path)
+        ours = {one["type"] for one in body["status"]["conditions"]}
+        others = [one for one in there.get("status", {}).get("conditions", ()) if one["type"] not in ours]
+        status = {**body["status"], "conditions": [*body["status"]["conditions"], *others]}
+        return self.put(path, {**there, "status": status})
+
+    def _create_event(self, path: str, body: Tree) -> Tree:
+        lacking = [field for field in REQUIRED if not body.get(field)]
+        if lacking or len(body["note"].encode()) > MAX_NOTE_BYTES or "series" in body:
+            raise ApiError(422, "Invalid", f"bad event: {', '.join(lacking) or 'note too long, or series too early'}")
+        at = f"{path}/{body['metadata']['name']}"
+        if at in self.objects:
+            raise ApiError(409, "AlreadyExists", f"there is {at} already")
+        return self.put(at, body)
+
+    def _patch_event(self, path: str, body: Tree) -> Tree:
+        there = self._existing(path)
+        if set(body) != {"series"} or body["series"]["count"] < 2 or not body["series"]["lastObservedTime"]:
+            raise ApiError(422, "Invalid", "of an event only its series may change, and that counts from 2")
+        return self.put(path, {**there, "series": body["series"]})
+
+    def _existing(self, path: str) -> Tree:
+        if path not in self.objects:
+            raise ApiError(404, "NotFound", f"there is no {path}")
+        return self.objects[path]

@@ -1,0 +1,207 @@
+"""What the status of a WorkspaceQuota says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.quota.spec import Mode
+from extauthz.core.quota.standing import Fault, Standing, compact
+from extauthz.observe.quota_status import MAX_MESSAGE, TABLE, Facts, Selected, cut, same, status_of
+
+NOW, BEFORE = "2026-11-21T07:00:00Z", "2026-11-20T00:00:00Z"
+NANOS = 10**9
+
+
+def standing(status: Any = None, in_force: int | None = 2, fault: Fault | None = None, why: str = "") -> Standing:
+    return Standing("acme", "u1", 2, "41", compact(status), in_force, fault, why)
+
+
+def row(resource: str, used: int, hard: int, reserved: int = 0) -> UsageRow:
+    return UsageRow("acme", resource, used * NANOS, reserved * NANOS, hard * NANOS)
+
+
+GIB = 2**30
+ROWS = (row("requests.cpu", 3, 10, 2), row("requests.memory", 12 * GIB, 64 * GIB), row("pods", 12, 100))
+
+
+def conditions(facts: Facts) -> dict[str, tuple[str, str]]:
+    return {one["type"]: (one["status"], one["reason"]) for one in status_of(facts, NOW)["conditions"]}
+
+
+def message(facts: Facts, condition: str) -> str:
+    (found,) = [one["message"] for one in status_of(facts, NOW)["conditions"] if one["type"] == condition]
+    return found
+
+
+def test_amounts_are_printed_as_kubernetes_prints_them():
+    status = status_of(Facts(standing(), ROWS), NOW)
+    assert status["used"] == {"requests.cpu": "3", "requests.memory": "12Gi", "pods": "12"}
+    assert status["hard"] == {"requests.cpu": "10", "requests.memory": "64Gi", "pods": "100"}
+    assert status["reserved"] == {"requests.cpu": "2"}
+    assert status["observedGeneration"] == 2
+
+
+def test_all_conditions_are_true_where_nobody_needs_to_look():
+    assert {status for status, _ in conditions(Facts(standing(), ROWS)).values()} == {"True"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "condition", "reason", "sentence"),
+    [
+        (
+            Facts(standing(in_force=1, fault=Fault.INVALID, why="spec.hard[cpus]: no such key; did you mean cpu?")),
+            "Ready",
+            "Invalid",
+            "spec.hard[cpus]: no such key; did you mean cpu?; until then the limits of generation 1 stay in force",
+        ),
+        (
+            Facts(standing(in_force=None, fault=Fault.INVALID, why="spec.mode: what")),
+            "Ready",
+            "Invalid",
+            "spec.mode: what; until then it limits nothing",
+        ),
+        (
+            Facts(standing(fault=Fault.PARENT_MISSING, why='there is no WorkspaceQuota "big"')),
+            "Ready",
+            "ParentMissing",
+            'there is no WorkspaceQuota "big"; until then it is enforced by itself, without a parent',
+        ),
+        (
+            Facts(standing(fault=Fault.PARENT_CYCLE, why="parents run in a circle: a → b → a")),
+            "Ready",
+            "ParentCycle",
+            "parents run in a circle: a → b → a; until then it is enforced by itself, without a parent",
+        ),
+        (
+            Facts(standing(), above_parent=("spec.hard[pods]: it is above", "spec.hard.cpu: too")),
+            "WithinParent",
+            "AboveParent",
+            "spec.hard[pods]: it is above; spec.hard.cpu: too",
+        ),
+        (
+            Facts(standing(), selected=Selected.NO_NAMESPACE),
+            "SelectsWorkloads",
+            "SelectsNothing",
+            "spec.namespaceSelector matches the labels of no namespace; label one, or correct the selector",
+        ),
+        (
+            Facts(standing(), selected=Selected.NO_WORKLOAD),
+            "SelectsWorkloads",
+            "NoWorkloads",
+            "there is no workload yet in the namespaces that it selects",
+        ),
+        (
+            Facts(standing(), (row("requests.cpu", 12, 10), row("pods", 1, 10))),
+            "WithinHard",
+            "OverLimit",
+            "requests.cpu: used 12, hard 10; nothing that needs more of it may grow, shrinking may always",
+        ),
+        (
+            Facts(standing(), (row("pods", 12, 10),), Mode.AUDIT),
+            "WithinHard",
+            "OverLimit",
+            "pods: used 12, hard 10; its mode is Audit, so that growth is not refused",
+        ),
+        (
+            Facts(standing(), unpriced=1),
+            "UsageKnown",
+            "UnknownFootprint",
+            "1 workload has no known cost, and what is used cannot be told; declare where its kind has its pod "
+            "template, or take it out of the selectors",
+        ),
+    ],
+    ids=[
+        "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over",
+        "over in audit", "unpriced",
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
+    assert conditions(facts)[condition] == ("False", reason)
+    assert message(facts, condition) == sentence
+    others = {kind: status for kind, (status, _) in conditions(facts).items() if kind != condition}
+    assert "False" not in others.values(), "one fault is told once"
+
+
+@pytest.mark.parametrize("selected", list(Selected), ids=lambda one: one.name)
+def test_each_way_of_selecting_nothing_has_its_sentence(selected: Selected):
+    told = {message(Facts(standing(), selected=one), "SelectsWorkloads") for one in Selected}
+    assert len(told) == len(Selected)
+    status, _ = conditions(Facts(standing(), selected=selected))["SelectsWorkloads"]
+    assert (status == "True") == (selected is Selected.WORKLOADS)
+
+
+def test_of_a_quota_that_was_never_good_nothing_but_that_is_known():
+    found = conditions(Facts(standing(in_force=None, fault=Fault.INVALID)))
+    assert found.pop("Ready") == ("False", "Invalid")
+    assert set(found.values()) == {("Unknown", "NotInForce")}
+
+
+def test_every_reason_is_in_the_table_that_the_documentation_shows():
+    tried = [
+        Facts(standing(), ROWS),
+        *(Facts(standing(fault=fault)) for fault in Fault),
+        *(Facts(standing(), selected=one) for one in Selected),
+        Facts(standing(), (row("pods", 2, 1),), above_parent=("so",), unpriced=2),
+    ]
+    given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}
+    assert given == {(one.type, reason) for one in TABLE for reason in one.reasons}
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays():
+    old = {
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE},
+            {"type": "WithinHard", "status": "False", "lastTransitionTime": BEFORE},
+        ]
+    }
+    times = {one["type"]: one["lastTransitionTime"] for one in status_of(Facts(standing(old)), NOW)["conditions"]}
+    assert (times["Ready"], times["WithinHard"], times["UsageKnown"]) == (BEFORE, NOW, NOW)
+
+
+def test_a_status_is_the_same_where_only_others_conditions_differ():
+    status = status_of(Facts(standing(), ROWS), NOW)
+    theirs = {"type": "example.com/Billed", "status": "True", "lastTransitionTime": BEFORE}
+    assert same(status, compact({**status, "conditions": [theirs, *status["conditions"]]}))
+    assert not same(status, compact({**status, "used": {"pods": "11"}}))
+    assert not same(status, compact({}))
+
+
+def test_a_status_is_the_same_where_what_is_empty_is_left_out():
+    status = status_of(Facts(standing()), NOW)
+    assert same(status, compact({key: value for key, value in status.items() if value != {}}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "cells"),
+    [
+        (ROWS, {"cpu": "3/10", "memory": "12Gi/64Gi", "pods": "12/100"}),
+        ((row("limits.cpu", 1, 2),), {"cpu": "1/2"}),
+        ((row("limits.cpu", 1, 2), row("requests.cpu", 1, 1)), {"cpu": "1/1"}),
+        ((row("requests.nvidia.com/gpu", 4, 4),), {"gpu": "4/4"}),
+        (
+            (row("requests.nvidia.com/gpu", 4, 4), row("requests.amd.com/gpu", 0, 2)),
+            {"gpu": "nvidia.com/gpu: 4/4, amd.com/gpu: 0/2"},
+        ),
+        ((row("requests.nvidia.com/mig-1g.5gb", 1, 7),), {"gpu": "1/7"}),
+        ((row("requests.example.com/fpga", 1, 7),), {}),
+        ((row("count/pods", 1, 7), row("requests.storage", GIB, 2 * GIB)), {"pods": "1/7", "storage": "1Gi/2Gi"}),
+    ],
+    ids=["usual", "limits", "requests first", "gpu", "gpus", "slices of gpus", "no gpu", "count and storage"],
+)
+def test_the_summary_has_a_cell_for_each_main_resource_that_is_limited(rows, cells):
+    assert status_of(Facts(standing(), rows), NOW)["summary"] == cells
+
+
+def test_a_long_message_is_cut_at_a_whole_character():
+    above = tuple("é" * 100 for _ in range(100))
+    told = message(Facts(standing(), above_parent=above), "WithinParent")
+    assert len(told.encode()) <= MAX_MESSAGE
+    assert told.endswith("é…")
+
+
+@pytest.mark.parametrize(("text", "most", "left"), [("abc", 3, "abc"), ("abcd", 3, "…"), ("aéé", 4, "a…")])
+def test_what_is_cut_ends_in_an_ellipsis(text: str, most: int, left: str):
+    assert cut(text, most) == left

@@ -1,0 +1,156 @@
+"""The writer of statuses when the API server will not have them. What it writes is in tests/contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime
+
+import pytest
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.quota.spec import parse
+from extauthz.core.quota.standing import standing
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.observe.status import COLLECTION, StatusWriter
+from extauthz.testing.builders import gate, workload
+from extauthz.testing.kubecalls import ScriptedApi
+
+NAMES = ("a", "b", "c")
+DOWN = Unreachable("https://10.0.0.1: connection refused")
+WITHIN_S = 20.0
+
+
+def quota(name: str, **spec: object) -> dict[str, object]:
+    selector = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}}
+    return {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": name, "uid": name, "generation": 1},
+        "spec": {**selector, "hard": {"cpu": "10"}, **spec},
+    }
+
+
+class Cluster:
+    """Quotas ``a``, ``b`` and ``c``, a gate over them, and their writer."""
+
+    def __init__(self, *faults: ApiError | Unreachable) -> None:
+        self.api = ScriptedApi()
+        self.api.faults = list(faults)
+        self.gate = gate([], workload("web", 3))
+        self.gate.load_quotas(QuotaTree.build([parse(quota(name)) for name in NAMES]), 0.0)
+        self.standings = [standing(self.api.put(f"{COLLECTION}/{name}", quota(name)), 1) for name in NAMES]
+        self.told: list[tuple[str, object]] = []
+        self.writer = StatusWriter(
+            self.api,
+            self.gate,
+            lambda: self.standings,
+            tell=lambda _, event, **fields: self.told.append((event, fields.get("quota"))),
+            now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
+            sweep_s=0.001,
+            writes_per_s=1e6,
+        )
+
+    @property
+    def written(self) -> list[str]:
+        return [name for name in NAMES if "status" in self.api.objects[f"{COLLECTION}/{name}"]]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [DOWN, *(ApiError(status, "", "not now") for status in (503, 429, 403))],
+    ids=["unreachable", "503", "429", "403"],
+)
+async def test_what_stands_in_the_way_of_all_ends_the_sweep_and_is_told_once(fault: ApiError | Unreachable):
+    cluster = Cluster(fault, fault)
+    assert [await cluster.writer.sweep() for _ in range(3)] == [False, False, True]
+    assert cluster.written == list(NAMES)
+    assert len(cluster.api.called) == 2 + 3
+    assert cluster.told == [("status-not-written", "a"), ("status-written", "a")]
+    assert cluster.writer.results == Counter(failed=2, written=3)
+
+
+async def test_a_status_that_is_refused_by_itself_holds_up_no_other_and_is_not_tried_again():
+    cluster = Cluster(ApiError(422, "Invalid", "too long"))
+    assert await cluster.writer.sweep()
+    assert await cluster.writer.sweep()
+    assert cluster.written == ["b", "c"]
+    assert cluster.told == [("status-not-written", "a")]
+    assert cluster.writer.results == Counter(failed=1, written=2)
+
+
+async def test_after_a_conflict_the_next_sweep_writes():
+    cluster = Cluster(ApiError(409, "Conflict", "the object has been modified"))
+    assert await cluster.writer.sweep()
+    assert cluster.written == ["b", "c"]
+    assert await cluster.writer.sweep()
+    assert (cluster.written, cluster.told) == (list(NAMES), [])
+
+
+async def test_nothing_is_written_before_the_cluster_is_known():
+    cluster = Cluster()
+    cluster.gate.state_synced(False)
+    assert await cluster.writer.sweep()
+    assert cluster.api.called == []
+
+
+async def test_what_was_said_of_a_quota_that_has_gone_is_forgotten():
+    cluster = Cluster()
+    await cluster.writer.sweep()
+    cluster.standings, kept = [], cluster.standings
+    await cluster.writer.sweep()
+    cluster.standings = kept  # as they were at the start, without a status
+    await cluster.writer.sweep()
+    assert cluster.writer.results == Counter(written=6)
+
+
+async def test_run_goes_on_through_failures_until_it_is_cancelled():
+    cluster = Cluster(DOWN, DOWN, DOWN)
+    running = asyncio.create_task(cluster.writer.run())
+    async with asyncio.timeout(WITHIN_S):
+        while cluster.written != list(NAMES):  # noqa: ASYNC110 (the stand-in has no event to wait for)
+            await asyncio.sleep(0.001)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "reason"),
+    [
+        ((), {}, "NoWorkloads"),
+        ((), {"namespaceSelector": {"matchLabels": {"workspace": "other"}}}, "SelectsNothing"),
+        ((workload(),), {"workloadSelector": {"matchLabels": {"app": "other"}}}, "SelectsNothing"),
+        ((workload(),), {"namespaceSelector": None}, "SelectsNothing"),
+        ((workload("web", 0),), {}, "Selecting"),
+    ],
+    ids=["no workload", "no namespace", "no such workload", "no selector", "workload without replicas"],
+)
+async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
+    assert await reasons(gate([], *objects), quota("a", **spec)) == {
+        "Ready": "InForce",
+        "WithinParent": "WithinParent",
+        "SelectsWorkloads": reason,
+        "WithinHard": "WithinHard",
+        "UsageKnown": "Priced",
+    }
+
+
+async def test_a_parent_whose_children_select_nothing_is_told_so():
+    found = await reasons(gate([]), quota("a", namespaceSelector=None), quota("b", parent="a"))
+    assert found["SelectsWorkloads"] == "NoWorkloads"
+
+
+async def test_a_limit_above_the_parents_is_told():
+    found = await reasons(gate([]), quota("a", parent="b"), quota("b", hard={"cpu": "5"}))
+    assert found["WithinParent"] == "AboveParent"
+
+
+async def reasons(known: Gate, *objects) -> dict[str, str]:
+    """Of the conditions of the first of these quotas."""
+    api = ScriptedApi()
+    known.load_quotas(QuotaTree.build([parse(one) for one in objects]), 0.0)
+    standings = [standing(api.put(f"{COLLECTION}/{one['metadata']['name']}", one), 1) for one in objects]
+    await StatusWriter(api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6).sweep()
+    return {one["type"]: one["reason"] for one in api.objects[f"{COLLECTION}/a"]["status"]["conditions"]}
