@@ -8,7 +8,7 @@ or "no limit"; no number stands for either.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -112,8 +112,7 @@ class Apply:
 Change: TypeAlias = Put | JsonPatch | MergePatch | StrategicMergePatch | Apply
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """What a request means, before it is known what it would change."""
 
     ref: WorkloadRef
@@ -193,8 +192,7 @@ class Observed:
     """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a write may leave behind, resolved against one base. Where it may leave one of several, all are listed."""
 
     replicas: int | None
@@ -243,8 +241,7 @@ class Shortage(NamedTuple):
     hard: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The answer to one request, with its evidence. Decided exactly once (DESIGN rule 3)."""
 
     id: str
@@ -267,5 +264,5 @@ class Decision:
     """What quotas in mode Audit would have refused."""
     fits: int | None = None
     """Largest replica count that fits; ``None`` where it was not asked or has no bound."""
-    intent: str | None = field(default=None)
+    intent: str | None = None
     """The id of the intent that was recorded, if one was."""

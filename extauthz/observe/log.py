@@ -1,7 +1,7 @@
 """The log: one line a decision and one an event, written in batches by a thread of its own.
 
-A line is queued as plain data and costs the request path an append; encoding and writing happen elsewhere, so that
-a slow reader of the log never holds up a decision. When the reader falls far behind lines are dropped and counted.
+A line is worded at once, which takes microseconds, and queued; writing happens elsewhere, so that a slow reader of the
+log never holds up a decision. When the reader falls far behind lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TextIO
 
+import orjson
+
 from extauthz.core import quantities
-from extauthz.core.model import Decision, Shortage, Verdict
+from extauthz.core.model import Decision, Shortage, Verdict, WorkloadRef
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -56,7 +58,7 @@ class Log:
         self._least = LEVELS.index(level)
         self._encode = STYLES[style]
         self._clock = clock
-        self._lines: queue.SimpleQueue[Callable[[], Fields] | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.dropped = 0
         self._decisions = {v for v, name in DECISION_LEVELS.items() if LEVELS.index(name) >= self._least}
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
@@ -65,8 +67,7 @@ class Log:
     def event(self, level: str, event: str, **fields: object) -> None:
         """One line about the gate itself: what happened, as a stable word, and its particulars."""
         if LEVELS.index(level) >= self._least:
-            at = self._clock()
-            self._put(lambda: {"time": _stamp(at), "level": level, "event": event, **fields})
+            self._put({"time": _stamp(self._clock()), "level": level, "event": event, **fields})
 
     def decision(self, decision: Decision, user_agent: str) -> None:
         """One line about a decision.
@@ -75,17 +76,16 @@ class Log:
         refusal, and Kubernetes clients put no secret there. No other header's value is ever logged.
         """
         if decision.verdict in self._decisions:
-            at = self._clock()
-            self._put(lambda: decision_fields(decision, user_agent, at))
+            self._put(decision_fields(decision, user_agent, self._clock()))
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
         self._lines.put(None)
         self._thread.join(timeout=5)
 
-    def _put(self, line: Callable[[], Fields]) -> None:
+    def _put(self, fields: Fields) -> None:
         if self._lines.qsize() < MAX_QUEUED_LINES:
-            self._lines.put(line)
+            self._lines.put(f"{self._encode(fields)}\n")
         else:
             self.dropped += 1
 
@@ -100,7 +100,7 @@ class Log:
             lines = [line for line in batch if line is not None]
             ends = len(lines) < len(batch)
             try:
-                self._stream.write("".join(f"{self._encode(line())}\n" for line in lines))
+                self._stream.write("".join(lines))
                 self._stream.flush()
             except (OSError, ValueError):  # the reader has gone (EPIPE): decisions go on without a log
                 self.dropped += len(lines)
@@ -123,28 +123,42 @@ class Bridge(logging.Handler):
 
 def decision_fields(decision: Decision, user_agent: str, at: float) -> Fields:
     """The line of a decision as documented in ``docs/log.md``. Fields without a value are left out."""
-    ref = decision.ref
-    fields = {
+    fields: Fields = {
         "time": _stamp(at),
         "level": DECISION_LEVELS[decision.verdict],
         "event": "decision",
         "id": decision.id,
-        "verdict": decision.verdict.value,
+        "verdict": decision.verdict,
         "reason": decision.reason,
-        "workload": None if ref is None else f"{ref.group_resource}/{ref.namespace}/{ref.name}",
-        "operation": decision.operation and decision.operation.value,
-        "scale": decision.scale or None,
-        "dry_run": decision.dry_run or None,
-        "from": decision.replicas_before,
-        "to": decision.replicas,
-        "fits": decision.fits,
-        "shortages": [_shortage(row) for row in decision.shortages] or None,
-        "audit": [_shortage(row) for row in decision.audit] or None,
-        "intent": decision.intent,
-        "user_agent": user_agent[:MAX_USER_AGENT] or None,
-        "sentence": decision.sentence,
     }
-    return {key: value for key, value in fields.items() if value is not None}
+    if decision.ref is not None:
+        _add_write(fields, decision, decision.ref)
+    if user_agent:
+        fields["user_agent"] = user_agent[:MAX_USER_AGENT]
+    fields["sentence"] = decision.sentence
+    return fields
+
+
+def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
+    fields["workload"] = f"{ref.group_resource}/{ref.namespace}/{ref.name}"
+    if decision.operation is not None:
+        fields["operation"] = decision.operation
+    if decision.scale:
+        fields["scale"] = True
+    if decision.dry_run:
+        fields["dry_run"] = True
+    if decision.replicas_before is not None:
+        fields["from"] = decision.replicas_before
+    if decision.replicas is not None:
+        fields["to"] = decision.replicas
+    if decision.fits is not None:
+        fields["fits"] = decision.fits
+    if decision.shortages:
+        fields["shortages"] = [_shortage(row) for row in decision.shortages]
+    if decision.audit:
+        fields["audit"] = [_shortage(row) for row in decision.audit]
+    if decision.intent is not None:
+        fields["intent"] = decision.intent
 
 
 def _shortage(row: Shortage) -> Fields:
@@ -164,7 +178,12 @@ def _second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-_json = json.JSONEncoder(separators=(",", ":"), default=str).encode
+def _json(fields: Fields) -> str:
+    """For machines. orjson is ten times as quick, and takes neither half a surrogate pair nor more than 64 bits."""
+    try:
+        return orjson.dumps(fields, default=str).decode()
+    except TypeError:
+        return json.dumps(fields, separators=(",", ":"), default=str)
 
 
 def _text(fields: Fields) -> str:

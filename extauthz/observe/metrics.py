@@ -57,7 +57,7 @@ class Metrics:
 
     def decision(self, decision: Decision, seconds: float) -> None:
         """Count a decision and what it took."""
-        key = (decision.verdict.value, decision.reason)
+        key = (decision.verdict, decision.reason)
         self._decisions[key] = self._decisions.get(key, 0) + 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
         self._seconds += seconds

@@ -6,19 +6,21 @@ all means JSON), a ``PATCH`` byte for byte up to the first semicolon (``endpoint
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from extauthz.core.model import Operation
 
 
-class Encoding(Enum):
+class Encoding(IntEnum):
+    """Of numbers, as these are quick to look up."""
+
     JSON = auto()
     YAML = auto()
     CBOR = auto()
     PROTOBUF = auto()
 
 
-class Meaning(Enum):
+class Meaning(IntEnum):
     """What the decoded body is to the object."""
 
     PUT = auto()

@@ -8,8 +8,7 @@ path: one decoding of the escapes, then the segments between slashes, leading an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple
 
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
 
@@ -17,8 +16,7 @@ from . import query
 from .percent import PercentError, unquote
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """Where a write goes. A create has no name yet; a patch may turn out to be an apply."""
 
     ref: WorkloadRef
@@ -51,32 +49,21 @@ _VERB_PREFIX = NotAWrite("watch", "below /watch/ and /proxy/ the API server read
 
 _VERB_PREFIXES = frozenset({"proxy", "watch"})  # RequestInfo's specialVerbs
 
-_CACHED_TARGET_CHARS = 512
-"""Longer targets are read anew each time, so that the cache stays below some megabytes whatever is sent."""
+# As every autoscaler spells an object or its scale: nothing that ``_spelled`` would read in another way.
+_PLAIN = re.compile(
+    r"/apis/([a-z0-9][a-z0-9.-]*)/[a-z0-9]+/namespaces/([a-z0-9][a-z0-9-]*)/([a-z]+)/([a-z0-9][a-z0-9.-]*)(?:/(scale))?"
+)
 
 
 def read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     """Reads a request line. Never raises; what the API server might take for growth is never ``NotAWrite``."""
-    if len(target) <= _CACHED_TARGET_CHARS and len(method) <= len("OPTIONS"):
-        return _read_cached(method, target)
-    return _read(method, target)
-
-
-def _read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     if method in _READS:
         return _READ
     if method == "DELETE":
         return _DELETE
-    raw_path, _, raw_query = _origin_form(target).partition("?")
-    try:
-        path = unquote(raw_path)
-    except PercentError:
-        return _odd(raw_path, "it holds a % that no two hexadecimal digits follow")
-    path = path.rstrip("/")
-    why = _oddity(path)
-    if why:
-        return _odd(path, why)
-    outcome = _route(path[1:].split("/"))
+    plain = _PLAIN.fullmatch(target)
+    raw_path, _, raw_query = ("", "", "") if plain else _origin_form(target).partition("?")
+    outcome = _workload(*plain.groups("")) if plain else _spelled(raw_path)
     if not isinstance(outcome, tuple):
         return outcome
     ref, scale = outcome
@@ -86,7 +73,14 @@ def _read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     return Route(ref, operation, scale, query.dry_run(raw_query))
 
 
-_read_cached = lru_cache(maxsize=4096)(_read)
+def _spelled(raw_path: str) -> tuple[WorkloadRef, bool] | NotAWrite | Unreadable:
+    try:
+        path = unquote(raw_path)
+    except PercentError:
+        return _odd(raw_path, "it holds a % that no two hexadecimal digits follow")
+    path = path.rstrip("/")
+    why = _oddity(path)
+    return _odd(path, why) if why else _route(path[1:].split("/"))
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?(?=/)")
@@ -136,11 +130,11 @@ def _route(parts: list[str]) -> tuple[WorkloadRef, bool] | NotAWrite:
     if parts[0] == "namespaces" and len(parts) > 2:
         namespace, parts = parts[1], parts[2:]
     resource, name, subresource = [*parts, "", "", ""][:3]
-    return _workload(group, resource, namespace, name, subresource)
+    return _workload(group, namespace, resource, name, subresource)
 
 
 def _workload(
-    group: str, resource: str, namespace: str, name: str, subresource: str
+    group: str, namespace: str, resource: str, name: str, subresource: str
 ) -> tuple[WorkloadRef, bool] | NotAWrite:
     owner_group = WORKLOADS.get((group, resource))
     ref = WorkloadRef(group if owner_group is None else owner_group, resource, namespace, name)

@@ -257,3 +257,10 @@ def test_a_disturbed_path_of_a_workload_never_passes_unread_for_its_oddity(targe
     if isinstance(found, NotAWrite):  # then the noise made other words of it, or other segments
         kept = [part for part in unquote(disturbed).split("/") if part not in ("", ".", "..", "x")]
         assert kept != [part for part in target.split("/") if part]
+
+
+@given(st.from_regex(routes._PLAIN, fullmatch=True))
+def test_a_plain_target_is_read_as_if_it_were_spelled_oddly(target: str) -> None:
+    plain = routes._PLAIN.fullmatch(target)
+    assert plain is not None
+    assert routes._workload(*plain.groups("")) == routes._spelled(target)
