@@ -1,6 +1,6 @@
 """A small stand-in for the API server: https, objects in memory, what autoscalers need. For tests and the demo.
 
-It serves any group, version and resource, the ``scale`` subresource and watches that stay open, and refuses with
+It serves any group, version and resource, the ``scale`` subresource, lists and watches (``reading``), and refuses with
 ``metav1.Status``. Bodies that are neither JSON nor YAML (leases in protobuf) are taken and given back as they are.
 """
 
@@ -12,6 +12,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterable
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, unquote
@@ -20,9 +21,19 @@ from aiohttp import WSMsgType, web
 
 from .certs import Pair
 from .objects import ApiError, Key, Objects, Tree, patched, scale_of
+from .reading import Options, Reading
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As the real one (``k8s.io/apiserver/pkg/server/config.go``)."""
+
+
+class Break(StrEnum):
+    """How a connection ends instead of an answer."""
+
+    BEFORE = "before"
+    """Without a byte of it."""
+    WITHIN = "within"
+    """After its head."""
 
 
 class Seen(NamedTuple):
@@ -55,8 +66,13 @@ class ApiServer:
         """While set, writes are taken in and never answered."""
         self.failing = 0
         """If set, the HTTP code that every write is answered with."""
+        self.breaking: Break | None = None
+        """If set, no write gets a whole answer."""
+        self.lands = False
+        """A write that fails or breaks is done all the same."""
         self._certificate = certificate
         self._loop = asyncio.new_event_loop()
+        self.reading = Reading(self.objects, self._loop)
         self._thread = threading.Thread(target=self._loop.run_forever, name="apiserver", daemon=True)
         self._runner: web.AppRunner | None = None
 
@@ -118,43 +134,33 @@ class ApiServer:
         if len(body) > MAX_BODY_BYTES:
             raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
         if request.method == "GET":
-            return await self._read(request, where, watch="watch" in options)
+            return await self._read(request, where, options)
         while self.silent.is_set():  # noqa: ASYNC110 (set from another thread)
             await asyncio.sleep(0.02)
+        goes_wrong = self.failing or self.breaking
+        if self.lands or not goes_wrong:
+            answer = self._take(request, where, body, dry="dryRun" in options)
+        if self.breaking:
+            return await _broken(request, self.breaking)
         if self.failing:
             raise ApiError(self.failing, "InternalError", "told to fail")
+        return answer
+
+    def _take(self, request: web.Request, where: Where, body: bytes, *, dry: bool) -> web.Response:
         content_type = request.headers.get("content-type", "") or "application/json"
         if not _readable(content_type):
             return web.Response(body=body, content_type=content_type.partition(";")[0])
-        return self._write(request.method, where, content_type, body, dry="dryRun" in options)
+        return self._write(request.method, where, content_type, body, dry=dry)
 
-    async def _read(self, request: web.Request, where: Where, *, watch: bool) -> web.StreamResponse:
-        if watch:
-            return await self._watch(request, where.key)
+    async def _read(self, request: web.Request, where: Where, options: Options) -> web.StreamResponse:
+        if (fault := await self.reading.fault(request)) is not None:
+            return fault
+        if "watch" in options:
+            return await self.reading.watch(request, where.key, options)
         if where.key.name:
             item = self.objects.get(where.key)
             return _json(200, scale_of(item) if where.subresource == "scale" else item)
-        return _json(200, {"kind": "List", "apiVersion": "v1", "items": self.objects.list(where.key)})
-
-    async def _watch(self, request: web.Request, like: Key) -> web.StreamResponse:
-        """A stream that says nothing until something changes, for as long as the client stays."""
-        events: asyncio.Queue[bytes] = asyncio.Queue()
-
-        def listen(kind: str, key: Key, item: Tree) -> None:
-            if key[:2] == like[:2] and like.namespace in ("", key.namespace):
-                line = json.dumps({"type": kind, "object": item}).encode() + b"\n"
-                self._loop.call_soon_threadsafe(events.put_nowait, line)
-
-        response = web.StreamResponse(headers={"content-type": "application/json"})
-        await response.prepare(request)
-        self.objects.listeners.add(listen)
-        try:
-            while True:
-                await response.write(await events.get())
-        except (ConnectionError, asyncio.CancelledError):
-            return response
-        finally:
-            self.objects.listeners.discard(listen)
+        return _json(200, self.reading.list(where.key, options))
 
     def _write(self, method: str, where: Where, content_type: str, body: bytes, *, dry: bool) -> web.Response:
         if method == "POST" and not where.key.name:
@@ -236,6 +242,17 @@ def _status(error: ApiError) -> Tree:
 
 def _json(code: int, tree: Any) -> web.Response:  # noqa: ANN401 (any JSON)
     return web.Response(status=code, text=json.dumps(tree), content_type="application/json")
+
+
+async def _broken(request: web.Request, how: Break) -> web.StreamResponse:
+    """Ends the connection, before the answer or within it."""
+    response = web.StreamResponse(headers={"content-type": "application/json", "content-length": "100"})
+    if how is Break.WITHIN:
+        await response.prepare(request)
+        await response.write(b"{")
+    assert request.transport is not None
+    request.transport.close()  # what was written is sent before
+    return response
 
 
 async def _echo(request: web.Request) -> web.WebSocketResponse:

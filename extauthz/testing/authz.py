@@ -32,6 +32,8 @@ class ScriptedAuthz:
         """Every HTTPAccessLogEntry that came, in order."""
         self.streams = 0
         """How many streams of entries were opened so far."""
+        self.hears = True
+        """Whether there is a service for entries at all."""
         self._server: grpc.Server | None = None
         self.port = 0
 
@@ -66,6 +68,8 @@ class ScriptedAuthz:
         return grpc.method_handlers_generic_handler(service, {"StreamAccessLogs": method})
 
     def _keep(self, messages: Iterator[Message], context: grpc.ServicerContext) -> Message:
+        if not self.hears:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
         self.streams += 1
         for message in messages:
             self.entries.extend(message.http_logs.log_entry)

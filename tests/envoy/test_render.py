@@ -167,7 +167,7 @@ def test_every_choice_has_a_flag_that_says_its_default(capsys):
 def test_options_of_the_command_reach_the_configuration(capsys):
     words = ["--gate", "unix:/run/g.sock", "--write-timeout", "7", "--exempt-namespace", "mine", "--gate-ca", "/ca"]
     text = rendered(capsys, *words)
-    for expected in ("path: /run/g.sock", "timeout: 7s", "/namespaces/mine/", "filename: /ca"):
+    for expected in ("path: /run/g.sock", "per_try_timeout: 7s", "/namespaces/mine/", "filename: /ca"):
         assert expected in text
     assert "extauthz-system" not in text
 
@@ -186,5 +186,4 @@ def test_no_growth_route_is_without_a_timeout_and_none_retries(profile: Profile,
     }
     assert actions.keys() == checked
     for action in actions.values():
-        assert action["timeout"] == "65s"
-        assert "retry_policy" not in action
+        assert action["retry_policy"] == {"num_retries": 0, "per_try_timeout": "65s"}
