@@ -11,7 +11,7 @@ from typing import Any
 from extauthz.testing.background import Background
 from tests.controlplane.api import Api, path_of
 
-KINDS = ("Namespace", "Deployment", "StatefulSet", "ReplicaSet")
+KINDS = ("Namespace", "Deployment", "StatefulSet", "ReplicaSet", "ControllerRevision")
 EVERY_S = 0.5
 
 

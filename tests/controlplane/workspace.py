@@ -64,6 +64,17 @@ class Workspace:
         """What every container of the first namespace uses from now on."""
         self.world.metrics.usage[self.namespace] = {"cpu": cpu, "memory": "1Mi"}
 
+    def used(self, resource: str = "requests.cpu") -> float:
+        """What the gate counts as used, in cores, bytes or objects."""
+        return self._measured("used", resource)
+
+    def charged(self, resource: str = "requests.cpu") -> float:
+        """What it counts as used or reserved."""
+        return self._measured("used", resource) + self._measured("reserved", resource)
+
+    def _measured(self, what: str, resource: str) -> float:
+        return self.world.gate.metric(f'extauthz_quota_{what}{{quota="{self.name}",resource="{resource}"}}')
+
     def replicas(self, name: str, kind: str = "Deployment") -> int:
         return int(self.api.get(kind, name, self.namespace)["spec"]["replicas"])
 

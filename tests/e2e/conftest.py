@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ with warnings.catch_warnings():
     from tests.controlplane.world import World
 
 _WORLD = pytest.StashKey[World]()
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -32,11 +34,12 @@ def world(plane: Plane, tmp_path_factory: pytest.TempPathFactory, request: pytes
 @pytest.fixture
 def workspace(world: World, request: pytest.FixtureRequest) -> Iterator[Callable[..., Workspace]]:
     """Makes workspaces that end with the test: ``workspace({"requests.cpu": "4"})``."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:30].strip("-")
     with ExitStack() as stack:
 
-        def make(hard: dict[str, str], mode: str = "Enforce", suffix: str = "") -> Workspace:
-            return stack.enter_context(Workspace(world, name + suffix, hard, mode))
+        def make(hard: dict[str, str], mode: str = "Enforce") -> Workspace:
+            # A namespace of the same name may still be going.
+            return stack.enter_context(Workspace(world, f"{name}-{next(_NUMBERS)}", hard, mode))
 
         yield make
 

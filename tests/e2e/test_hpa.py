@@ -10,19 +10,20 @@ from tests.controlplane.workspace import autoscaler, condition, workload
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
 
-def test_an_hpa_grows_to_the_edge_shows_why_it_stops_and_goes_on_when_the_quota_is_raised(world, workspace):
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace, kind):
     assert world.manager.running
     acme = workspace({"requests.cpu": "4"})
-    acme.create(workload("web", 1, {"cpu": "1"}))
-    acme.await_ready("web", 1)
+    acme.create(workload("web", 1, {"cpu": "1"}, kind))
+    acme.await_ready("web", 1, kind)
     acme.busy("900m")
-    acme.create(autoscaler("web", most=8))
+    acme.create(autoscaler("web", kind, most=8))
 
     def able() -> dict:
         return condition(world.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
 
-    eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web")))
-    assert acme.replicas("web") == 4
+    eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web", kind)))
+    assert acme.replicas("web", kind) == 4
     said = world.kubectl("describe", "hpa", "web", f"--namespace={acme.namespace}")
     sentence = f"exceeded workspace quota: {acme.name}"
     assert "AbleToScale     False   FailedUpdateScale" in said
@@ -30,5 +31,5 @@ def test_an_hpa_grows_to_the_edge_shows_why_it_stops_and_goes_on_when_the_quota_
     assert any(sentence in event["message"] for event in acme.events("FailedRescale", "web"))
 
     acme.set_hard({"requests.cpu": "8"})
-    acme.await_ready("web", 8)
+    acme.await_ready("web", 8, kind)
     eventually(lambda: able().get("status") == "True", able)
