@@ -49,7 +49,8 @@ class Objects:
     def __init__(self, items: Iterable[Tree] = ()) -> None:
         self.items: dict[Key, Tree] = {}
         self.listeners: set[Callable[[str, Key, Tree], None]] = set()
-        self._version = 100
+        self.version = 100
+        """The latest resourceVersion."""
         for item in items:
             metadata = item["metadata"]
             group = item["apiVersion"].rpartition("/")[0]
@@ -69,9 +70,9 @@ class Objects:
 
     def put(self, key: Key, item: Tree, event: str) -> Tree:
         """Stores under a new resource version and tells the listeners."""
-        self._version += 1
+        self.version += 1
         metadata = item.setdefault("metadata", {})
-        metadata["resourceVersion"] = str(self._version)
+        metadata["resourceVersion"] = str(self.version)
         metadata.setdefault("uid", str(uuid4()))
         self.items[key] = item
         for listener in tuple(self.listeners):
@@ -80,17 +81,13 @@ class Objects:
 
     def remove(self, key: Key) -> Tree:
         """Raises: ApiError: 404."""
-        item = self.get(key)
+        before = self.get(key)
+        self.version += 1
+        item = before | {"metadata": before["metadata"] | {"resourceVersion": str(self.version)}}
         del self.items[key]
         for listener in tuple(self.listeners):
             listener("DELETED", key, item)
         return item
-
-    def list(self, like: Key) -> list[Tree]:
-        """Objects of a resource, in one namespace or (``namespace`` empty) in all."""
-        return [
-            item for key, item in self.items.items() if key[:2] == like[:2] and like.namespace in ("", key.namespace)
-        ]
 
 
 def scale_of(item: Tree) -> Tree:

@@ -175,7 +175,7 @@ def with_envoys_default(tree: dict) -> None:
     faster(tree)
 
 
-WATCH = "/apis/apps/v1/namespaces/team-a/deployments?watch=true&allowWatchBookmarks=true"
+WATCH = "/apis/apps/v1/namespaces/team-a/deployments?watch=true&allowWatchBookmarks=true&resourceVersion={now}"
 EXEC = "/api/v1/namespaces/team-a/pods/web-0/exec?command=sh&stdin=true"
 
 
@@ -185,11 +185,12 @@ def fast(launch) -> Iterator[Stack]:
 
 
 def test_watches_and_execs_live_through_twenty_idle_minutes(fast: Stack):
+    watch = WATCH.format(now=fast.api.objects.version)
     with (
         fast.client() as one,
         fast.client(h2=True) as two,
-        one.stream("GET", WATCH) as first,
-        two.stream("GET", WATCH) as second,
+        one.stream("GET", watch) as first,
+        two.stream("GET", watch) as second,
         fast.connect() as shell,
     ):
         assert upgrade(shell, "GET", EXEC, "websocket").startswith(b"HTTP/1.1 101 ")
@@ -204,7 +205,7 @@ def test_the_test_above_would_notice_an_idle_timeout(launch):
     for stack in launch(with_envoys_default):
         with (
             stack.client() as client,
-            client.stream("GET", WATCH) as watch,
+            client.stream("GET", WATCH.format(now=stack.api.objects.version)) as watch,
             pytest.raises(httpx.RemoteProtocolError, match="peer closed connection"),
         ):
             next(watch.iter_lines())
