@@ -77,6 +77,10 @@ TABLE = (
         "Lists taken anew because a watch could not be gone on with.",
     ),
     Family("extauthz_api_calls_total", "counter", "requests", ("verb",), "Requests sent to the API server."),
+    Family(
+        "extauthz_status_writes_total", "counter", "writes", ("result",),
+        "Statuses written to WorkspaceQuotas: written, failed, lost (the object has gone or has changed).",
+    ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads in the picture of the cluster."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),

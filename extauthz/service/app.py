@@ -223,6 +223,7 @@ class App:
             stale=self._stale is not None,
             watches=[(one.resource, one.age_s, one.relists) for each in self._inputs or () for one in each.watches()],
             calls=self._connection.calls if self._connection is not None else {},
+            status_writes=self._inputs.quotas.status_writes() if self._inputs is not None else {},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from extauthz.cluster.live import Watch
@@ -53,6 +53,13 @@ class Input(Protocol):
 
     def watches(self) -> Iterable[Watch]:
         """The watches that it stands on."""
+
+
+class QuotaInput(Input, Protocol):
+    """Where quotas come from."""
+
+    def status_writes(self) -> Mapping[str, int]:
+        """Statuses written back, by what became of them."""
 
 
 class StateInput(Input, Protocol):
@@ -147,6 +154,14 @@ class FileInput(Generic[Value]):
         self.refused = True
         self._metrics.reload(self.name, "refused", time.time())
         self._log.event("error", "refused", source=self.name, problems=[str(problem) for problem in error.problems])
+
+
+class QuotaFileInput(FileInput[Value]):
+    """Quotas from files."""
+
+    def status_writes(self) -> Mapping[str, int]:
+        """A file has no status."""
+        return {}
 
 
 class StateFileInput(FileInput[Value]):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from extauthz.cluster.live import LiveCluster, Watch, watch
 from extauthz.cluster.reads import ConsistentReads, Result
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
+from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
 from extauthz.kube.resource import Resource
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import spare_the_collector
 from extauthz.sources.kubernetes import LiveQuotas, Quotas
 
@@ -60,18 +62,21 @@ class LiveQuotaInput:
     def __init__(
         self,
         connection: Connection,
-        put_in_force: Callable[[Quotas], None],
+        gate: Gate,
         watchdog: Watchdog,
         log: Log,
         metrics: Metrics,
+        *,
+        write_status: bool,
     ) -> None:
         self.known = asyncio.Event()
         self._started_s = time.monotonic()
-        self._put_in_force = put_in_force
+        self._gate = gate
         self._watchdog = watchdog
         self._log = log
         self._metrics = metrics
         self._quotas = LiveQuotas(connection, self._accept)
+        self._status = StatusWriter(connection, gate, self._standings, tell=log.event) if write_status else None
         self._in_force: Quotas | None = None
         self._faults: dict[str, str] = {}
 
@@ -79,8 +84,18 @@ class LiveQuotaInput:
         """Nothing can be had before ``follow``."""
 
     async def follow(self) -> None:
-        """Follow for ever."""
-        await self._quotas.run()
+        """Follow for ever, and write back to each quota how it stands."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._quotas.run())
+            if self._status is not None:
+                group.create_task(self._status.run())
+
+    def status_writes(self) -> Mapping[str, int]:
+        """How many there were, by what became of them."""
+        return self._status.results if self._status is not None else {}
+
+    def _standings(self) -> Iterable[Standing]:
+        return self._in_force.standings if self._in_force is not None else ()
 
     def watches(self) -> Iterator[Watch]:
         """Its one watch."""
@@ -103,7 +118,7 @@ class LiveQuotaInput:
     def _accept(self, quotas: Quotas) -> None:
         before, self._in_force = self._in_force, quotas
         if before is None or before.tree is not quotas.tree:
-            self._put_in_force(quotas)
+            self._gate.load_quotas(quotas.tree, time.monotonic())
             self._metrics.reload(self.name, "ok", time.time())
             self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
             for warning in quotas.warnings:

@@ -65,6 +65,11 @@ class Settings(BaseModel):
         description="Which cluster `kubernetes` means: the current context of this file. Without it, the cluster whose "
         "pod the gate runs in.",
     )
+    write_status: bool = Field(
+        True,
+        description="With `quotas: kubernetes`: write what is used and reserved, and what is wrong, back to "
+        "the status of each.",
+    )
     grpc: Listen = Field(
         "127.0.0.1:9191",
         description="Where the ext_authz service listens: host:port, [v6]:port, :port or unix:/path.",

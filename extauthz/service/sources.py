@@ -10,17 +10,16 @@ from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
-from extauthz.service.inputs import FileInput, Input, StateFileInput, StateInput, Taken
+from extauthz.service.inputs import QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.sources import file as quota_file
-from extauthz.sources.kubernetes import Quotas
 
 
 class Inputs(NamedTuple):
     """What the gate knows by."""
 
-    quotas: Input
+    quotas: QuotaInput
     state: StateInput
 
 
@@ -35,19 +34,16 @@ def inputs(settings: Settings, gate: Gate, connection: Connection | None, log: L
 
 def _quotas(
     settings: Settings, gate: Gate, connection: Connection | None, watchdog: Watchdog, log: Log, metrics: Metrics
-) -> Input:
+) -> QuotaInput:
     def from_file(quotas: quota_file.Quotas) -> Taken:
         gate.load_quotas(quotas.tree, time.monotonic())
         return Taken({"quotas": len(quotas.tree.nodes)}, quotas.warnings)
 
-    def from_cluster(quotas: Quotas) -> None:
-        gate.load_quotas(quotas.tree, time.monotonic())
-
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        return LiveQuotaInput(connection, from_cluster, watchdog, log, metrics)
+        return LiveQuotaInput(connection, gate, watchdog, log, metrics, write_status=settings.write_status)
     assert settings.quotas is not None
-    return FileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
+    return QuotaFileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
 
 
 def _state(

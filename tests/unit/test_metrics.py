@@ -21,7 +21,16 @@ def metrics() -> Metrics:
     rows = [UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)]
     watches = [("deployments.apps", 12.5, 3)]
     levels = Levels(
-        rows, quotas=7, left_out=6, intents=2, workloads=5, ready=True, log_dropped=1, watches=watches, calls={"get": 9}
+        rows,
+        quotas=7,
+        left_out=6,
+        intents=2,
+        workloads=5,
+        ready=True,
+        log_dropped=1,
+        watches=watches,
+        calls={"get": 9},
+        status_writes={"written": 4},
     )
     return Metrics(lambda: levels)
 
@@ -126,4 +135,5 @@ async def test_reads_watches_and_calls_are_told(metrics: Metrics) -> None:
     assert numbers["extauthz_watch_age_seconds", "deployments.apps"] == 12.5
     assert numbers["extauthz_watch_relists_total", "deployments.apps"] == 3
     assert numbers["extauthz_api_calls_total", "get"] == 9
+    assert numbers["extauthz_status_writes_total", "written"] == 4
     assert numbers["extauthz_stale",] == 0
