@@ -77,9 +77,9 @@ def event(fate: Fate) -> Event:
 
     An answer counts only if the API server gave it, in the only attempt, and nothing went wrong on the way. 2xx says
     that the write has landed. Any other 4xx says only that the API server is done with the request: 400 also comes when
-    the *answer* cannot be made, after the write has landed (a Table with ``?includeObject=bogus``, ``scaleFrom…`` of the
-    scale storages; held against a real one in ``tests/controlplane/test_refusals.py``). So it is taken like 2xx: what a
-    consistent read shows from then on is all that the write will ever do.
+    the *answer* cannot be made, after the write has landed (a Table with ``?includeObject=bogus``: shown on a real one
+    in ``tests/controlplane/test_refusals.py``). So it is taken like 2xx: what a consistent read shows from then on is
+    all that the write will ever do.
     """
     if not fate.sent and fate.attempts <= 1 and fate.flags == NEVER_LEFT.get(fate.details):
         return Event.NOT_FORWARDED
