@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -87,7 +88,7 @@ class Connection:
             ApiError: if the server refuses, or sends an ERROR event (410: the version is too old).
             Unreachable: if the connection breaks, also amid an event, or nothing comes for ``silence_s``.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN_S, sock_read=silence_s)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_WITHIN_S, silence_s), sock_read=silence_s)
         target = _target(path, [*query, ("watch", "1")])
         self.calls["watch"] += 1
         async with self._answer(Message("GET", target, None, "application/json", timeout)) as response:
@@ -131,6 +132,7 @@ async def connect(
     user_agent: str = "extauthz",
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Connection]:
     """A connection as ``kubeconfig`` says; without one, as a pod's environment and service account say.
 
@@ -138,7 +140,7 @@ async def connect(
         NoClusterError: with the cure. Nothing is sent yet.
     """
     source = KubeConfig(kubeconfig) if kubeconfig else InCluster(environ, service_account)
-    session = Session(source, user_agent)
+    session = Session(source, user_agent, clock)
     await session.current()
     try:
         yield Connection(session)

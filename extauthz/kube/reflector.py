@@ -85,6 +85,8 @@ class Reflector(Generic[Item]):
         field_selector: str = "",
         label_selector: str = "",
         silence_s: float = SILENCE_S,
+        watch_s: float = WATCH_S,
+        streams_lists: bool = True,
     ) -> None:
         self.resource = resource
         self._connection = connection
@@ -93,8 +95,9 @@ class Reflector(Generic[Item]):
         self._sleep = sleep
         self._selectors = _given(fieldSelector=field_selector, labelSelector=label_selector)
         self._silence_s = silence_s
+        self._watch_s = watch_s
         self._backoff = Backoff(clock)
-        self._streams_lists = True
+        self._streams_lists = streams_lists
         self._stream_failed = False
         """A streamed list was begun and not brought to its end: the next one comes in pages."""
         self._opened_s: float | None = None
@@ -145,7 +148,7 @@ class Reflector(Generic[Item]):
     async def _watch(self, listed: dict[str, Item] | None) -> None:
         """One watch. With ``listed`` the server first streams the list into it."""
         self._opened_s = None
-        query = [*self._selectors, ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(_watch_s()))]
+        query = [*self._selectors, ("allowWatchBookmarks", "true"), ("timeoutSeconds", self._patience())]
         query += [("resourceVersion", self.version)] if listed is None else _STREAM_LIST
         path = self.resource.collection()
         heard_before = self.last_heard_s
@@ -235,6 +238,10 @@ class Reflector(Generic[Item]):
         self.last_error = f"{self.resource.group_resource}: {error}{cure}"
         return max(self._backoff.failed(), min(error.retry_after_s or 0.0, RETRY_AFTER_AT_MOST_S))
 
+    def _patience(self) -> str:
+        """For how many seconds to watch."""
+        return str(round(self._watch_s * (1 + random.random())))  # noqa: S311 (to spread load)
+
     def _stood(self) -> bool:
         """The watch was open for a while, so that its end says nothing of the server."""
         lasted = self._opened_s is not None and self._clock() - self._opened_s >= SHORT_WATCH_S
@@ -246,10 +253,6 @@ _STREAM_LIST = [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlde
 
 def _given(**selectors: str) -> Query:
     return [(name, selector) for name, selector in selectors.items() if selector]
-
-
-def _watch_s() -> int:
-    return round(WATCH_S * (1 + random.random()))  # noqa: S311 (to spread load)
 
 
 def _version(tree: Tree) -> str:

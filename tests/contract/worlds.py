@@ -1,0 +1,164 @@
+"""API servers to follow: the stand-in and the real one, each behind a relay, with the same few things to do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.kube.connection import Connection, connect
+from extauthz.kube.reflector import Reflector
+from extauthz.kube.resource import Resource
+from extauthz.testing.apiserver import ApiServer
+from tests.contract.relay import Relay, relaying
+from tests.controlplane.plane import write_kubeconfig
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NAMESPACE = "default"
+WITHIN_S = 30.0
+
+
+class Seen(NamedTuple):
+    """What a reflector made of an object."""
+
+    name: str
+    value: str
+    kind: str
+    version: str
+    has_managed_fields: bool
+
+
+class Recorder:
+    """A sink that keeps the present state and everything that brought it."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, str] = {}
+        self.journal: list[tuple[str, object]] = []
+        self.seen: list[Seen] = []
+
+    def convert(self, tree: Tree) -> Seen:
+        meta = tree["metadata"]
+        value = tree.get("data", {}).get("value", "")
+        kind = f"{tree['apiVersion']} {tree['kind']}"
+        self.seen.append(Seen(meta["name"], value, kind, meta["resourceVersion"], "managedFields" in meta))
+        return self.seen[-1]
+
+    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        self.state = {each.name: each.value for each in objects}
+        self.journal.append(("replaced", sorted(self.state)))
+
+    def changed(self, event: str, obj: Seen) -> None:
+        if event == "DELETED":
+            del self.state[obj.name]
+        else:
+            self.state[obj.name] = obj.value
+        self.journal.append((event, obj.name))
+
+    def reached(self, version: str) -> None:
+        self.journal.append(("reached", version))
+
+    @property
+    def changes(self) -> list[tuple[str, object]]:
+        return [each for each in self.journal if each[0] != "reached"]
+
+
+class World:
+    """One API server and ConfigMaps that no other test has. Only ``connection`` is relayed."""
+
+    def __init__(
+        self, connection: Connection, direct: Connection, relay: Relay, forget: Callable[[Reflector], None]
+    ) -> None:
+        self.connection = connection
+        self._direct = direct
+        self.relay = relay
+        self.label = f"case={uuid.uuid4().hex}"
+        self.recorder = Recorder()
+        self.waits: list[float] = []
+        """What reflectors wanted to sleep; they slept a moment."""
+        self._forget = forget
+
+    def reflector(self, **options: object) -> Reflector[Seen]:
+        return Reflector(
+            self.connection, CONFIG_MAPS, self.recorder, label_selector=self.label, sleep=self._sleep, **options
+        )
+
+    def forget(self, reflector: Reflector) -> None:
+        """The server no longer knows the version that the reflector has, and its watch is cut."""
+        self._forget(reflector)
+        self.relay.cut()
+
+    async def create(self, *names: str, value: str = "1") -> None:
+        await asyncio.gather(*(self._create(name, value) for name in names))
+
+    async def change(self, name: str, value: str) -> None:
+        patch = {"data": {"value": value}}
+        path = CONFIG_MAPS.object(NAMESPACE, name)
+        await self._direct.call("PATCH", path, body=patch, content_type="application/merge-patch+json")
+
+    async def delete(self, name: str) -> None:
+        await self._direct.call("DELETE", CONFIG_MAPS.object(NAMESPACE, name))
+
+    async def elsewhere(self) -> None:
+        """Something happens that the reflector does not follow."""
+        body = {"metadata": {"generateName": "elsewhere-", "namespace": NAMESPACE}}
+        await self._direct.call("POST", CONFIG_MAPS.collection(NAMESPACE), body=body)
+
+    async def _create(self, name: str, value: str) -> None:
+        labels = dict([self.label.split("=")])
+        metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+        tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}}
+        await self._direct.call("POST", CONFIG_MAPS.collection(NAMESPACE), body=tree, timeout_s=WITHIN_S)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(min(seconds, 0.01))
+
+
+@asynccontextmanager
+async def world_of(
+    port: int, ca: Path, user: Mapping[str, str], folder: Path, forget: Callable[[Reflector], None]
+) -> AsyncIterator[World]:
+    async with relaying(port) as relay:
+        straight, relayed = folder / "straight.kubeconfig", folder / "relayed.kubeconfig"
+        write_kubeconfig(straight, f"https://127.0.0.1:{port}", ca, user)
+        write_kubeconfig(relayed, f"https://127.0.0.1:{relay.port}", ca, user)
+        async with connect(relayed) as connection, connect(straight) as direct:
+            yield World(connection, direct, relay, forget)
+
+
+@asynccontextmanager
+async def following(reflector: Reflector) -> AsyncIterator[None]:
+    """Runs it, from its first list on, and ends it."""
+    task = asyncio.create_task(reflector.run())
+    try:
+        await until(lambda: reflector.synced or task.done())
+        yield
+        assert not task.done(), task.exception()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def until(what: Callable[[], object]) -> None:
+    """Returns once it holds. Bounded."""
+    async with asyncio.timeout(WITHIN_S):
+        while not what():  # noqa: ASYNC110 (of things that tell nobody)
+            await asyncio.sleep(0.01)
+
+
+names = (f"m{count}-{uuid.uuid4().hex[:8]}" for count in itertools.count())
+"""Names of objects that are not there yet."""
+
+
+def forgets(api: ApiServer) -> Callable[[Reflector], None]:
+    return lambda reflector: api.reading.forget()
+
+
+def has_slept_long(reflector: Reflector) -> None:
+    """As one that was away for longer than the server keeps history."""
+    reflector.version = "1"
