@@ -37,13 +37,13 @@ class Api:
         self._client.close()
 
     def call(self, method: str, path: str, tree: Tree = None, content_type: str = "application/json") -> Tree:
-        """One request.
+        """One request. Bytes are sent as they are.
 
         Raises:
             RefusedError: an answer that is not 2xx.
         """
         headers = {"content-type": content_type} if tree is not None and content_type else {}
-        content = None if tree is None else json.dumps(tree)
+        content = tree if tree is None or isinstance(tree, bytes) else json.dumps(tree)
         answer = self._client.request(method, path, content=content, headers=headers)
         try:
             said = answer.json()

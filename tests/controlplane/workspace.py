@@ -72,6 +72,10 @@ class Workspace:
         """What it counts as used or reserved."""
         return self._measured("used", resource) + self._measured("reserved", resource)
 
+    def hard(self, resource: str = "requests.cpu") -> float:
+        """The limit that the gate goes by."""
+        return self._measured("hard", resource)
+
     def _measured(self, what: str, resource: str) -> float:
         return self.world.gate.metric(f'extauthz_quota_{what}{{quota="{self.name}",resource="{resource}"}}')
 
