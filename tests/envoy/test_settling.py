@@ -1,0 +1,262 @@
+"""The real gate behind the real Envoy: what the API server answers frees the room of an allowed write, or does not."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from extauthz.core.ledger.intents import Event
+from extauthz.render.options import Endpoint, GateTls, SidecarOptions
+from extauthz.service import handover
+from extauthz.testing.apiserver import ApiServer, Break
+from extauthz.testing.certs import Authority
+from extauthz.testing.envoy import Envoy
+from extauthz.testing.gate import Gate
+from extauthz.testing.stack import PATCH, eventually, scale_body
+
+REFUSALS = (401, 403, 404, 409, 422, 429)
+FAILURES = (408, 500, 503, 504)
+OTHERS = ("reset", "cut", "timeout", "gone", "ok", "restart", "mtls", "bad-request")
+TEAMS = [*(f"code-{code}" for code in (*REFUSALS, *FAILURES)), *OTHERS]
+"""A namespace with a quota of its own for each test: what one leaves behind is in nobody's way."""
+
+ROOM = 4
+"""Pods in each. Two Deployments of one pod are there."""
+
+
+def deployment(namespace: str, name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "app"}]}},
+        },
+    }
+
+
+def items() -> list[dict[str, Any]]:
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team, "labels": {"team": team}}}
+        for team in TEAMS
+    ]
+    return namespaces + [deployment(team, name) for team in TEAMS for name in ("web", "other")]
+
+
+def quotas() -> list[dict[str, Any]]:
+    return [
+        {
+            "apiVersion": "extauthz.dev/v1alpha1",
+            "kind": "WorkspaceQuota",
+            "metadata": {"name": team},
+            "spec": {"namespaceSelector": {"matchLabels": {"team": team}}, "hard": {"pods": str(ROOM)}},
+        }
+        for team in TEAMS
+    ]
+
+
+class Real:
+    """Stand-in API server, real gate, real Envoy. A context manager."""
+
+    def __init__(self, authority: Authority, directory: Path, *flags: str, grpc: str = "", **options: Any) -> None:
+        self._directory = directory
+        self._pair = authority.issue("localhost")
+        self._authority = authority
+        self.api = ApiServer(self._pair, items())
+        quota_file, self._state = directory / "quotas.yaml", directory / "state.json"
+        quota_file.write_text("".join(f"---\n{json.dumps(quota)}\n" for quota in quotas()))
+        self.show_state()
+        socket = directory / "gate.sock"
+        left = directory / "handover.json"
+        handover.leave(left, [])  # a gate that finds none would wait for W, as writes of before may still land
+        flags = ("--handover", str(left), *flags)
+        self.gate = Gate(quota_file, self._state, directory / "gate.log", flags, grpc=grpc or f"unix:{socket}")
+        self._options = {"gate": Endpoint("", 0, str(socket)), "gate_timeout_s": 20.0} | options
+        self._running = ExitStack()
+
+    def __enter__(self) -> Real:
+        self._running.enter_context(self.api)
+        self._running.enter_context(self.gate)
+        if self.gate.port:
+            self._options["gate"] = Endpoint("127.0.0.1", self.gate.port)
+        options = SidecarOptions(
+            cert_file=str(self._pair.cert),
+            key_file=str(self._pair.key),
+            apiserver=Endpoint("127.0.0.1", self.api.port),
+            apiserver_name="127.0.0.1",
+            apiserver_ca_file=str(self._authority.ca),
+            **self._options,
+        )
+        self.envoy = self._running.enter_context(Envoy(options, self._directory / "envoy"))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._running.close()
+
+    def show_state(self) -> None:
+        """What the API server holds, for the gate to read."""
+        new = self._state.with_suffix(".new")
+        new.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(self.api.objects.items.values())}))
+        new.replace(self._state)
+
+    def grow(self, team: str, **options: Any) -> httpx.Response:
+        """``web`` to 3: all the room there is."""
+        return self._scale(team, "web", 3, **options)
+
+    def has_room(self, team: str) -> bool:
+        """Whether ``other`` could have one pod more. Asked as a dry run, which charges nothing."""
+        answer = self._scale(team, "other", 2, "?dryRun=All")
+        assert answer.status_code in (200, 403), answer.text
+        return answer.status_code == 200
+
+    def answers(self, event: Event) -> float:
+        """How many of them the gate was told so far."""
+        return self.gate.metric(f'extauthz_answers_total{{event="{event}"}}')
+
+    def usage(self, team: str, column: str) -> float:
+        return self.gate.metric(f'extauthz_quota_{column}{{quota="{team}",resource="pods"}}')
+
+    def _scale(self, team: str, name: str, replicas: int, query: str = "", **options: Any) -> httpx.Response:
+        path = f"/apis/apps/v1/namespaces/{team}/deployments/{name}/scale{query}"
+        trust = ssl.create_default_context(cafile=str(self._authority.ca))
+        with httpx.Client(base_url=f"https://127.0.0.1:{self.envoy.port}", verify=trust, timeout=60) as client:
+            return client.patch(path, content=scale_body(replicas), headers=PATCH, **options)
+
+
+@pytest.fixture(scope="module")
+def shared(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    with Real(authority, tmp_path_factory.mktemp("real"), write_timeout_s=1.0) as real:
+        yield real
+
+
+@pytest.fixture
+def real(shared: Real) -> Iterator[Real]:
+    yield shared
+    shared.api.failing, shared.api.breaking, shared.api.lands = 0, None, False
+    shared.api.silent.clear()
+
+
+def heal(real: Real) -> None:
+    real.api.failing, real.api.breaking = 0, None
+    real.api.silent.clear()
+
+
+def hears(real: Real, event: Event, before: float) -> None:
+    eventually(lambda: real.answers(event) == before + 1)
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_a_write_that_the_api_server_refuses_frees_its_room_at_once(real: Real, code: int):
+    """At once: W is minutes."""
+    team, before = f"code-{code}", real.answers(Event.REFUSED)
+    real.api.failing = code
+    assert real.grow(team).status_code == code
+    heal(real)
+    hears(real, Event.REFUSED, before)
+    assert real.has_room(team)
+    assert real.usage(team, "reserved") == 0
+
+
+@pytest.mark.parametrize("code", FAILURES)
+def test_a_failure_that_leaves_it_open_keeps_the_room_taken(real: Real, code: int):
+    team, before = f"code-{code}", real.answers(Event.ANSWERED_UNCLEAR)
+    real.api.failing = code
+    assert real.grow(team).status_code == code
+    heal(real)
+    hears(real, Event.ANSWERED_UNCLEAR, before)
+    assert not real.has_room(team)
+    assert real.usage(team, "reserved") == 2
+
+
+@pytest.mark.parametrize(("team", "how"), [("reset", Break.BEFORE), ("cut", Break.WITHIN)])
+def test_a_connection_that_breaks_keeps_the_room_taken(real: Real, team: str, how: Break):
+    before = real.answers(Event.ANSWERED_UNCLEAR)
+    real.api.breaking, real.api.lands = how, True
+    try:
+        assert real.grow(team).status_code == 503
+    except httpx.RemoteProtocolError:
+        assert how is Break.WITHIN
+    heal(real)
+    hears(real, Event.ANSWERED_UNCLEAR, before)
+    assert not real.has_room(team)
+
+
+def test_a_timeout_keeps_the_room_taken(real: Real):
+    before = real.answers(Event.ANSWERED_UNCLEAR)
+    real.api.silent.set()
+    assert real.grow("timeout").status_code == 504
+    heal(real)
+    hears(real, Event.ANSWERED_UNCLEAR, before)
+    assert not real.has_room("timeout")
+
+
+def test_a_client_that_leaves_keeps_the_room_taken(real: Real):
+    before = real.answers(Event.ANSWERED_UNCLEAR)
+    real.api.silent.set()
+    with pytest.raises(httpx.ReadTimeout):
+        real.grow("gone", timeout=0.3)
+    hears(real, Event.ANSWERED_UNCLEAR, before)
+    heal(real)
+    assert not real.has_room("gone")
+
+
+def test_a_write_that_landed_though_it_was_answered_with_400_keeps_the_room_taken(real: Real):
+    before = real.answers(Event.ANSWERED_OK)
+    real.api.failing, real.api.lands = 400, True
+    assert real.grow("bad-request").status_code == 400
+    heal(real)
+    hears(real, Event.ANSWERED_OK, before)
+    assert not real.has_room("bad-request")
+
+
+def test_a_write_that_succeeds_holds_its_room_until_the_picture_shows_it(authority: Authority, tmp_path: Path):
+    with Real(authority, tmp_path, "--window-s", "2") as real:
+        assert real.grow("ok").status_code == 200
+        hears(real, Event.ANSWERED_OK, 0)
+        real.show_state()
+        eventually(lambda: (real.usage("ok", "used"), real.usage("ok", "reserved")) == (4, 0))
+        assert not real.has_room("ok")
+
+
+def test_an_answer_after_a_restart_of_the_gate_ends_the_intent_that_was_handed_over(
+    authority: Authority, tmp_path: Path
+):
+    with Real(authority, tmp_path) as real, ThreadPoolExecutor() as threads:
+        real.api.failing = 409
+        real.grow("code-409")
+        hears(real, Event.REFUSED, 0)  # so there is a stream, which the restart will cut
+        real.api.silent.set()
+        under_way = threads.submit(real.grow, "restart")
+        eventually(lambda: real.api.writes("/apis/apps/v1/namespaces/restart/"))
+        assert real.gate.terminate() == 0
+        real.gate.start()
+        assert real.usage("restart", "reserved") == 2
+        real.api.silent.clear()
+        assert under_way.result(60).status_code == 409
+        heal(real)
+        hears(real, Event.REFUSED, 0)
+        assert real.has_room("restart")
+
+
+def test_answers_reach_a_gate_that_asks_for_certificates(authority: Authority, tmp_path: Path):
+    pair = authority.issue("gate")
+    flags = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-client-ca", str(authority.ca))
+    client = authority.issue("sidecar")
+    tls = GateTls(str(authority.ca), "localhost", str(client.cert), str(client.key))
+    with Real(authority, tmp_path, *flags, grpc="127.0.0.1:0", gate_tls=tls) as real:
+        real.api.failing = 409
+        assert real.grow("mtls").status_code == 409
+        heal(real)
+        hears(real, Event.REFUSED, 0)
+        assert real.has_room("mtls")
