@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import orjson
 
@@ -39,6 +39,13 @@ DECISION_LEVELS: Mapping[Verdict, str] = {
 }
 
 Fields = dict[str, Any]
+
+
+class Tell(Protocol):
+    """``Log.event``, for those who have nothing else to log."""
+
+    def __call__(self, level: str, event: str, **fields: object) -> None:
+        """One line about the gate itself."""
 
 
 class Log:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Protocol
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.intents import is_newer
 from extauthz.core.model import Tree
 from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.core.quota.standing import Standing, compact
+from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.observe.log import Tell
 from extauthz.observe.quota_facts import SLICE, survey
 from extauthz.observe.quota_status import Facts, same, status_of
 
@@ -41,29 +42,6 @@ _LOST = frozenset({404, 409})
 
 _LATER = frozenset({401, 403, 408, 429})
 """Refusals, besides 5xx, that have nothing to do with the object: the others of a sweep would meet them too."""
-
-
-class Calls(Protocol):
-    """What is wanted of ``kube.connection.Connection``."""
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Sequence[tuple[str, str]] = (),
-        body: Tree | None = None,
-        content_type: str = "application/json",
-        timeout_s: float = 10.0,
-    ) -> Tree:
-        """Send one request. Raises ApiError and Unreachable."""
-
-
-class Tell(Protocol):
-    """``Log.event``."""
-
-    def __call__(self, level: str, event: str, **fields: object) -> None:
-        """Note an event."""
 
 
 class StatusWriter:
@@ -101,7 +79,7 @@ class StatusWriter:
         """resourceVersion and status that our last write of each left: for a while newer than what its source saw."""
         self._failing = False
         self.results: Counter[str] = Counter()
-        """Writes by what became of them: ``written``, ``failed``, ``lost`` (the object has gone or changed meanwhile)."""
+        """Writes by what became of them: ``written``, ``failed``, ``lost`` (the object has gone or has changed)."""
 
     async def run(self) -> None:
         """Sweep for ever. Ends by cancellation; what cannot be written is tried again later."""
