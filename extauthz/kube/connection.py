@@ -169,6 +169,8 @@ async def _events(content: aiohttp.StreamReader, server: str, silence_s: float) 
     with _told(server, silence_s):
         async for line in _lines(content, server):
             event = _decoded(line, server)
+            if not (isinstance(event, dict) and event.keys() >= {"type", "object"}):
+                raise Unreachable(f"{server} sent no event: {line[:60]!r}")
             if event["type"] == "ERROR":
                 raise _status_error(event["object"], 500, None)
             yield event
@@ -203,14 +205,14 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     try:
         told = json.loads(body)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
-        told = {"message": body[:200].decode(errors="replace").strip()}
+        told = body[:200].decode(errors="replace").strip()
     return _status_error(told, status, retry_after_s)
 
 
 def _status_error(told: Tree, status: int, retry_after_s: float | None) -> ApiError:
     """What a ``metav1.Status`` tells, ``status`` and ``retry_after_s`` where it does not."""
+    if not isinstance(told, dict):
+        told = {"message": str(told)[:200]}
     details = told.get("details") or {}
     if retry_after_s is None:
         retry_after_s = details.get("retryAfterSeconds")

@@ -195,17 +195,18 @@ class Reflector(Generic[Item]):
                     raise
                 items.clear()
                 page = await self._page([], items)
-        self._replace(items, page["resourceVersion"])
+        self._replace(items, str(page.get("resourceVersion", "")))
 
     async def _page(self, query: Query, items: list[Item]) -> Tree:
         """Add one page to ``items``; its metadata."""
         path = self.resource.collection()
         page = await self._connection.call("GET", path, query=[*self._selectors, *query], timeout_s=PAGE_WITHIN_S)
+        metadata = _metadata(page)
         trees = page.get("items") or []
         trees.reverse()
         while trees:  # each tree goes as soon as it is converted
             items.append(self._sink.convert(self._completed(trees.pop())))
-        return page["metadata"]
+        return metadata
 
     def _replace(self, items: Iterable[Item], version: str) -> None:
         self.relists += self.synced
@@ -218,7 +219,7 @@ class Reflector(Generic[Item]):
         """Items of lists do not say what they are, and nobody reads who owns which field."""
         tree.setdefault("apiVersion", self.resource.api_version)
         tree.setdefault("kind", self.resource.kind)
-        tree["metadata"].pop("managedFields", None)
+        _metadata(tree).pop("managedFields", None)
         return tree
 
     def _heard(self, version: str) -> None:
@@ -255,15 +256,21 @@ def _given(**selectors: str) -> Query:
     return [(name, selector) for name, selector in selectors.items() if selector]
 
 
+def _metadata(tree: Tree) -> Tree:
+    if not (isinstance(tree, dict) and isinstance(found := tree.get("metadata"), dict)):
+        raise Unreachable(f"what answers is no Kubernetes API: {str(tree)[:60]}")
+    return found
+
+
 def _version(tree: Tree) -> str:
-    return str(tree["metadata"]["resourceVersion"])
+    return str(_metadata(tree).get("resourceVersion", ""))
 
 
 def _key(tree: Tree) -> str:
-    meta = tree["metadata"]
-    return f"{meta.get('namespace', '')}/{meta['name']}"
+    metadata = _metadata(tree)
+    return f"{metadata.get('namespace', '')}/{metadata.get('name')}"
 
 
 def _ends_list(event: Tree) -> bool:
-    annotations = event["object"]["metadata"].get("annotations") or {}
+    annotations = _metadata(event["object"]).get("annotations") or {}
     return event["type"] == "BOOKMARK" and annotations.get(INITIAL_EVENTS_END) == "true"
