@@ -70,6 +70,8 @@ class ApiServer:
         """If set, no write gets a whole answer."""
         self.lands = False
         """A write that fails or breaks is done all the same."""
+        self.tokens: set[str] | None = None
+        """If set, the bearer tokens that are taken; without it nobody is asked."""
         self._certificate = certificate
         self._loop = asyncio.new_event_loop()
         self.reading = Reading(self.objects, self._loop)
@@ -128,6 +130,8 @@ class ApiServer:
     async def _answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
         options = parse_qs(query)
+        if self.tokens is not None and request.headers.get("authorization", "")[len("Bearer ") :] not in self.tokens:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
         where = _where(path)
         if where.subresource == "proxy":
             return web.Response(text=f"{len(body)} bytes")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extauthz.kube import connection
-from extauthz.kube.reflector import RETRY_AFTER_AT_MOST_S
+from extauthz.kube.reflector import PAGE, RETRY_AFTER_AT_MOST_S
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.reading import Fault
@@ -155,9 +155,8 @@ async def test_changes_amid_a_streamed_list_are_part_of_it(api: ApiServer, world
     assert world.recorder.state == {"b": "4", "c": "10"}
 
 
-async def test_a_continuation_that_is_too_old_makes_one_whole_list(api: ApiServer, world: World, monkeypatch):
-    monkeypatch.setattr("extauthz.kube.reflector.PAGE", 2)
-    some = list(itertools.islice(names, 5))
+async def test_a_continuation_that_is_too_old_makes_one_whole_list(api: ApiServer, world: World):
+    some = list(itertools.islice(names, PAGE + 1))
     await world.create(*some)
     api.reading.faults.append(Fault(410, status(410, "Expired"), only="continue="))
     async with following(world.reflector(streams_lists=False)):
