@@ -79,8 +79,10 @@ class KubeConfig:
                 await loader.load_and_set(configuration)
         except TimeoutError as error:
             raise self._useless(f"its exec plugin did not answer within {PLUGIN_WITHIN_S:.0f} s") from error
-        except (ConfigException, OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
+        except (ConfigException, OSError, ValueError) as error:
             raise self._useless(str(error)) from error
+        except (AttributeError, KeyError, TypeError, yaml.YAMLError) as error:  # the loader takes its form for granted
+            raise self._useless("it must be YAML with a cluster, a user and a current context") from error
         self._plugin = loader if _has_plugin(loader) else None
         if self._plugin and not (configuration.api_key or configuration.cert_file):
             raise self._useless("its exec plugin brought no credentials (it logged why)")

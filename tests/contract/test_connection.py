@@ -219,9 +219,10 @@ async def test_an_answer_that_does_not_come_is_not_waited_for(api: ApiServer, au
 
 NO_CLUSTER: dict[str, tuple[str | None, str]] = {
     "missing": (None, "no such file"),
-    "empty": ("", ""),
-    "no-yaml": ("{", ""),
-    "no-mapping": ("[]", ""),
+    "empty": ("", "it must be YAML with a cluster"),
+    "no-yaml": ("{", "it must be YAML with a cluster"),
+    "no-mapping": ("[]", "it must be YAML with a cluster"),
+    "no-clusters": ("{}", "Expected key current-context"),
     "no-context": ('{"clusters": [], "contexts": [], "users": [], "current-context": "x"}', "name x"),
     "no-authority": (
         '{"clusters": [{"name": "c", "cluster": {"server": "https://x", "certificate-authority": "nope"}}],'

@@ -1,0 +1,22 @@
+"""Definitions as the real server never shows them for long."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.kube.discovery import ScaledKind, ScaledKinds
+from tests.contract.test_discovery import SCALE, crews, definition, version
+
+
+@pytest.mark.parametrize(
+    "status", [{}, {"conditions": []}, {"conditions": [{"type": "Established", "status": "False"}]}]
+)
+def test_a_definition_that_is_not_served_yet_is_not_told(status: dict[str, object]):
+    told: list[frozenset[ScaledKind]] = []
+    sink = ScaledKinds(told.append)
+    tree = definition("example.com", version("v1", scale=SCALE, stored=True))
+    sink.replaced([sink.convert(tree | {"status": status})], "1")
+    sink.changed("MODIFIED", sink.convert(tree))
+    sink.changed("MODIFIED", sink.convert(tree))
+    sink.changed("MODIFIED", sink.convert(tree | {"status": status}))
+    assert told == [frozenset(), frozenset({crews("example.com")}), frozenset()]
