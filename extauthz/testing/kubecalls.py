@@ -37,8 +37,8 @@ class ScriptedApi:
         self.objects: dict[str, Tree] = {}
         self.collections = set(collections)
         self.called: list[Called] = []
-        self.faults: list[ApiError | Unreachable] = []
-        """Raised by the next calls, one each."""
+        self.faults: list[ApiError | Unreachable | None] = []
+        """Raised by the next calls, one each; ``None``: that call goes well."""
         self._version = 100
 
     def put(self, path: str, obj: Tree) -> Tree:
@@ -66,8 +66,8 @@ class ScriptedApi:
     ) -> Tree:
         """As ``Connection.call``."""
         self.called.append(Called(method, path, dict(query), copy.deepcopy(body), content_type))
-        if self.faults:
-            raise self.faults.pop(0)
+        if self.faults and (fault := self.faults.pop(0)):
+            raise fault
         match (method, content_type):
             case ("GET", _):
                 return self._list(path, int(dict(query).get("limit", "0")))
@@ -94,8 +94,8 @@ class ScriptedApi:
 
     def _create_event(self, path: str, body: Tree) -> Tree:
         lacking = [field for field in REQUIRED if not body.get(field)]
-        if lacking or len(body["note"].encode()) > MAX_NOTE_BYTES or "series" in body:
-            raise ApiError(422, "Invalid", f"bad event: {', '.join(lacking) or 'note too long, or series too early'}")
+        if lacking or len(body["note"].encode()) > MAX_NOTE_BYTES or not _good(body.get("series")):
+            raise ApiError(422, "Invalid", f"bad event: {', '.join(lacking) or 'its note or its series'}")
         at = f"{path}/{body['metadata']['name']}"
         if at in self.objects:
             raise ApiError(409, "AlreadyExists", f"there is {at} already")
@@ -103,7 +103,7 @@ class ScriptedApi:
 
     def _patch_event(self, path: str, body: Tree) -> Tree:
         there = self._existing(path)
-        if set(body) != {"series"} or body["series"]["count"] < 2 or not body["series"]["lastObservedTime"]:
+        if set(body) != {"series"} or not _good(body["series"]):
             raise ApiError(422, "Invalid", "of an event only its series may change, and that counts from 2")
         return self.put(path, {**there, "series": body["series"]})
 
@@ -111,3 +111,7 @@ class ScriptedApi:
         if path not in self.objects:
             raise ApiError(404, "NotFound", f"there is no {path}")
         return self.objects[path]
+
+
+def _good(series: Tree) -> bool:
+    return series is None or (series["count"] >= 2 and bool(series["lastObservedTime"]))

@@ -1,0 +1,142 @@
+"""When a workload is blocked by its quota, from the first refusal until it may grow: pure, time comes in.
+
+An autoscaler asks again every few seconds, for hours. So what the owner is told is told once for each *episode*, with a
+count that is brought up to date rarely, and once when it is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from extauthz.core.decision.sentences import subject
+from extauthz.core.model import Decision, Verdict, WorkloadRef
+
+MAX_OPEN = 10_000
+"""Episodes at once, about 1 KiB each. Beyond that the rest goes untold, and is counted."""
+
+UPDATE_S = 600.0
+"""Between two updates of a count. An event outlives that: API servers keep them for an hour after the last write."""
+
+RETRY_S = 60.0
+"""After a failure to tell."""
+
+SILENCE_S = 1500.0
+"""Nobody has asked for so long: the episode is over. The longest that a workqueue of client-go waits before it tries a
+failed key again is 1,000 s (``client-go/util/workqueue/default_rate_limiters.go``)."""
+
+_NO_GROWTH = frozenset({"no-growth", "zero"})
+"""Reasons of decisions that say nothing of room."""
+
+Note = TypeVar("Note")
+
+
+@dataclass(slots=True, eq=False)
+class Episode(Generic[Note]):
+    """One workload that may not grow. Times are seconds since the epoch."""
+
+    ref: WorkloadRef
+    sentence: str
+    """Of the first refusal."""
+    began_s: float
+    last_s: float
+    due_s: float
+    """When it is to be told next."""
+    asked: int | None
+    """The replica count refused last; ``None``: it was no count that was refused."""
+    count: int = 1
+    told: int = 0
+    """The count that was told last."""
+    notes: list[Note] = field(default_factory=list)
+    """What has been written about it, for whoever writes."""
+
+
+class Ended(NamedTuple, Generic[Note]):
+    """An episode that is over."""
+
+    episode: Episode[Note]
+    good_news: str
+    """A sentence where there is room again; empty where nobody asks any more."""
+
+
+class Episodes(Generic[Note]):
+    """All open episodes."""
+
+    def __init__(self, most: int = MAX_OPEN) -> None:
+        self._most = most
+        self._open: dict[WorkloadRef, Episode[Note]] = {}
+        self._ended: list[Ended[Note]] = []
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def decided(self, decision: Decision, now_s: float) -> bool:
+        """Take a decision. True if there is something to tell at once.
+
+        Dry runs, audit, and refusals for want of knowledge are no episodes; nor is a create, whose author reads the
+        answer and whose object there is not.
+        """
+        ref = decision.ref
+        if ref is None or decision.dry_run:
+            return False
+        if decision.verdict is Verdict.DENY:
+            return decision.replicas_before is not None and self._refused(ref, decision, now_s)
+        return bool(self._open) and ref in self._open and self._allowed(ref, decision)
+
+    def _refused(self, ref: WorkloadRef, decision: Decision, now_s: float) -> bool:
+        episode = self._open.get(ref)
+        if episode is not None:
+            episode.count += 1
+            episode.last_s = now_s
+            episode.asked = decision.replicas
+            return False
+        if len(self._open) >= self._most:
+            self.dropped += 1
+            return False
+        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, decision.replicas)
+        return True
+
+    def _allowed(self, ref: WorkloadRef, decision: Decision) -> bool:
+        """It is over when as much is allowed as was refused last; less may be somebody else's wish."""
+        episode = self._open[ref]
+        if decision.verdict is not Verdict.ALLOW or not _reaches(decision, episode.asked):
+            return False
+        to = f" to {decision.replicas} replicas" if decision.replicas is not None else ""
+        times = "once" if episode.count == 1 else f"{episode.count} times"
+        news = f"{subject(ref)} may grow{to}: its workspace quota has room again, after it was refused {times}"
+        self._end(episode, news)
+        return True
+
+    def due(self, now_s: float) -> list[Episode[Note]]:
+        """Those to be told now. Ends those that nobody asks about any more."""
+        for episode in [one for one in self._open.values() if now_s - one.last_s >= SILENCE_S]:
+            self._end(episode, "")
+        return [one for one in self._open.values() if one.due_s <= now_s and one.count > one.told]
+
+    def told(self, episode: Episode[Note], count: int, now_s: float, *, well: bool = True) -> None:
+        """``count`` of an episode was told, or could not be."""
+        if well:
+            episode.told = count
+        episode.due_s = now_s + (UPDATE_S if well else RETRY_S)
+
+    def take_ended(self) -> list[Ended[Note]]:
+        """Those that ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _end(self, episode: Episode[Note], news: str) -> None:
+        del self._open[episode.ref]
+        if len(self._ended) < self._most:
+            self._ended.append(Ended(episode, news))
+        else:
+            self.dropped += 1
+
+
+def _reaches(decision: Decision, asked: int | None) -> bool:
+    """Whether it allows growth, and of a count as much as was ``asked`` for."""
+    if decision.reason in _NO_GROWTH:
+        return False
+    if asked is None or decision.replicas is None:
+        return asked is decision.replicas
+    return decision.replicas >= asked

@@ -1,0 +1,237 @@
+"""Tells owners in Kubernetes events that a workload is held by its quota, and when it may grow again.
+
+On the workload and on the autoscaler's object that names it, in ``events.k8s.io/v1`` with the API's own aggregation:
+one event for an episode (``episodes``), whose ``series`` is brought up to date rarely; nothing is written per retry.
+
+Wired by ``service``: ``KubeEvents(connection, gate, live.resources, instance=…, tell=log.event)``; its ``decision`` is
+called with each decision, and ``run()`` is one more task. Nothing waits for it: a decision costs it a look-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.model import Decision, Tree, WorkloadRef
+from extauthz.kube.calls import Calls
+from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.kube.resource import Resource
+from extauthz.observe.autoscalers import Autoscalers, Subject
+from extauthz.observe.episodes import Ended, Episode, Episodes
+from extauthz.observe.log import Tell
+from extauthz.observe.quota_status import cut
+
+CONTROLLER = "extauthz.dev/gate"
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+
+BLOCKED = "WorkspaceQuotaExceeded"
+UNBLOCKED = "WorkspaceQuotaHasRoom"
+ACTION = "Growing"
+
+MAX_NOTE = 1024
+"""Bytes (``NoteLengthLimit`` in ``pkg/apis/core/validation/events.go``)."""
+
+_NAME_MAX = 253 - 17
+"""Characters of an object's name that fit before the rest of an event's name."""
+
+_LAST_CLAUSE_MAX = 100
+
+TICK_S = 5.0
+"""How late a count is looked at. What is new is told at once."""
+
+CALLS_PER_S = 10.0
+"""As of the writer of statuses. A thousand workloads blocked at once are told within minutes."""
+
+
+@dataclass(slots=True)
+class Note:
+    """One object that is told of an episode, and the event that tells it."""
+
+    about: Subject
+    name: str = ""
+    """Of the event; empty until it is written."""
+
+
+class KubeEvents:
+    """Writes events for those whom quotas hold back.
+
+    Args:
+        resources: which kinds a workload may be of, by (group, resource): ``LiveCluster.resources``.
+        instance: who writes, as ``reportingInstance``: the pod's name.
+        tell: told once when events begin to fail, and once when they go on.
+        clock: seconds since the epoch.
+        calls_per_s: at most so many requests a second.
+    """
+
+    def __init__(
+        self,
+        connection: Calls,
+        gate: Gate,
+        resources: Mapping[tuple[str, str], Resource],
+        *,
+        instance: str,
+        tell: Tell,
+        clock: Callable[[], float] = time.time,
+        tick_s: float = TICK_S,
+        calls_per_s: float = CALLS_PER_S,
+    ) -> None:
+        self._connection = connection
+        self._gate = gate
+        self._resources = resources
+        self._instance = instance[:128] or "extauthz"
+        self._tell = tell
+        self._clock = clock
+        self._tick_s = tick_s
+        self._pause_s = 1 / calls_per_s
+        self._autoscalers = Autoscalers(connection, clock)
+        self._episodes: Episodes[Note] = Episodes()
+        self._wake = asyncio.Event()
+        self._failing = False
+        self.results: Counter[str] = Counter()
+        """Events by what became of them: ``created``, ``updated``, ``failed``."""
+
+    @property
+    def dropped(self) -> int:
+        """Episodes that went untold, as there were too many at once."""
+        return self._episodes.dropped
+
+    def decision(self, decision: Decision) -> None:
+        """Take note of a decision. Does no I/O."""
+        if self._episodes.decided(decision, self._clock()):
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Write for ever. Ends by cancellation; what cannot be written is tried again later, or given up."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._tick_s)
+            self._wake.clear()
+            await self.write()
+
+    async def write(self) -> None:
+        """Write all that is due, until something cannot be written: the rest is tried at the next tick."""
+        for episode in self._episodes.due(self._clock()):
+            count = episode.count
+            well = await self._trying(self._tell_of(episode, count))
+            self._episodes.told(episode, count, self._clock(), well=well)
+            if not well:
+                return
+        for ended in self._episodes.take_ended():
+            await self._trying(self._tell_the_end(ended))
+
+    async def _trying(self, writing: Coroutine[None, None, None]) -> bool:
+        try:
+            await writing
+        except (ApiError, Unreachable) as error:
+            self.results["failed"] += 1
+            if not self._failing:
+                self._tell("warning", "events-not-written", why=str(error))
+            self._failing = True
+            return False
+        if self._failing:
+            self._failing = False
+            self._tell("info", "events-written")
+        return True
+
+    # What there is to tell, and whom.
+
+    async def _tell_of(self, episode: Episode[Note], count: int) -> None:
+        if not episode.notes:
+            episode.notes = [Note(about) for about in await self._subjects(episode.ref)]
+        for note in episode.notes:
+            if note.name and not await self._updated(note, episode, count):
+                note.name = ""
+            if not note.name:
+                note.name = await self._created(note.about, episode, BLOCKED, episode.sentence, count)
+
+    async def _tell_the_end(self, ended: Ended[Note]) -> None:
+        episode = ended.episode
+        written = [note for note in episode.notes if note.name]
+        for note in written:
+            if episode.count > episode.told:
+                await self._updated(note, episode, episode.count)
+            if ended.good_news:
+                await self._created(note.about, episode, UNBLOCKED, ended.good_news)
+
+    async def _subjects(self, ref: WorkloadRef) -> list[Subject]:
+        """The workload, if it is there, and the autoscalers that name it. The workload is first."""
+        resource = self._resources.get((ref.group, ref.resource))
+        entry = self._gate.ledger.get(ref)
+        if resource is None or entry is None or entry.observed is None or not entry.observed.uid:
+            return []
+        workload = Subject(resource.api_version, resource.kind, ref.namespace, ref.name, entry.observed.uid)
+        return [workload, *await self._autoscalers.of(workload)]
+
+    # Requests.
+
+    async def _created(self, about: Subject, episode: Episode[Note], reason: str, sentence: str, count: int = 1) -> str:
+        """Create an event; its name."""
+        name = f"{about.name[:_NAME_MAX].rstrip('-.')}.{uuid4().hex[:16]}"
+        event = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": name, "namespace": about.namespace},
+            "type": "Warning" if reason == BLOCKED else "Normal",
+            "reason": reason,
+            "action": ACTION,
+            "note": fitted(sentence),
+            "eventTime": _stamp(episode.began_s if reason == BLOCKED else self._clock()),
+            "reportingController": CONTROLLER,
+            "reportingInstance": self._instance,
+            "regarding": about.reference,
+        }
+        if about is not episode.notes[0].about:
+            event["related"] = episode.notes[0].about.reference
+        if count > 1:
+            event["series"] = _series(count, episode)
+        await self._call("POST", EVENTS.collection(about.namespace), event, "application/json")
+        self.results["created"] += 1
+        return name
+
+    async def _updated(self, note: Note, episode: Episode[Note], count: int) -> bool:
+        """Bring a series up to date. False if the event is there no more."""
+        if count < 2:
+            return True
+        try:
+            await self._call(
+                "PATCH",
+                EVENTS.object(note.about.namespace, note.name),
+                {"series": _series(count, episode)},
+                "application/merge-patch+json",
+            )
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return False
+        self.results["updated"] += 1
+        return True
+
+    async def _call(self, method: str, path: str, body: Tree, content_type: str) -> None:
+        try:
+            await self._connection.call(method, path, body=body, content_type=content_type)
+        finally:
+            await asyncio.sleep(self._pause_s)
+
+
+def fitted(sentence: str) -> str:
+    """A sentence as long as a note may be. The count that fits, at its end, stays where the middle is cut out."""
+    head, semicolon, tail = sentence.rpartition("; ")
+    if len(sentence.encode()) <= MAX_NOTE or len(tail) > _LAST_CLAUSE_MAX:
+        return cut(sentence, MAX_NOTE)
+    return cut(head, MAX_NOTE - len((semicolon + tail).encode())) + semicolon + tail
+
+
+def _series(count: int, episode: Episode[Note]) -> Tree:
+    return {"count": count, "lastObservedTime": _stamp(episode.last_s)}
+
+
+def _stamp(at_s: float) -> str:
+    """A ``metav1.MicroTime``."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,222 @@
+"""Events for owners: the same tests against the stand-in of the unit tests and against a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from extauthz.cluster.live import DEPLOYMENTS
+from extauthz.core.model import Verdict
+from extauthz.kube.connection import connect
+from extauthz.observe.autoscalers import KINDS
+from extauthz.observe.episodes import UPDATE_S
+from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, UNBLOCKED, KubeEvents
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing.kubecalls import ScriptedApi
+
+Tree = Any
+HPAS = KINDS[0]
+NUMBER = count()
+
+
+class StandIn:
+    """The API server that is a dict."""
+
+    def __init__(self) -> None:
+        self.connection = ScriptedApi()
+        self.namespace = "shop"
+
+    async def create(self, resource: Any, obj: Tree) -> Tree:
+        obj["metadata"]["uid"] = f"uid-{obj['metadata']['name']}"
+        return self.connection.put(resource.object(self.namespace, obj["metadata"]["name"]), obj)
+
+    async def events(self) -> list[Tree]:
+        path = EVENTS.collection(self.namespace) + "/"
+        return [one for at, one in self.connection.objects.items() if at.startswith(path)]
+
+    async def forget_events(self) -> None:
+        path = EVENTS.collection(self.namespace) + "/"
+        for at in [at for at in self.connection.objects if at.startswith(path)]:
+            del self.connection.objects[at]
+
+
+class Real:
+    """A real one, behind our own connection."""
+
+    def __init__(self, connection: Any, namespace: str) -> None:
+        self.connection = connection
+        self.namespace = namespace
+
+    async def create(self, resource: Any, obj: Tree) -> Tree:
+        return await self.connection.call("POST", resource.collection(self.namespace), body=obj)
+
+    async def events(self) -> list[Tree]:
+        return (await self.connection.call("GET", EVENTS.collection(self.namespace)))["items"]
+
+    async def forget_events(self) -> None:
+        await self.connection.call("DELETE", EVENTS.collection(self.namespace))
+
+
+@asynccontextmanager
+async def real(request: pytest.FixtureRequest) -> AsyncIterator[Real]:
+    plane = request.getfixturevalue("plane")
+    name = f"events-{next(NUMBER)}"
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    async with connect(plane.kubeconfig) as connection:
+        yield Real(connection, name)
+
+
+@pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.controlplane)])
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+    if request.param == "stand-in":
+        yield StandIn()
+        return
+    async with real(request) as found:
+        yield found
+
+
+def deployment(namespace: str) -> Tree:
+    found = workload("web", 1, namespace=namespace)
+    found["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
+    for given in ("uid", "resourceVersion"):
+        del found["metadata"][given]
+    return found
+
+
+def hpa(namespace: str, name: str = "web", target: str = "web", kind: str = "Deployment") -> Tree:
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": target},
+            "minReplicas": 1,
+            "maxReplicas": 10,
+        },
+    }
+
+
+class Cluster:
+    """A Deployment ``web`` of one replica in a quota of two, a gate, and events of its decisions."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self.now_s = 1_800_000_000.0
+        self.told: list[str] = []
+
+    async def start(self) -> Cluster:
+        namespace = self.server.namespace
+        made = await self.server.create(DEPLOYMENTS, deployment(namespace))
+        limits = [quota("acme", {"cpu": "2"}, namespaces={})]
+        self.gate = gate(limits, made, namespaces={namespace: {}})
+        self._ask = Asker(self.gate)
+        self.events = KubeEvents(
+            self.server.connection,
+            self.gate,
+            {("apps", "deployments"): DEPLOYMENTS},
+            instance="extauthz-0",
+            tell=lambda _level, event, **_: self.told.append(event),
+            clock=lambda: self.now_s,
+            calls_per_s=1e6,
+        )
+        return self
+
+    def scale(self, replicas: int, after_s: float = 15.0) -> Verdict:
+        self.now_s += after_s
+        decision = self._ask(scale("web", replicas, namespace=self.server.namespace))
+        self.events.decision(decision)
+        return decision.verdict
+
+    async def written(self) -> list[tuple[str, str, str, int]]:
+        """After writing what is due: reason, kind and name of the object, and count of each event, sorted."""
+        await self.events.write()
+        return sorted(
+            (
+                one["reason"],
+                one["regarding"]["kind"],
+                one["regarding"]["name"],
+                one.get("series", {}).get("count", 1),
+            )
+            for one in await self.server.events()
+        )
+
+
+async def test_a_refusal_is_told_on_the_workload_and_on_its_autoscaler(server: Any):
+    await server.create(HPAS, hpa(server.namespace))
+    await server.create(HPAS, hpa(server.namespace, "other", "other"))
+    cluster = await Cluster(server).start()
+    assert cluster.scale(5) is Verdict.DENY
+    assert await cluster.written() == [
+        (BLOCKED, "Deployment", "web", 1),
+        (BLOCKED, "HorizontalPodAutoscaler", "web", 1),
+    ]
+    for event in await server.events():
+        assert event["note"] == (
+            'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=4, '
+            "used: requests.cpu=1, limited: requests.cpu=2; largest allowed replicas: 2"
+        )
+        assert (event["type"], event["reportingController"]) == ("Warning", "extauthz.dev/gate")
+        assert event["eventTime"] == "2027-01-15T08:00:15.000000Z"
+        assert ("related" in event) == (event["regarding"]["kind"] != "Deployment")
+
+
+async def test_nothing_is_written_for_a_retry_and_the_count_is_kept_in_the_series(server: Any):
+    cluster = await Cluster(server).start()
+    for _ in range(4):
+        cluster.scale(5)
+        assert await cluster.written() == [(BLOCKED, "Deployment", "web", 1)]
+    cluster.now_s += UPDATE_S
+    assert await cluster.written() == [(BLOCKED, "Deployment", "web", 4)]
+    (event,) = await server.events()
+    assert event["series"]["lastObservedTime"] == "2027-01-15T08:01:00.000000Z"
+    assert cluster.events.results == {"created": 1, "updated": 1}
+
+
+async def test_once_there_is_room_one_event_says_so_and_the_count_is_made_right(server: Any):
+    await server.create(HPAS, hpa(server.namespace))
+    cluster = await Cluster(server).start()
+    cluster.scale(3)
+    await cluster.written()
+    cluster.scale(3)
+    cluster.gate.ledger.set_tree(gate([quota("acme", {"cpu": "9"}, namespaces={})]).ledger.scope.tree)
+    assert cluster.scale(3) is Verdict.ALLOW
+    assert await cluster.written() == [
+        (BLOCKED, "Deployment", "web", 2),
+        (BLOCKED, "HorizontalPodAutoscaler", "web", 2),
+        (UNBLOCKED, "Deployment", "web", 1),
+        (UNBLOCKED, "HorizontalPodAutoscaler", "web", 1),
+    ]
+    good = [one for one in await server.events() if one["reason"] == UNBLOCKED]
+    assert {one["type"] for one in good} == {"Normal"}
+    assert {one["note"] for one in good} == {
+        'deployments.apps "web" may grow to 3 replicas: its workspace quota has room again, '
+        "after it was refused 2 times"
+    }
+    cluster.scale(3)
+    assert len(await cluster.written()) == 4
+
+
+async def test_an_event_that_the_api_server_has_forgotten_is_written_anew(server: Any):
+    cluster = await Cluster(server).start()
+    cluster.scale(5)
+    await cluster.written()
+    await server.forget_events()
+    cluster.scale(5)
+    cluster.now_s += UPDATE_S
+    assert await cluster.written() == [(BLOCKED, "Deployment", "web", 2)]
+    assert cluster.events.results == {"created": 2}
+
+
+async def test_a_sentence_that_is_too_long_is_cut_and_keeps_how_many_would_fit(server: Any):
+    cluster = await Cluster(server).start()
+    limits = [quota(f"{'q' * 100}-{n}", {"cpu": "2"}, namespaces={}) for n in range(20)]
+    cluster.gate.ledger.set_tree(gate(limits).ledger.scope.tree)
+    cluster.scale(5)
+    await cluster.written()
+    (event,) = await server.events()
+    assert MAX_NOTE - 3 <= len(event["note"].encode()) <= MAX_NOTE
+    assert event["note"].endswith("…; largest allowed replicas: 2")

@@ -1,0 +1,139 @@
+"""When a workload counts as blocked, and when what is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
+from extauthz.observe.episodes import SILENCE_S, UPDATE_S, Episodes
+
+WEB = WorkloadRef("apps", "deployments", "shop", "web")
+DENIED = Decision("d1", Verdict.DENY, "exceeded-quota", "forbidden: exceeded", WEB, Operation.UPDATE, True, False, 8, 4)
+ALLOWED = DENIED._replace(verdict=Verdict.ALLOW, reason="fits", sentence="fits every quota")
+
+
+def blocked(*decisions: tuple[float, Decision]) -> Episodes[str]:
+    """After these decisions, each at its time, all that was due told at once."""
+    episodes: Episodes[str] = Episodes()
+    for at_s, decision in decisions:
+        episodes.decided(decision, at_s)
+        for episode in episodes.due(at_s):
+            episodes.told(episode, episode.count, at_s)
+    return episodes
+
+
+def test_the_first_refusal_is_told_at_once_and_the_next_ones_are_only_counted():
+    episodes: Episodes[str] = Episodes()
+    assert episodes.decided(DENIED, 0.0)
+    (episode,) = episodes.due(0.0)
+    episodes.told(episode, episode.count, 0.0)
+    for number in range(1, 40):
+        assert not episodes.decided(DENIED, number * 15.0)
+        assert episodes.due(number * 15.0) == []
+    assert (episode.count, episode.told, episode.sentence) == (40, 1, "forbidden: exceeded")
+
+
+def test_a_count_that_has_grown_is_told_when_its_time_has_come():
+    episodes = blocked((0.0, DENIED), (15.0, DENIED))
+    assert episodes.due(UPDATE_S - 1) == []
+    (episode,) = episodes.due(UPDATE_S)
+    episodes.told(episode, episode.count, UPDATE_S)
+    assert episodes.due(2 * UPDATE_S) == [], "it has not grown since"
+
+
+def test_what_could_not_be_told_is_tried_again_sooner():
+    episodes: Episodes[str] = Episodes()
+    episodes.decided(DENIED, 0.0)
+    (episode,) = episodes.due(0.0)
+    episodes.told(episode, episode.count, 0.0, well=False)
+    assert episodes.due(30.0) == []
+    assert episodes.due(60.0) == [episode]
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        DENIED._replace(dry_run=True),
+        DENIED._replace(verdict=Verdict.UNAVAILABLE, reason="unsynced"),
+        DENIED._replace(replicas_before=None, operation=Operation.CREATE),
+        DENIED._replace(ref=None),
+        ALLOWED,
+    ],
+    ids=["dry run", "not a matter of quota", "create", "no workload", "allowed"],
+)
+def test_what_holds_nobody_back_for_quota_is_no_episode(decision: Decision):
+    episodes: Episodes[str] = Episodes()
+    assert not episodes.decided(decision, 0.0)
+    assert len(episodes) == 0
+
+
+@pytest.mark.parametrize(
+    ("decision", "ends"),
+    [
+        (ALLOWED, True),
+        (ALLOWED._replace(replicas=9), True),
+        (ALLOWED._replace(replicas=6), False),
+        (ALLOWED._replace(replicas=2, reason="no-growth"), False),
+        (ALLOWED._replace(replicas=8, replicas_before=8, reason="no-growth"), False),
+        (ALLOWED._replace(replicas=0, reason="zero"), False),
+        (ALLOWED._replace(dry_run=True), False),
+        (ALLOWED._replace(reason="no-quota"), True),
+        (ALLOWED._replace(ref=WEB._replace(name="other")), False),
+        (ALLOWED._replace(verdict=Verdict.UNAVAILABLE), False),
+    ],
+    ids=[
+        "as much", "more", "less than was refused", "fewer", "as it is", "zero", "dry run", "out of all quotas",
+        "another workload", "not known",
+    ],
+)  # fmt: skip
+def test_an_episode_ends_when_as_much_is_allowed_as_was_refused(decision: Decision, ends: bool):
+    episodes = blocked((0.0, DENIED))
+    assert episodes.decided(decision, 5.0) is ends
+    assert len(episodes) == (not ends)
+    assert [ended.episode.ref for ended in episodes.take_ended()] == [WEB] * ends
+
+
+def test_the_count_refused_last_is_the_one_that_must_fit():
+    episodes = blocked((0.0, DENIED), (15.0, DENIED._replace(replicas=6)))
+    assert episodes.decided(ALLOWED._replace(replicas=6), 30.0)
+
+
+def test_a_refused_template_ends_when_growth_of_a_template_is_allowed():
+    template = DENIED._replace(replicas=None, scale=False)
+    assert not blocked((0.0, template)).decided(ALLOWED, 1.0)
+    assert not blocked((0.0, DENIED)).decided(ALLOWED._replace(replicas=None), 1.0)
+    assert blocked((0.0, template)).decided(ALLOWED._replace(replicas=None, scale=False), 1.0)
+
+
+@pytest.mark.parametrize(("refusals", "words"), [(1, "refused once"), (3, "refused 3 times")])
+def test_good_news_name_workload_count_and_how_often_it_was_refused(refusals: int, words: str):
+    episodes = blocked(*((15.0 * n, DENIED) for n in range(refusals)))
+    episodes.decided(ALLOWED, 60.0)
+    (ended,) = episodes.take_ended()
+    start = 'deployments.apps "web" may grow to 8 replicas: its workspace quota has room again, after it was '
+    assert ended.good_news == start + words
+    assert episodes.take_ended() == [], "it is told once"
+
+
+def test_an_episode_that_nobody_asks_about_any_more_ends_without_news():
+    episodes = blocked((0.0, DENIED), (15.0, DENIED))
+    episodes.due(15.0 + SILENCE_S - 1)
+    assert len(episodes) == 1
+    episodes.due(15.0 + SILENCE_S)
+    assert len(episodes) == 0
+    assert [ended.good_news for ended in episodes.take_ended()] == [""]
+
+
+def test_there_is_a_most_of_open_episodes_and_what_is_beyond_is_counted():
+    episodes: Episodes[str] = Episodes(most=2)
+    for number in range(5):
+        episodes.decided(DENIED._replace(ref=WEB._replace(name=f"web-{number}")), 0.0)
+    assert (len(episodes), episodes.dropped) == (2, 3)
+
+
+def test_what_ended_is_bounded_too_while_nobody_takes_it():
+    episodes: Episodes[str] = Episodes(most=1)
+    for _ in range(3):
+        episodes.decided(DENIED, 0.0)
+        episodes.decided(ALLOWED, 1.0)
+    assert (len(episodes.take_ended()), episodes.dropped) == (1, 2)
