@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.cluster import facts
+from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects
+from extauthz.cluster.selectors import spelled
 from extauthz.cluster.sinks import Context, Feed, Notes, Revisions, StatefulSets, Troubles, Workloads
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.store import Kind
+from extauthz.core.model import Tree, WorkloadRef
 from extauthz.kube.connection import Connection
-from extauthz.kube.reflector import Reflector
+from extauthz.kube.discovery import DEFINITIONS, Keys, ScaledKind, ScaledKinds
+from extauthz.kube.reflector import Reflector, Sink
 from extauthz.kube.resource import Resource
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -36,6 +41,10 @@ PHASES: tuple[tuple[Resource, ...], ...] = (
 """What is watched. Each phase is listed when the one before is in: what bears on costs before what costs, and owners
 before what they own, so that nothing has to be counted twice."""
 
+CUSTOM_WITHIN_S = 5.0
+"""How long the first lists of custom resources are waited for. Their operators may be broken or the gate's rights not
+reach them: that leaves their workloads unknown, and must not leave all others without a gate."""
+
 AnyFeed: TypeAlias = Feed[Any]
 
 
@@ -53,7 +62,7 @@ class Watch(NamedTuple):
     """What went wrong last; empty once the server is heard again."""
 
 
-def feeds(gate: Gate, troubles: Troubles) -> dict[Kind, AnyFeed]:
+def feeds(gate: Gate, troubles: Troubles, prices: PodPrices) -> dict[Kind, AnyFeed]:
     """A feed for each resource of ``PHASES``."""
     context = Context(gate)
     revisions = Revisions(REVISIONS, gate, troubles)
@@ -64,24 +73,25 @@ def feeds(gate: Gate, troubles: Troubles) -> dict[Kind, AnyFeed]:
         STORAGE_CLASSES: Notes(STORAGE_CLASSES, facts.claim_class, context.storage_class, troubles),
         REVISIONS: revisions,
         STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, troubles, revisions),
+        PODS: Pods(PODS, gate, troubles, prices),
     }
-    for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS, PODS):
+    for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS):
         made[resource] = Workloads(resource, facts.COUNTED[resource.group, resource.kind], gate, troubles)
     return {(resource.group, resource.plural): feed for resource, feed in made.items()}
 
 
 class Listed:
-    """A reflector's sink: a feed, and whether its first list is in."""
+    """A reflector's sink: another one, and whether its first list is in."""
 
-    def __init__(self, feed: AnyFeed) -> None:
-        self._feed = feed
+    def __init__(self, sink: Sink[Any]) -> None:
+        self._sink = sink
         self.first = asyncio.Event()
-        self.convert = feed.convert
-        self.changed = feed.changed
-        self.reached = feed.reached
+        self.convert = sink.convert
+        self.changed = sink.changed
+        self.reached = sink.reached
 
     def replaced(self, objects: Iterable[Any], version: str) -> None:
-        self._feed.replaced(objects, version)
+        self._sink.replaced(objects, version)
         self.first.set()
 
 
@@ -90,57 +100,121 @@ class LiveCluster:
 
     Args:
         troubles: told of objects that cannot be read.
+        templates: where custom resources have their pod template, by ``resource.group``; others at ``TEMPLATE``.
+        look: called with a workload that should be read, since what it costs may be there to see already.
     """
 
     def __init__(
-        self, connection: Connection, gate: Gate, troubles: Troubles, clock: Callable[[], float] = time.monotonic
+        self,
+        connection: Connection,
+        gate: Gate,
+        troubles: Troubles,
+        *,
+        templates: Mapping[str, Keys] | None = None,
+        look: Callable[[WorkloadRef], None] = lambda ref: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._gate = gate
+        self._troubles = troubles
+        self._templates = templates or {}
         self._clock = clock
         self._started_s = clock()
-        self.feeds: Mapping[Kind, AnyFeed] = feeds(gate, troubles)
+        self._prices = PodPrices(self._repriced, look)
+        self.feeds: dict[Kind, AnyFeed] = feeds(gate, troubles, self._prices)
         """By (group, resource), so that a consistent read goes the way of the watches."""
-        self.resources: Mapping[Kind, Resource] = {(one.group, one.plural): one for phase in PHASES for one in phase}
+        self.resources: dict[Kind, Resource] = {(one.group, one.plural): one for phase in PHASES for one in phase}
         self._reflectors: dict[Resource, Reflector[Any]] = {}
+        self._custom: dict[ScaledKind, tuple[Listed, asyncio.Task[None]]] = {}
+        self._group = asyncio.TaskGroup()
+        self._definitions = Listed(ScaledKinds(self._set_custom))
         self.synced = asyncio.Event()
         """All first lists are in."""
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
-        async with asyncio.TaskGroup() as group:
-            for phase in PHASES:
-                listed = [self._follow(resource, group) for resource in phase]
+        async with self._group:
+            self._follow(DEFINITIONS, self._definitions)
+            for number, phase in enumerate(PHASES):
+                listed = [Listed(self.feeds[one.group, one.plural]) for one in phase]
+                for resource, one in zip(phase, listed, strict=True):
+                    self._follow(resource, one)
+                if number == 1:
+                    await self._custom_listed()
                 for one in listed:
                     await one.first.wait()
             self._gate.state_synced(True)
             self.synced.set()
 
-    def _follow(self, resource: Resource, group: asyncio.TaskGroup) -> Listed:
-        listed, reflector = self._reflector(resource)
-        self._reflectors[resource] = reflector
-        group.create_task(reflector.run())
-        return listed
+    def _follow(self, resource: Resource, listed: Listed) -> asyncio.Task[None]:
+        reflector = self._reflectors[resource] = Reflector(self._connection, resource, listed, clock=self._clock)
+        return self._group.create_task(reflector.run())
 
-    def _reflector(self, resource: Resource) -> tuple[Listed, Reflector[Any]]:
-        listed = Listed(self.feeds[resource.group, resource.plural])
-        return listed, Reflector(self._connection, resource, listed, clock=self._clock)
+    def serves(self, kind: Kind) -> bool:
+        """Whether there can be objects of a (group, resource), as far as is known."""
+        return kind in self.resources or not self._definitions.first.is_set()
 
     async def list_anew(self) -> None:
         """List once more all that counts, beside the watches: nothing written before this call is missed then."""
-        for resource in (one for phase in PHASES[1:] for one in phase):
-            listed, reflector = self._reflector(resource)
-            following = asyncio.create_task(reflector.run())
+        for resource in [one for phase in PHASES[1:] for one in phase] + [kind.resource for kind in self._custom]:
+            listed = Listed(self.feeds[resource.group, resource.plural])
+            following = asyncio.create_task(Reflector(self._connection, resource, listed, clock=self._clock).run())
             try:
                 await listed.first.wait()
             finally:
                 following.cancel()
+
+    def belonging(self, ref: WorkloadRef, tree: Tree) -> tuple[Resource, str] | None:
+        """What must be read with an object to know its cost: a resource and a label selector."""
+        feed = self.feeds[ref.group, ref.resource]
+        if isinstance(feed, ScaledObjects):
+            selector = feed.of_pods(tree)
+            return (PODS, selector) if selector else None
+        if (ref.group, ref.resource) == (DEPLOYMENTS.group, DEPLOYMENTS.plural):
+            return REPLICA_SETS, spelled(tree["spec"]["selector"])
+        return None
 
     def watches(self) -> Iterator[Watch]:
         """Every watch as it stands now."""
         now_s = self._clock()
         for resource, reflector in self._reflectors.items():
             yield watch(resource, reflector, now_s, self._started_s)
+
+    # Custom resources.
+
+    def _set_custom(self, kinds: frozenset[ScaledKind]) -> None:
+        """Follow these kinds and no others."""
+        for kind in self._custom.keys() - kinds:
+            self._unfollow(kind)
+        for kind in kinds - self._custom.keys():
+            resource = kind.resource
+            if resource.namespaced:
+                template = self._templates.get(resource.group_resource, TEMPLATE)
+                feed = ScaledObjects(kind, template, self._gate, self._troubles, self._prices)
+                self.feeds[resource.group, resource.plural] = feed
+                self.resources[resource.group, resource.plural] = resource
+                listed = Listed(feed)
+                self._custom[kind] = (listed, self._follow(resource, listed))
+
+    def _unfollow(self, kind: ScaledKind) -> None:
+        resource = kind.resource
+        _, task = self._custom.pop(kind)
+        task.cancel()
+        self.feeds.pop((resource.group, resource.plural)).replaced((), "")
+        del self.resources[resource.group, resource.plural]
+        del self._reflectors[resource]
+
+    async def _custom_listed(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CUSTOM_WITHIN_S):
+                await self._definitions.first.wait()
+                for listed, _ in list(self._custom.values()):
+                    await listed.first.wait()
+
+    def _repriced(self, ref: WorkloadRef) -> None:
+        feed = self.feeds.get((ref.group, ref.resource))
+        if isinstance(feed, ScaledObjects):
+            feed.repriced(ref)
 
 
 def watch(resource: Resource, reflector: Reflector[Any], now_s: float, started_s: float) -> Watch:

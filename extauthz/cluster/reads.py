@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from cachetools import TTLCache
 
 from extauthz.cluster import facts
-from extauthz.cluster.live import LIMIT_RANGES, NAMESPACES, REPLICA_SETS, AnyFeed
-from extauthz.cluster.selectors import spelled
+from extauthz.cluster.live import LIMIT_RANGES, NAMESPACES, LiveCluster
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.store import Kind
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.kube.backoff import Backoff
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
@@ -53,6 +51,10 @@ class Result(StrEnum):
     """Of a resource that is not watched."""
 
 
+_FAILED = frozenset({Result.UNREACHABLE, Result.FORBIDDEN, Result.REFUSED})
+"""Worth another try."""
+
+
 @dataclass(slots=True)
 class _Wait:
     backoff: Backoff
@@ -63,8 +65,7 @@ class ConsistentReads:
     """Reads workloads, each by one reader at a time.
 
     Args:
-        resources: what can be read, by (group, resource).
-        feeds: where what is read goes.
+        cluster: what can be read, and where what is read goes.
         told: each result, the workload, how many intents ended, and what is wrong.
     """
 
@@ -72,15 +73,13 @@ class ConsistentReads:
         self,
         connection: Connection,
         gate: Gate,
-        resources: Mapping[Kind, Resource],
-        feeds: Mapping[Kind, AnyFeed],
+        cluster: LiveCluster,
         told: Callable[[Result, WorkloadRef, int, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._gate = gate
-        self._resources = resources
-        self._feeds = feeds
+        self._cluster = cluster
         self._told = told
         self._clock = clock
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -131,10 +130,10 @@ class ConsistentReads:
                 return
             wait = self._waits.get(ref)
             if ref not in self._under_way and (wait is None or wait.until_s <= now_s):
-                del self._queue[ref]
                 self._begin(ref)
 
     def _begin(self, ref: WorkloadRef) -> asyncio.Task[bool]:
+        self._queue.pop(ref, None)
         task = self._under_way[ref] = asyncio.create_task(self._read(ref))
         task.add_done_callback(lambda _: self._under_way.pop(ref, None))
         return task
@@ -142,19 +141,20 @@ class ConsistentReads:
     async def _read(self, ref: WorkloadRef) -> bool:
         async with self._slots:
             result, ended, why = await self._outcome(ref)
-        if result is Result.OK:
-            self._waits.pop(ref, None)
-        else:
+        self._told(result, ref, ended, why)
+        if result in _FAILED:
             wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock), 0.0))
             wait.until_s = self._clock() + wait.backoff.failed()
-        self._told(result, ref, ended, why)
+            self._queue.setdefault(ref, wait.until_s)
+            return False
+        self._waits.pop(ref, None)
         return result is Result.OK
 
     async def _outcome(self, ref: WorkloadRef) -> tuple[Result, int, str]:
-        resource = self._resources.get((ref.group, ref.resource))
-        if resource is None:
-            return Result.UNKNOWN_KIND, 0, "it is of a kind that is not watched"
+        resource = self._cluster.resources.get((ref.group, ref.resource))
         started_s = self._clock()
+        if resource is None:
+            return self._of_no_kind(ref, started_s)
         try:
             await self._observe(ref, resource)
         except ApiError as error:
@@ -164,15 +164,26 @@ class ConsistentReads:
             return Result.UNREACHABLE, 0, str(error)
         return Result.OK, self._gate.read(ref, started_s), ""
 
+    def _of_no_kind(self, ref: WorkloadRef, started_s: float) -> tuple[Result, int, str]:
+        """With a definition go its objects, and what was allowed of them can have no effect any more."""
+        if self._cluster.serves((ref.group, ref.resource)):
+            return Result.UNKNOWN_KIND, 0, "custom resources have not been listed yet"
+        self._gate.observe(ref, None)
+        return (
+            Result.UNKNOWN_KIND,
+            self._gate.read(ref, started_s),
+            "there is no such custom resource that can be scaled",
+        )
+
     async def _observe(self, ref: WorkloadRef, resource: Resource) -> None:
         if ref.namespace not in self._gate.ledger.scope.namespaces:
             await self._list(NAMESPACES, "", ref.namespace)
             await self._list(LIMIT_RANGES, ref.namespace)
         name = "" if ref.name.startswith("#") else ref.name  # the name of a create that left it to the server
         for tree in await self._list(resource, ref.namespace, name):
-            if (resource.group, resource.plural) == ("apps", "deployments"):
-                selector = spelled(tree["spec"]["selector"])
-                await self._list(REPLICA_SETS, ref.namespace, labels=selector)
+            belonging = self._cluster.belonging(ref, tree)
+            if belonging is not None:
+                await self._list(belonging[0], ref.namespace, labels=belonging[1])
 
     async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:
         """Hand on what there is of a collection; where it is asked for one name, that it is gone too."""
@@ -181,7 +192,7 @@ class ConsistentReads:
             *([("labelSelector", labels)] if labels else []),
         ]
         path = resource.collection(namespace or None)
-        feed = self._feeds[resource.group, resource.plural]
+        feed = self._cluster.feeds[resource.group, resource.plural]
         answer = await self._connection.call("GET", path, query=query, timeout_s=READ_WITHIN_S)
         items: list[Tree] = answer.get("items") or []
         for tree in items:

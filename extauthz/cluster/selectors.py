@@ -1,10 +1,13 @@
-"""Label selectors as the API takes them in a query."""
+"""Label selectors as the API has them in text: in a query, and in the status of what can be scaled."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
+from extauthz.core.intake.faults import ObjectError
 from extauthz.core.model import Tree
+from extauthz.core.quota.selectors import LabelSelector, Requirement
 
 _OPERATORS: Mapping[str, Callable[[str, str], str]] = {
     "In": lambda key, values: f"{key} in ({values})",
@@ -27,3 +30,47 @@ def spelled(selector: Tree) -> str:
         for one in selector.get("matchExpressions") or []
     ]
     return ",".join([*labels, *expressions])
+
+
+_KEY = r"[A-Za-z0-9][-A-Za-z0-9_./]*"
+_REQUIREMENT = re.compile(
+    rf"\s*(?:(?P<absent>!)\s*)?(?P<key>{_KEY})\s*"
+    r"(?:(?P<equals>==?|!=)\s*(?P<value>[-A-Za-z0-9_.]*)|(?P<set>in|notin)\s*\((?P<values>[-A-Za-z0-9_.,\s]*)\))?\s*(?:,|$)"
+)
+
+
+def parsed(text: str) -> LabelSelector | None:
+    """A selector in text, as ``labels.Parse`` reads it; ``None`` for an empty one, which says nothing.
+
+    Source: ``k8s.io/apimachinery/pkg/labels/selector.go``; ``>`` and ``<`` are not read.
+
+    Raises:
+        ObjectError: it is not one.
+
+    >>> selector = parsed("app=web, tier in (a, b),!old")
+    >>> selector.matches({"app": "web", "tier": "b"}), selector.matches({"app": "web", "tier": "a", "old": ""})
+    (True, False)
+    """
+    labels: list[tuple[str, str]] = []
+    requirements: list[Requirement] = []
+    at = 0
+    while at < len(text):
+        found = _REQUIREMENT.match(text, at)
+        if found is None:
+            raise ObjectError("selector", f"{text[:80]!r} is not a label selector")
+        at = found.end()
+        _take(found, labels, requirements)
+    return LabelSelector(tuple(labels), tuple(requirements)) if labels or requirements else None
+
+
+def _take(found: re.Match[str], labels: list[tuple[str, str]], requirements: list[Requirement]) -> None:
+    key, equals, of_set = found["key"], found["equals"], found["set"]
+    if equals in ("=", "=="):
+        labels.append((key, found["value"]))
+    elif equals:
+        requirements.append(Requirement(key, "NotIn", frozenset({found["value"]})))
+    elif of_set:
+        values = frozenset(value.strip() for value in found["values"].split(","))
+        requirements.append(Requirement(key, "In" if of_set == "in" else "NotIn", values))
+    else:
+        requirements.append(Requirement(key, "DoesNotExist" if found["absent"] else "Exists"))

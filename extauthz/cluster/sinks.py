@@ -16,6 +16,7 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.faults import ObjectError
 from extauthz.core.ledger.intents import is_newer
 from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.resourcelists import FootprintError
 from extauthz.kube.reflector import Sink
 from extauthz.kube.resource import Resource
@@ -71,6 +72,8 @@ class Seen(NamedTuple):
     version: str
     old_revision: str = ""
     """Of a StatefulSet, ``facts.old_revision``."""
+    selector: LabelSelector | None = None
+    """Of a custom resource: which pods are its own."""
 
 
 class Workloads:

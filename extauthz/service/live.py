@@ -13,6 +13,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
+from extauthz.kube.discovery import Keys
 from extauthz.kube.resource import Resource
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
@@ -38,7 +39,8 @@ class Watchdog:
 
     def stale(self, watches: Iterable[Watch]) -> str | None:
         """The watch that was silent for too long, the longest of them."""
-        oldest = max(watches, key=lambda one: one.age_s, default=None)
+        synced = (one for one in watches if one.synced)  # what was never listed is unknown, and refused as that
+        oldest = max(synced, key=lambda one: one.age_s, default=None)
         if oldest is None or oldest.age_s <= self._stale_after_s:
             return None
         why = f" ({oldest.error})" if oldest.error else ""
@@ -139,14 +141,25 @@ class LiveStateInput:
 
     name = "state"
 
-    def __init__(self, connection: Connection, gate: Gate, watchdog: Watchdog, log: Log, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        gate: Gate,
+        watchdog: Watchdog,
+        log: Log,
+        metrics: Metrics,
+        *,
+        templates: Mapping[str, Keys],
+    ) -> None:
         self._gate = gate
         self._watchdog = watchdog
         self._log = log
         self._metrics = metrics
-        self._cluster = LiveCluster(connection, gate, Troubles(self._unreadable))
+        self._cluster = LiveCluster(
+            connection, gate, Troubles(self._unreadable), templates=templates, look=self.answered
+        )
         self.known = self._cluster.synced
-        self._reads = ConsistentReads(connection, gate, self._cluster.resources, self._cluster.feeds, self._tell_read)
+        self._reads = ConsistentReads(connection, gate, self._cluster, self._tell_read)
         self._reads_refused: dict[str, str] = {}
 
     async def load(self) -> None:

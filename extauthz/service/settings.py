@@ -41,6 +41,27 @@ def _mode(text: str) -> str:
     return text
 
 
+def _templates(text: str) -> str:
+    templates(text)
+    return text
+
+
+def templates(text: str) -> dict[str, tuple[str, ...]]:
+    """Group-resource to where its pod template is, as keys from the root of the object.
+
+    Raises:
+        ValueError: with what is wrong and an example of what is right.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        resource, equals, path = part.partition("=")
+        root, *keys = path.strip().split(".")
+        if not equals or "." not in resource or root or not keys or not all(keys):
+            raise ValueError(f"{part!r} names no template; write for example rollouts.argoproj.io=.spec.template")
+        found[resource.strip()] = tuple(keys)
+    return found
+
+
 Listen = Annotated[str, AfterValidator(_listen)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
@@ -69,6 +90,12 @@ class Settings(BaseModel):
         True,
         description="With `quotas: kubernetes`: write what is used and reserved, and what is wrong, back to "
         "the status of each.",
+    )
+    scaled_templates: Annotated[str, AfterValidator(_templates)] = Field(
+        "",
+        description="Where custom resources with a scale subresource have their pod template, if not at "
+        "`.spec.template`: `rollouts.argoproj.io=.spec.workload.template`, more after commas. What has none there is "
+        "priced by the pods that its scale selects.",
     )
     grpc: Listen = Field(
         "127.0.0.1:9191",

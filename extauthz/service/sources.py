@@ -12,7 +12,7 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
-from extauthz.service.settings import KUBERNETES, Settings
+from extauthz.service.settings import KUBERNETES, Settings, templates
 from extauthz.sources import file as quota_file
 
 
@@ -61,6 +61,7 @@ def _state(
 
     if settings.state == KUBERNETES:
         assert connection is not None
-        return LiveStateInput(connection, gate, watchdog, log, metrics)
+        declared = templates(settings.scaled_templates)
+        return LiveStateInput(connection, gate, watchdog, log, metrics, templates=declared)
     assert settings.state is not None
     return StateFileInput(state_file.watched(settings.state), from_file, gate.consistent_read, log, metrics)

@@ -1,0 +1,245 @@
+"""Custom resources with a scale subresource: what their definition and their object say of replicas, pods and cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from extauthz.cluster import facts
+from extauthz.cluster.facts import Workload, required
+from extauthz.cluster.selectors import parsed
+from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
+from extauthz.core.decision.gate import Gate
+from extauthz.core.footprint import FootprintError, per_pod
+from extauthz.core.intake import objects
+from extauthz.core.intake.faults import ObjectError
+from extauthz.core.intake.fields import mapping, replicas, text
+from extauthz.core.model import Observed, Template, Tree, WorkloadRef
+from extauthz.core.quota.selectors import LabelSelector
+from extauthz.kube.discovery import Keys, ScaledKind
+from extauthz.kube.resource import Resource
+
+TEMPLATE: Keys = ("spec", "template")
+"""Where a pod template is, unless the settings say otherwise for a kind."""
+
+_DEFAULT_REPLICAS = 1
+"""Of an object that gives no count: most operators take it for one, as the built-in kinds do. The scale subresource
+says 0 then (``customresource/etcd.go``), which would be the less careful guess."""
+
+
+def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
+    """What counts of one object. Its template is ``None`` if it declares none. Raises ObjectError."""
+    group, plural = kind.resource.group, kind.resource.plural
+    metadata = mapping(root.get("metadata"), "metadata")
+    return (
+        WorkloadRef(group, plural, required(metadata, "namespace"), required(metadata, "name")),
+        Observed(
+            replicas=replicas(_at(root, kind.spec_replicas), _DEFAULT_REPLICAS, ".".join(kind.spec_replicas)),
+            template=_template(_at(root, template)),
+            labels=objects.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
+            uid=text(metadata.get("uid"), "metadata.uid"),
+            resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
+            owner=objects.controller(metadata.get("ownerReferences")),
+            selector=_plain(selector_of(kind, root)),
+        ),
+    )
+
+
+def selector_text(kind: ScaledKind, root: Tree) -> str:
+    """Which pods an object says to be its own; empty where it does not say. Raises ObjectError."""
+    return text(_at(root, kind.selector), ".".join(kind.selector)) if kind.selector else ""
+
+
+def selector_of(kind: ScaledKind, root: Tree) -> LabelSelector | None:
+    """The same, parsed. Raises ObjectError."""
+    return parsed(selector_text(kind, root))
+
+
+def _at(root: Tree, keys: Keys) -> Tree:
+    for key in keys:
+        root = root.get(key) if isinstance(root, dict) else None
+    return root
+
+
+def _template(tree: Tree) -> Template | None:
+    """A PodTemplateSpec, told by its containers; anything else of that name is the kind's own affair."""
+    if not isinstance(_at(tree, ("spec", "containers")), list):
+        return None
+    return objects.intern(objects.prune({"template": tree}))
+
+
+def _plain(selector: LabelSelector | None) -> str | None:
+    if selector is None or selector.requirements:
+        return None
+    return objects.labels_text(dict(selector.match_labels)) or None
+
+
+class PodPrices:
+    """What the pods cost that custom resources without a template select: the dearest that is there.
+
+    Args:
+        changed: called with a custom resource whose price is another now.
+        look: called with one whose pods may be there already.
+    """
+
+    def __init__(self, changed: Callable[[WorkloadRef], None], look: Callable[[WorkloadRef], None]) -> None:
+        self._changed = changed
+        self._look = look
+        self._wanted: dict[str, dict[WorkloadRef, LabelSelector]] = {}
+        """By namespace."""
+        self._pods: dict[WorkloadRef, dict[str, Template]] = {}
+
+    def want(self, ref: WorkloadRef, selector: LabelSelector | None) -> None:
+        """Follow the pods of ``selector``; ``None``: it selects none, or can be priced without them."""
+        wanted = self._wanted.setdefault(ref.namespace, {})
+        if wanted.get(ref) == selector:
+            return
+        wanted.pop(ref, None)
+        self._pods.pop(ref, None)
+        if selector is not None:
+            wanted[ref] = selector
+            self._look(ref)
+        if not wanted:
+            del self._wanted[ref.namespace]
+
+    def price(self, ref: WorkloadRef) -> Template | None:
+        """A template as dear as the dearest of its pods, resource by resource; ``None`` if there is none."""
+        templates = set(self._pods.get(ref, {}).values())
+        return dearest(templates) if templates else None
+
+    def pod(self, name: str, namespace: str, pod: Observed | None) -> None:
+        """A pod as it is now; ``None``: it counts no more."""
+        for ref, selector in self._wanted.get(namespace, {}).items():
+            pods = self._pods.setdefault(ref, {})
+            before = pods.pop(name, None)
+            if pod is not None and pod.template is not None and selector.matches(objects.labels_dict(pod.labels)):
+                pods[name] = pod.template
+            if pods.get(name) != before:
+                self._changed(ref)
+
+    def pods(self, seen: Iterable[Seen]) -> None:
+        """A list of all pods."""
+        known = {ref: set(pods) for ref, pods in self._pods.items()}
+        for one in seen:
+            for names in known.values():
+                names.discard(one.ref.name)
+            self.pod(one.ref.name, one.ref.namespace, one.observed)
+        for ref, names in known.items():
+            for name in names:
+                self.pod(name, ref.namespace, None)
+
+
+def dearest(templates: Iterable[Template]) -> Template | None:
+    """One template that costs what the dearest of several does, resource by resource; ``None`` if that cannot be told.
+
+    Claims of generic ephemeral volumes are those of all together.
+    """
+    several = list(templates)
+    if len(several) == 1:
+        return several[0]
+    highest: dict[str, int] = {}
+    volumes: list[Tree] = []
+    for template in several:
+        tree = json.loads(template.text)
+        try:
+            cost = per_pod(tree)
+        except FootprintError:
+            return None
+        highest |= {key: max(amount, highest.get(key, 0)) for key, amount in cost.items()}
+        volumes += [one for one in tree["template"]["spec"].get("volumes", ()) if "ephemeral" in one]
+    resources = {kind: _of_kind(highest, f"{kind}.") for kind in ("requests", "limits")}
+    pod = {"containers": [{"name": "dearest", "resources": resources}], "volumes": volumes}
+    return objects.intern({"template": {"spec": pod}})
+
+
+def _of_kind(amounts: Mapping[str, int], prefix: str) -> dict[str, str]:
+    return {
+        key.removeprefix(prefix): f"{amount}n"
+        for key, amount in amounts.items()
+        if key.startswith(prefix) and key != "requests.storage"  # of claims, and no container's
+    }
+
+
+class ScaledObjects(Workloads):
+    """Feeds one kind of custom resource. One that declares no template is priced by its pods.
+
+    Args:
+        template: where objects of this kind have their pod template.
+    """
+
+    def __init__(self, kind: ScaledKind, template: Keys, gate: Gate, troubles: Troubles, prices: PodPrices) -> None:
+        super().__init__(kind.resource, lambda tree: read(kind, template, tree), gate, troubles)
+        self._kind = kind
+        self._prices = prices
+        self._without: dict[WorkloadRef, Observed] = {}
+        """Those without a template, as they were observed."""
+
+    def convert(self, tree: Tree) -> Seen:
+        seen = super().convert(tree)
+        if seen.observed is None or seen.observed.template is not None:
+            return seen
+        with suppress(ObjectError):  # told already, as the object could not be read
+            return seen._replace(selector=selector_of(self._kind, tree))
+        return seen
+
+    def of_pods(self, tree: Tree) -> str:
+        """The selector of the pods that it is priced by; empty: it is priced without, or does not say."""
+        ref = WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *facts.place_of(tree))
+        return selector_text(self._kind, tree) if ref in self._without else ""
+
+    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        listed = [self._priced(one) for one in objects]
+        super().replaced(listed, version)
+        for ref in self._without.keys() - {one.ref for one in listed}:
+            self._forget(ref)
+
+    def changed(self, event: str, obj: Seen) -> None:
+        super().changed(event, obj if event == DELETED else self._priced(obj))
+
+    def gone(self, place: Place, version: str) -> None:
+        super().gone(place, version)
+        self._forget(WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *place))
+
+    def repriced(self, ref: WorkloadRef) -> None:
+        """Its pods cost something else now."""
+        observed = self._without.get(ref)
+        if observed is not None:
+            observed = replace(observed, template=self._prices.price(ref))
+            self._gate.observe(ref, observed, version=observed.resource_version)
+
+    def _priced(self, seen: Seen) -> Seen:
+        observed = seen.observed
+        if observed is None or observed.template is not None:
+            self._forget(seen.ref)
+            return seen
+        self._without[seen.ref] = observed
+        self._prices.want(seen.ref, seen.selector)
+        return seen._replace(observed=replace(observed, template=self._prices.price(seen.ref)))
+
+    def _forget(self, ref: WorkloadRef) -> None:
+        if self._without.pop(ref, None) is not None:
+            self._prices.want(ref, None)
+
+
+class Pods(Workloads):
+    """Feeds pods, and shows them to those that are priced by them."""
+
+    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles, prices: PodPrices) -> None:
+        super().__init__(resource, facts.pod, gate, troubles)
+        self._prices = prices
+
+    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        listed = list(objects)
+        super().replaced(listed, version)
+        self._prices.pods(listed)
+
+    def changed(self, event: str, obj: Seen) -> None:
+        super().changed(event, obj)
+        if event != DELETED:
+            self._prices.pod(obj.ref.name, obj.ref.namespace, obj.observed)
+
+    def gone(self, place: Place, version: str) -> None:
+        super().gone(place, version)
+        self._prices.pod(place[1], place[0], None)
