@@ -9,7 +9,7 @@ from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse
 from extauthz.core.intake import objects
 from extauthz.core.intake.faults import ObjectError
 from extauthz.core.intake.fields import boolean, items, mapping, replicas, text
-from extauthz.core.model import Amounts, Observed, Tree, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]
 
@@ -128,11 +128,23 @@ def default_class(classes: Iterable[ClaimClass]) -> str:
 
 
 def pod(root: Tree) -> Workload | None:
-    """A Pod, as a workload of one replica; none once it has finished. Raises ObjectError."""
+    """A Pod, as a workload of one replica; none once it has finished. Raises ObjectError.
+
+    One that is being deleted is nobody's any more: its controller makes another in its place, so that it counts by
+    itself until it is gone.
+    """
     status = mapping(root.get("status"), "status")
     if status.get("phase") in _TERMINAL:
         return None
-    return _single("", "pods", root, {"template": {"spec": root.get("spec")}})
+    ref, observed = _single("", "pods", root, objects.pod_template(root.get("spec")))
+    if mapping(root.get("metadata"), "metadata").get("deletionTimestamp") is not None:
+        observed.owner = None
+    return ref, observed
+
+
+def claim(root: Tree) -> Workload:
+    """A PersistentVolumeClaim, as a workload of one replica. Raises ObjectError."""
+    return _single("", "persistentvolumeclaims", root, objects.claim_template(root))
 
 
 def job(root: Tree) -> Workload | None:
@@ -142,7 +154,7 @@ def job(root: Tree) -> Workload | None:
         if condition.get("type") in _FINISHED and condition.get("status") == "True":
             return None
     spec = mapping(root.get("spec"), "spec")
-    ref, observed = _single("batch", "jobs", root, {"template": spec.get("template")})
+    ref, observed = _single("batch", "jobs", root, _pruned({"template": spec.get("template")}))
     selector = mapping(spec.get("selector"), "spec.selector")
     observed.replicas = _parallel(spec, status)
     observed.selector = objects.labels_text(mapping(selector.get("matchLabels"), "spec.selector.matchLabels")) or None
@@ -171,7 +183,10 @@ def revision(root: Tree) -> Workload:
     """
     data = mapping(root.get("data"), "data")
     return _single(
-        "apps", "controllerrevisions", root, {"template": mapping(data.get("spec"), "data.spec").get("template")}
+        "apps",
+        "controllerrevisions",
+        root,
+        _pruned({"template": mapping(data.get("spec"), "data.spec").get("template")}),
     )
 
 
@@ -195,12 +210,16 @@ def old_revision(root: Tree) -> str:
     return "" if settled and current == text(status.get("updateRevision"), "status.updateRevision") else current
 
 
-def _single(group: str, resource: str, root: Tree, spec: Tree) -> Workload:
+def _pruned(spec: Tree) -> Template:
+    return objects.intern(objects.prune(spec))
+
+
+def _single(group: str, resource: str, root: Tree, template: Template) -> Workload:
     metadata = mapping(root.get("metadata"), "metadata")
     ref = WorkloadRef(group, resource, required(metadata, "namespace"), required(metadata, "name"))
     return ref, Observed(
         replicas=1,
-        template=objects.intern(objects.prune(spec)),
+        template=template,
         labels=objects.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
         uid=text(metadata.get("uid"), "metadata.uid"),
         resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
@@ -211,6 +230,7 @@ def _single(group: str, resource: str, root: Tree, spec: Tree) -> Workload:
 COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
     **dict.fromkeys(objects.RESOURCES, objects.observe),
     ("", "Pod"): pod,
+    ("", "PersistentVolumeClaim"): claim,
     ("batch", "Job"): job,
 }
 """(API group, kind) to how one is read that counts by itself, of the kinds that every cluster has."""

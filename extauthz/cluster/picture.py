@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from extauthz.cluster import facts
 from extauthz.cluster.facts import ClaimClass, Workload
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake import objects
 from extauthz.core.intake.faults import ObjectError
 from extauthz.core.intake.fields import mapping
-from extauthz.core.ledger.kinship import covers
-from extauthz.core.model import Amounts, Observed, OwnerRef, Tree, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Tree, WorkloadRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class ClusterState:
     limit_ranges: Mapping[str, Sequence[LimitRangeDefaults]]
     """By namespace."""
     workloads: Sequence[Workload]
-    """Pods too that no listed workload covers; each is a workload ``pods`` of one replica."""
+    """Pods and volume claims among them, each of one replica; the ledger tells whose they are."""
     overheads: Mapping[str, Amounts]
     """RuntimeClass to what it adds to each of its pods, nano-units."""
     default_storage_class: str
@@ -68,12 +66,11 @@ class Picture:
 
     def state(self) -> ClusterState:
         """What was taken so far."""
-        alone = (one for one in self._workloads.items() if one[0].resource != "pods" or not self._is_covered(*one))
         old = (one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions)
         return ClusterState(
             namespaces=self._namespaces,
             limit_ranges={name: tuple(ranges) for name, ranges in self._limit_ranges.items()},
-            workloads=(*alone, *old),
+            workloads=(*self._workloads.items(), *old),
             overheads=self._overheads,
             default_storage_class=facts.default_class(self._classes),
             not_counted=dict(self._not_counted),
@@ -111,13 +108,6 @@ class Picture:
     def _take_storage_class(self, root: Tree) -> None:
         self._classes.append(facts.claim_class(root))
 
-    def _is_covered(self, ref: WorkloadRef, pod: Observed) -> bool:
-        """Whether a pod is charged with a workload that is listed too (DESIGN rule 8): by UID and selector.
-
-        What is owned by a DaemonSet or something unknown is growth that no gate sees, and counts by itself.
-        """
-        return pod.owner is not None and covers(self._workloads.get(_owner_ref(ref, pod.owner)), pod)
-
 
 _TAKERS: Mapping[tuple[str, str], Callable[[Picture, Tree], str | None]] = {
     ("", "Namespace"): Picture._take_namespace,
@@ -127,13 +117,6 @@ _TAKERS: Mapping[tuple[str, str], Callable[[Picture, Tree], str | None]] = {
     ("storage.k8s.io", "StorageClass"): Picture._take_storage_class,
 }
 """(API group, kind) to what is done with an object that does not count by itself."""
-
-_RESOURCES = {**objects.RESOURCES, ("batch", "Job"): "jobs"}
-
-
-def _owner_ref(child: WorkloadRef, owner: OwnerRef) -> WorkloadRef:
-    resource = _RESOURCES.get((owner.group, owner.kind), "")
-    return WorkloadRef("apps" if owner.group == "extensions" else owner.group, resource, child.namespace, owner.name)
 
 
 def _once(is_new: bool, what: str) -> None:

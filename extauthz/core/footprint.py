@@ -72,12 +72,14 @@ def per_pod(
 ) -> dict[str, int]:
     """Nano-units per quota key that one pod of ``{"template": …, "volumeClaimTemplates": […]}`` costs.
 
-    ``overheads`` maps a RuntimeClass to what ``parse_runtime_class`` said of it. Fields that cost nothing are
-    ignored, so the tree may be pruned. Raises FootprintError. Limits below requests, unknown resource names
-    and the like are not looked for: the API server refuses them, so that counting them takes nothing from
-    anyone.
+    ``{"claim": …}`` costs what such a volume claim does. ``overheads`` maps a RuntimeClass to what
+    ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be pruned. Raises
+    FootprintError. Limits below requests, unknown resource names and the like are not looked for: the API server
+    refuses them, so that counting them takes nothing from anyone.
     """
     tree = mapping(template, "")
+    if "claim" in tree:
+        return _claim(mapping(tree["claim"], "claim"), "claim", default_storage_class)
     if tree.get("template") is None:
         raise FootprintError("no-template", "template", "there is no pod template")
     path = "template.spec"
@@ -87,6 +89,20 @@ def per_pod(
     for claim, at in _claims(tree, spec, path):
         _add(result, _claim(claim, at, default_storage_class))
     return result
+
+
+def per_claim(template: Tree, default_storage_class: str = "") -> tuple[int, dict[str, dict[str, int]]]:
+    """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
+
+    Raises FootprintError.
+    """
+    tree = mapping(template, "")
+    named = (
+        (text(mapping(claim.get("metadata"), f"{path}.metadata"), "name", path) or "", claim, path)
+        for claim, path in items(tree.get("volumeClaimTemplates"), "volumeClaimTemplates")
+    )
+    start = mapping(tree.get("ordinals"), "ordinals").get("start", 0)
+    return start, {name: _claim(claim, path, default_storage_class) for name, claim, path in named}
 
 
 def parse_limit_range(tree: Tree) -> LimitRangeDefaults:
@@ -227,8 +243,9 @@ def _claim(claim: Mapping[str, Tree], path: str, default_class: str) -> _Amounts
     """What ``pkg/quota/v1/evaluator/core/persistent_volume_claims.go`` charges; storage in whole bytes."""
     requests, _ = _requirements(mapping(claim.get("spec"), f"{path}.spec"), f"{path}.spec")
     cost = {"persistentvolumeclaims": NANO}
+    held = read_amounts(claim.get("allocated"), f"{path}.allocated")
     if "storage" in requests:
-        cost["requests.storage"] = -(-requests["storage"] // NANO) * NANO
+        cost["requests.storage"] = -(-max(requests["storage"], held.get("storage", 0)) // NANO) * NANO
     storage_class = _storage_class(claim, path, default_class)
     prefix = f"{storage_class}.storageclass.storage.k8s.io/"
     by_class = {f"{prefix}{name}": amount for name, amount in cost.items()}

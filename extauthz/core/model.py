@@ -34,6 +34,10 @@ class Request(NamedTuple):
     """Who sent it, as the proxy vouches for it: a mutual TLS principal, else a peer address. Empty: not known."""
 
 
+Kind: TypeAlias = tuple[str, str]
+"""(API group, plural), such as ``("apps", "deployments")``."""
+
+
 class WorkloadRef(NamedTuple):
     """Names a workload whatever the API version (DESIGN §6.6)."""
 
@@ -158,7 +162,8 @@ class Template:
     """
 
     text: bytes
-    """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...]}``."""
+    """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...], "ordinals": {"start": 1}}``, or of a
+    volume claim ``{"claim": {...}}``."""
 
 
 class OwnerRef(NamedTuple):

@@ -9,8 +9,7 @@ from extauthz.core.decision.picture import ClusterPicture
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.store import Kind
-from extauthz.core.model import Amounts, Observed, WorkloadRef
+from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
 
@@ -59,9 +58,16 @@ class Known:
         """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6)."""
         self._stale = why
 
-    def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> None:
-        """Take the newest state of one workload; ``None``: it is gone, as of ``version``. What is older is ignored."""
-        self.ledger.observe(ref, observed, version)
+    def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> bool:
+        """Take the newest state of one workload; ``None``: it is gone, as of ``version``.
+
+        Returns whether it was taken: what is older than what is known came late, and is not.
+        """
+        return self.ledger.observe(ref, observed, version)
+
+    def observe_kind(self, group: str, kind: str, resource: str) -> None:
+        """Take note of a kind of custom resource with a scale subresource: it covers what it has made."""
+        self.ledger.observe_kind(group, kind, resource)
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
         """Take a list of all workloads of one (group, resource). What is not in it is gone as of ``version``."""

@@ -48,6 +48,8 @@ def _template(template: Template | None) -> dict[str, Tree]:
     spec: dict[str, Tree] = {"template": Partial("template", {"spec": _pod(tree["template"]["spec"])})}
     if "volumeClaimTemplates" in tree:
         spec["volumeClaimTemplates"] = [_claim(claim) for claim in tree["volumeClaimTemplates"]]
+    if "ordinals" in tree:
+        spec["ordinals"] = tree["ordinals"]
     return spec
 
 

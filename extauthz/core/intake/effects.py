@@ -35,6 +35,7 @@ _AREAS: Final[Mapping[tuple[str, ...], Area]] = {
     ("spec", "replicas"): Area.REPLICAS,
     ("spec", "template"): Area.TEMPLATE,
     ("spec", "volumeClaimTemplates"): Area.TEMPLATE,
+    ("spec", "ordinals"): Area.TEMPLATE,
 }
 
 

@@ -94,7 +94,36 @@ def prune(spec: Tree) -> Tree:
     ]
     if claims:
         pruned["volumeClaimTemplates"] = claims
+    if start := replicas(mapping(spec.get("ordinals"), "spec.ordinals").get("start"), 0, "spec.ordinals.start"):
+        pruned["ordinals"] = {"start": start}
     return pruned
+
+
+def pod_template(spec: Tree) -> Template:
+    """What a Pod that is there costs. Raises ObjectError.
+
+    No patch of it is ever read, so that no name is kept: pods of one owner, told apart by the names of their volumes,
+    have one template.
+    """
+    pod = _pod(spec, "spec")
+    for key in ("containers", "initContainers"):
+        if key in pod:
+            pod[key] = [{name: value for name, value in item.items() if name != "name"} for item in pod[key]]
+    volumes = [{"ephemeral": volume["ephemeral"]} for volume in pod.pop("volumes", ()) if "ephemeral" in volume]
+    return intern({"template": {"spec": pod | ({"volumes": volumes} if volumes else {})}})
+
+
+def claim_template(root: Mapping[str, Tree]) -> Template:
+    """What a PersistentVolumeClaim that is there costs. Raises ObjectError.
+
+    While it is expanded the larger size counts (``status.allocatedResources``: ``persistent_volume_claims.go`` in
+    ``pkg/quota/v1/evaluator/core``, KEP-1790).
+    """
+    claim = _claim(root, "")
+    claim.pop("metadata", None)
+    status = mapping(root.get("status"), "status")
+    allocated = _amounts(status.get("allocatedResources"), "status.allocatedResources")
+    return intern({"claim": claim | ({"allocated": allocated} if allocated else {})})
 
 
 def intern(tree: Tree) -> Template:

@@ -10,7 +10,7 @@ from extauthz.core.model import Tree
 KNOWN: Final[dict[str, frozenset[str]]] = {
     "object": frozenset({"metadata", "spec"}),
     "metadata": frozenset({"name", "namespace", "uid", "resourceVersion", "labels"}),
-    "spec": frozenset({"replicas", "template", "volumeClaimTemplates"}),
+    "spec": frozenset({"ordinals", "replicas", "template", "volumeClaimTemplates"}),
     "template": frozenset({"spec"}),
     "pod": frozenset({"containers", "initContainers", "overhead", "resources", "runtimeClassName", "volumes"}),
     "container": frozenset({"name", "resources", "restartPolicy"}),

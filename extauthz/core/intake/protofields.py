@@ -123,7 +123,13 @@ SCALE: Message = _object({1: _REPLICAS})
 OBJECTS: Mapping[str, Message] = {
     "deployments": _object({1: _REPLICAS, 2: _SELECTOR, 3: _TEMPLATE, 4: Field("strategy", Kind.MESSAGE, _STRATEGY)}),
     "statefulsets": _object(
-        {1: _REPLICAS, 2: _SELECTOR, 3: _TEMPLATE, 4: Field("volumeClaimTemplates", Kind.MESSAGES, _CLAIM)}
+        {
+            1: _REPLICAS,
+            2: _SELECTOR,
+            3: _TEMPLATE,
+            4: Field("volumeClaimTemplates", Kind.MESSAGES, _CLAIM),
+            11: Field("ordinals", Kind.MESSAGE, {1: Field("start", Kind.INT32)}),
+        }
     ),
     "replicasets": _object({1: _REPLICAS, 2: _SELECTOR, 3: _TEMPLATE}),
     "replicationcontrollers": _object({1: _REPLICAS, 2: Field("selector", Kind.STRING_MAP), 3: _TEMPLATE}),

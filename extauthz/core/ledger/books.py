@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import Accounts, Coverage, UsageRow
-from extauthz.core.ledger.charge import NOTHING
-from extauthz.core.ledger.entry import Entry, Position, position
+from extauthz.core.ledger.entry import Entry, Position
+from extauthz.core.ledger.position import NOWHERE, position
 from extauthz.core.ledger.scope import Scope
 from extauthz.core.ledger.store import Store
 from extauthz.core.model import Amounts
 from extauthz.core.quota.tree import QuotaTree
-
-NOWHERE = Position(NOTHING, (), NOTHING, (), False)
 
 
 class Books:
@@ -96,8 +94,6 @@ class Books:
         return head.standing if head.standing is not None else self._add_up(head)
 
     def _add_up(self, head: Entry) -> Position:
-        if head.idle and not head.children:
-            return NOWHERE
         return position(head, self.scope)
 
     def _change(self, head: Entry, mutate: Callable[[], None]) -> None:

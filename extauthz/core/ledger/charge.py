@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import NamedTuple
 
 from extauthz.core.model import Amounts
@@ -14,6 +15,8 @@ class Product(NamedTuple):
     replicas: int
     per_pod: Amounts
     """Nano-units by quota key."""
+    beside: Amounts = MappingProxyType({})
+    """What comes on top, nano-units, for this very count."""
 
 
 class Charge(NamedTuple):
@@ -31,13 +34,17 @@ def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
     """The dearest of ``products``, key by key, and ``per_object`` once."""
     top = 0
     amounts: dict[str, int] = {}
-    for replicas, per_pod in products:
+    for replicas, per_pod, beside in products:
         if replicas > top:
             top = replicas
         for key, each in per_pod.items():
             amount = replicas * each
+            if beside:
+                amount += beside.get(key, 0)
             if amount > amounts.get(key, 0):
                 amounts[key] = amount
+        for key in beside.keys() - per_pod.keys() if beside else ():
+            amounts[key] = max(amounts.get(key, 0), beside[key])
     for key, amount in per_object.items():
         amounts[key] = amounts.get(key, 0) + amount
     return Charge(top, amounts, per_object)

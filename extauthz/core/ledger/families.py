@@ -1,15 +1,16 @@
-"""Which ReplicaSets are covered by a live Deployment, and so are charged through it (DESIGN rule 8).
+"""Who is covered by whom: children by a live owner that made them, and claims by the StatefulSet they are named after.
 
 Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
-has above that is charged (``entry.position``).
+has above that is charged (``position``; DESIGN rule 8).
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from extauthz.core.ledger.claims import Claims, stem_of, stems
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.kinship import covers, owner_ref
+from extauthz.core.ledger.kinship import CLAIMS, Kinship
 from extauthz.core.model import Observed, WorkloadRef
 
 
@@ -21,60 +22,116 @@ class Entries(Protocol):
 
 
 class Families:
-    """Keeps ``Entry.head`` and ``Entry.children`` true to what is observed."""
+    """Keeps ``Entry.head``, ``Entry.children`` and ``Entry.claims`` true to what is observed."""
 
     def __init__(self) -> None:
+        self.kinship = Kinship()
         self._children: dict[WorkloadRef, dict[WorkloadRef, Entry]] = {}
-        """Owner named by a child, to the children that name it, covered or not."""
+        """Owner named by a child, to the children that name it, covered or not; likewise stem to claims."""
         self._owners: dict[WorkloadRef, WorkloadRef] = {}
-        """Child to the owner that it names."""
+        """Child to the owner that it names; claim to its stem."""
+        self._stems: dict[WorkloadRef, tuple[WorkloadRef, ...]] = {}
+        """Live StatefulSet to the stems of its claims."""
+        self._claimants: dict[WorkloadRef, dict[WorkloadRef, None]] = {}
+        """Stem to the live StatefulSets that name their claims so: two may, and the first has them."""
 
     def touched(self, entry: Entry, observed: Observed | None, entries: Entries) -> tuple[Entry, ...]:
-        """Every entry whose position may change when ``entry`` becomes ``observed``. Each once."""
-        owner = owner_ref(entry.ref, observed.owner) if observed is not None else None
-        named = entries.get(owner) if owner is not None else None
-        ones = (entry, entry.head, named, *self._children.get(entry.ref, {}).values())
-        return tuple({id(one): one for one in ones if one is not None}.values())
+        """Every entry whose position may change when ``entry`` becomes ``observed``. Each once, ``entry`` first."""
+        named = self._owner(self._named(entry.ref, observed), entries)
+        ones = [entry, entry.head, named, *self._children.get(entry.ref, {}).values()]
+        for stem in {*self._stems.get(entry.ref, ()), *stems(entry.ref, observed)}:
+            ones += self._children.get(stem, {}).values()
+            ones += map(entries.get, self._claimants.get(stem, ()))
+        known = [one for one in ones if one is not None]
+        touched: dict[WorkloadRef, Entry] = {}
+        for one in (*known, *(one.root for one in known)):
+            touched.setdefault(one.ref, one)  # the store makes another entry of a plain workload each time
+        return tuple(touched.values())
 
     def regroup(self, entry: Entry, entries: Entries) -> None:
-        """Attach ``entry`` to its owner or detach it, and likewise the children that name it."""
+        """Attach ``entry`` to its owner or detach it, and likewise the children and the claims that name it."""
         self._name_owner(entry)
         self._attach(entry, entries)
         for child in self._children.get(entry.ref, {}).values():
             self._attach(child, entries)
+        self._claim(entry, entries)
 
     def leave(self, entry: Entry) -> None:
         """Forget an entry that is no more."""
         self._detach(entry)
         self._unname_owner(entry)
 
+    def names_owner(self, ref: WorkloadRef) -> bool:
+        """Whether it names one that may come to cover it."""
+        return ref in self._owners
+
+    def _named(self, ref: WorkloadRef, shown: Observed | None) -> WorkloadRef | None:
+        if shown is None:
+            return None
+        return stem_of(ref) if ref[:2] == CLAIMS else self.kinship.owner_ref(ref, shown.owner)
+
+    def _owner(self, named: WorkloadRef | None, entries: Entries) -> Entry | None:
+        if named is None:
+            return None
+        if named[:2] == CLAIMS:
+            named = next(iter(self._claimants.get(named, ())), None)
+        return entries.get(named) if named is not None else None
+
     def _name_owner(self, entry: Entry) -> None:
         self._unname_owner(entry)
-        shown = entry.shown
-        owner = owner_ref(entry.ref, shown.owner) if shown is not None else None
-        if owner is not None:
-            self._children.setdefault(owner, {})[entry.ref] = entry
-            self._owners[entry.ref] = owner
+        named = self._named(entry.ref, entry.shown)
+        if named is not None:
+            self._children.setdefault(named, {})[entry.ref] = entry
+            self._owners[entry.ref] = named
 
     def _unname_owner(self, entry: Entry) -> None:
-        owner = self._owners.pop(entry.ref, None)
-        if owner is None:
+        named = self._owners.pop(entry.ref, None)
+        if named is None:
             return
-        del self._children[owner][entry.ref]
-        if not self._children[owner]:
-            del self._children[owner]
+        del self._children[named][entry.ref]
+        if not self._children[named]:
+            del self._children[named]
+
+    def _claim(self, entry: Entry, entries: Entries) -> None:
+        before, after = self._stems.pop(entry.ref, ()), stems(entry.ref, entry.observed)
+        if after:
+            self._stems[entry.ref] = after
+        if before == after:
+            return
+        for stem in before:
+            del self._claimants[stem][entry.ref]
+            if not self._claimants[stem]:
+                del self._claimants[stem]
+        for stem in after:
+            self._claimants.setdefault(stem, {})[entry.ref] = None
+        for stem in {*before, *after}:
+            for claim in self._children.get(stem, {}).values():
+                self._attach(claim, entries)
 
     def _attach(self, child: Entry, entries: Entries) -> None:
         self._detach(child)
-        owner = self._owners.get(child.ref)
-        head = entries.get(owner) if owner is not None else None
-        shown = child.shown
-        if head is not None and shown is not None and covers(head.observed, shown):
-            child.head = head
-            head.children = {**(head.children or {}), child.ref: child}
+        head, shown = self._owner(self._owners.get(child.ref), entries), child.shown
+        if head is None or shown is None:
+            return
+        if child.ref[:2] == CLAIMS:
+            head.claims = head.claims or Claims()
+            head.claims.add(child.ref, shown, head.ref)
+        elif self.kinship.covers(head.ref, head.observed, child.ref, shown):
+            head.children = head.children or {}
+            head.children[child.ref] = child
+        else:
+            return
+        child.head = head
 
     def _detach(self, child: Entry) -> None:
         head, child.head = child.head, None
-        if head is not None and head.children is not None:
+        if head is None:
+            return
+        if child.ref[:2] == CLAIMS:
+            assert head.claims is not None, "it was added"
+            head.claims.remove(child.ref)
+            head.claims = head.claims or None
+        else:
+            assert head.children is not None, "it was added"
             del head.children[child.ref]
             head.children = head.children or None

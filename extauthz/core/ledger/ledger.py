@@ -9,20 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from cachetools import FIFOCache
-
-from extauthz.core.ledger.books import NOWHERE, Books
-from extauthz.core.ledger.entry import Entry, Position, pods_of
-from extauthz.core.ledger.families import Families
-from extauthz.core.ledger.intents import Event, Intent, is_newer
-from extauthz.core.ledger.pending import Pending
-from extauthz.core.ledger.scope import Scope
-from extauthz.core.ledger.store import Kind
+from extauthz.core.ledger.entry import Entry, Position
+from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.ledger.observing import Observing
+from extauthz.core.ledger.position import pods_of
 from extauthz.core.model import Observed, Shortage, WorkloadRef
-
-_REMEMBERED = 16_384
-"""Deletions that are remembered, so that a state from before one, told afterwards, brings nothing back. A watch lags
-behind a read by seconds."""
 
 
 class Proposal(NamedTuple):
@@ -44,15 +35,8 @@ class Proposal(NamedTuple):
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
 
 
-class Ledger(Books):
+class Ledger(Observing):
     """Workloads, their intents, and what every quota has used and reserved."""
-
-    def __init__(self, scope: Scope | None = None) -> None:
-        super().__init__(scope)
-        self._pending = Pending()
-        self._families = Families()
-        self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
-        """As of which resourceVersion workloads were gone, of the last that were."""
 
     # What is known.
 
@@ -90,7 +74,7 @@ class Ledger(Books):
         """
         known = self._entries.get(ref)
         entry = known if known is not None else self._newborn(ref, born)
-        head = entry.head or entry
+        head = entry.root
         before = self._position(head)
         after = self._position_with(intent, entry, before)
         if known is None:
@@ -101,13 +85,13 @@ class Ledger(Books):
         if before.pod is not None and intent.counts_alone and entry.head is None:
             return before.with_count(intent.replicas or 0)
         entry.add(intent)
-        after = self._add_up(entry.head or entry)
+        after = self._add_up(entry.root)
         entry.remove(intent)
         return after
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
         """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
-        if proposal.head is not proposal.entry or proposal.head.children:
+        if proposal.head is not proposal.entry or proposal.head.children or proposal.head.claims:
             return self._largest_in_family(ref, intent, proposal)
         per_pod = pods_of(proposal.head, intent, self.scope)
         return self._accounts.largest_replicas(proposal.before, proposal.after, per_pod)
@@ -195,85 +179,3 @@ class Ledger(Books):
         if ended:
             self._end(entry, ended)
         return len(ended)
-
-    def _end(self, entry: Entry, intents: Iterable[Intent]) -> None:
-        def remove() -> None:
-            for intent in intents:
-                self._pending.remove(intent)
-
-        head = entry.head or entry
-        self._change(head, remove)
-        for one in (entry, head):
-            self._release(one)
-
-    # Observing.
-
-    def observe(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> None:
-        """Take the newest state of a workload; ``None``: it is gone, as of resourceVersion ``version``.
-
-        What is older than what is known already came late, on a watch that a consistent read overtook: it is ignored.
-        What states no version, or one that cannot be compared, is taken as it comes.
-        """
-        entry = self._entries.get(ref)
-        held = entry.observed if entry is not None else None
-        known = held.resource_version if held is not None else self._gone.get(ref, "")
-        if is_newer(known, observed.resource_version if observed is not None else version):
-            return
-        if observed is None and version:
-            self._gone[ref] = version
-        self._take(ref, observed)
-
-    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
-        """Take a list of all workloads of a kind, made at resourceVersion ``version``. What is not in it is gone."""
-        absent = set(self._entries.observed(kind))
-        for ref, observed in workloads:
-            absent.discard(ref)
-            self.observe(ref, observed)
-        for ref in absent:
-            self.observe(ref, None, version)
-
-    def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
-        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (§6.4)."""
-        absent = {ref for kind in self._entries.kinds() for ref in self._entries.observed(kind)}
-        for ref, observed in workloads:
-            absent.discard(ref)
-            self._take(ref, observed)
-        for ref in absent:
-            self._take(ref, None)
-
-    def _take(self, ref: WorkloadRef, observed: Observed | None) -> None:
-        entry = self._entries.get(ref) or Entry(ref)
-        before = entry.observed
-        if before == observed:
-            return
-        self._move(entry, observed)
-        self._settle_observed(entry, before)
-        self._release(entry)
-
-    def _move(self, entry: Entry, observed: Observed | None) -> None:
-        touched = self._families.touched(entry, observed, self._entries)
-        for one in touched:
-            self._entries.hold(one)
-        before = [self._position(one) for one in touched if one.head is None]
-        entry.observed = observed
-        entry.born = entry.born if observed is None else None
-        self._families.regroup(entry, self._entries)
-        for old in before:
-            self._accounts.move(old, NOWHERE)
-        for one in touched:
-            if one.head is None:
-                self._book(one, NOWHERE, self._add_up(one))
-        for one in touched[1:]:
-            self._release(one)
-
-    def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
-        passed = [intent for intent in entry.live_intents() if intent.passed_by(before, entry.observed)]
-        for intent in passed:
-            intent.on(Event.PRECONDITION_PASSED)
-        if passed:
-            self._end(entry, passed)
-
-    def _release(self, entry: Entry) -> None:
-        if entry.idle:
-            self._families.leave(entry)
-        self._entries.release(entry)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
-from extauthz.core.footprint import LimitRangeDefaults, per_pod
+from extauthz.core.footprint import LimitRangeDefaults, per_claim, per_pod
 from extauthz.core.intake.objects import labels_dict
 from extauthz.core.model import Amounts, Labels, Template
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
@@ -16,6 +16,7 @@ from extauthz.core.quota.tree import QuotaNode, QuotaTree
 Nodes = tuple[QuotaNode, ...]
 
 _CACHED_MATCHES = 65_536
+_CACHED_CLAIMS = 4_096
 
 Costs = dict[bytes, Amounts]
 """What one pod of a template costs under some limit ranges, by the template's text."""
@@ -48,6 +49,9 @@ class Scope:
     """Footprints that are kept by template; beyond that they are worked out anew."""
     _limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
     _costs: dict[tuple[LimitRangeDefaults, ...], Costs] = field(default_factory=dict)
+    _claims: LRUCache[bytes, tuple[int, Mapping[str, Amounts]]] = field(
+        default_factory=lambda: LRUCache(_CACHED_CLAIMS)
+    )
     _sizes: dict[tuple[tuple[str, int], ...], Amounts] = field(default_factory=dict)
     _matches: LRUCache[tuple[str, Labels], Nodes] = field(default_factory=lambda: LRUCache(_CACHED_MATCHES))
 
@@ -106,6 +110,7 @@ class Scope:
     def _forget_costs(self) -> None:
         for costs in self._costs.values():
             costs.clear()
+        self._claims.clear()
         self._sizes.clear()
 
     def _place(self, namespace: Namespace) -> None:
@@ -154,6 +159,17 @@ class Scope:
                 )
             )
         return cost
+
+    def claims(self, template: Template) -> tuple[int, Mapping[str, Amounts]]:
+        """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        found = self._claims.get(template.text)
+        if found is None:
+            found = self._claims[template.text] = per_claim(json.loads(template.text), self.default_storage_class)
+        return found
 
     def _share(self, cost: dict[str, int]) -> Amounts:
         """The same object for equal amounts: templates are many, sizes of pods are few."""

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.model import Observed, WorkloadRef
-
-Kind: TypeAlias = tuple[str, str]
-"""(group, resource)."""
+from extauthz.core.model import Kind, Observed, WorkloadRef
 
 _Names: TypeAlias = dict[str, Observed | Entry]
 
@@ -60,14 +57,14 @@ class Store:
         names = self._spaces.setdefault(entry.ref.namespace, {}).setdefault(entry.ref[:2], {})
         names[entry.ref.name] = entry
 
-    def release(self, entry: Entry) -> None:
-        """Keep of a held entry what has to be kept: nothing, what is observed, or all of it."""
+    def release(self, entry: Entry, *, is_plain: bool) -> None:
+        """Keep of a held entry what has to be kept: nothing, what is observed if it is plain, or all of it."""
         ref = entry.ref
         kinds = self._spaces.get(ref.namespace, _EMPTY)
         names = kinds.get(ref[:2], {})
         if names.get(ref.name) is not entry:
             return
-        if entry.observed is not None and _is_plain(entry, entry.observed):
+        if entry.observed is not None and is_plain:
             names[ref.name] = entry.observed
         elif entry.idle:
             del names[ref.name]
@@ -86,8 +83,3 @@ def _entry(ref: WorkloadRef, found: Observed | Entry) -> Entry:
     entry = Entry(ref)
     entry.observed = found
     return entry
-
-
-def _is_plain(entry: Entry, observed: Observed) -> bool:
-    """Nobody refers to it: no intent, no member of a family, no owner whose family it may come to join."""
-    return not entry.intents and not entry.children and entry.head is None and observed.owner is None

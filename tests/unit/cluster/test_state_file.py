@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from extauthz.cluster.picture import ClusterState
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.files.problems import FilesError
+from extauthz.testing.builders import gate, quota
 
 CPU = 10**9
 
@@ -59,8 +61,11 @@ def state(tmp_path: Path, *objects: Any) -> ClusterState:
     return load(tmp_path, SHOP, *objects).state
 
 
-def pods(picture: ClusterState) -> list[str]:
-    return [ref.name for ref, _ in picture.workloads if ref.resource == "pods"]
+def pods(picture: ClusterState) -> int:
+    """How many a quota over everything has in use."""
+    made = gate([quota("all", {"pods": "99"}, namespaces={})])
+    made.load_state(replace(picture, namespaces={"shop": {}}), 0.0)
+    return next(iter(made.usage())).used // 10**9
 
 
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
@@ -170,9 +175,12 @@ def test_a_pod_that_has_ended_does_not_count(tmp_path, phase):
 def test_a_pod_is_charged_with_its_replica_set_where_that_is_listed(tmp_path):
     mine = pod("web-1", **owner("ReplicaSet", "web", "u1"))
     rs = workload("ReplicaSet", uid="u1")
-    assert pods(state(tmp_path, mine, rs)) == []
-    assert pods(state(tmp_path, rs, mine)) == []
-    assert pods(state(tmp_path, mine)) == ["web-1"]
+    more = [pod(f"web-{n}", **owner("ReplicaSet", "web", "u1")) for n in (2, 3, 4)]
+    assert pods(state(tmp_path, rs)) == 3
+    assert pods(state(tmp_path, mine, rs)) == 3
+    assert pods(state(tmp_path, rs, mine)) == 3
+    assert pods(state(tmp_path, mine)) == 1
+    assert pods(state(tmp_path, rs, mine, *more)) == 4, "above its count"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +196,7 @@ def test_a_pod_is_charged_with_its_replica_set_where_that_is_listed(tmp_path):
 )
 def test_a_pod_that_no_listed_workload_covers_counts_by_itself(tmp_path, metadata):
     picture = state(tmp_path, workload("ReplicaSet", uid="u1"), pod("web-1", **metadata))
-    assert pods(picture) == ["web-1"]
+    assert pods(picture) == 3 + 1
 
 
 def test_the_owner_of_a_replica_set_is_kept(tmp_path):
@@ -239,7 +247,21 @@ def test_a_finished_job_counts_no_more(tmp_path, condition):
 
 def test_a_pod_of_a_job_is_counted_with_it(tmp_path):
     picture = state(tmp_path, job(), pod("a", **owner("Job", "sum", "u9", "batch/v1")), pod("b"))
-    assert pods(picture) == ["b"]
+    assert pods(picture) == pods(state(tmp_path, job())) + 1
+
+
+def test_a_pod_that_is_being_deleted_counts_beside_the_one_in_its_place(tmp_path):
+    going = pod("web-1", **owner("ReplicaSet", "web", "u1"), deletionTimestamp="2026-01-01T00:00:00Z")
+    assert pods(state(tmp_path, workload("ReplicaSet", uid="u1"), going)) == 3 + 1
+
+
+def test_a_volume_claim_counts_by_the_larger_of_what_it_asks_for_and_what_it_is_given(tmp_path):
+    claim = obj("v1", "PersistentVolumeClaim", "files", "shop", spec={"resources": {"requests": {"storage": "5"}}})
+    growing = obj("v1", "PersistentVolumeClaim", "more", "shop", spec=claim["spec"])
+    growing["status"] = {"allocatedResources": {"storage": "8"}}
+    made = gate([quota("all", {"requests.storage": "99", "count/persistentvolumeclaims": "9"}, namespaces={})])
+    made.load_state(replace(state(tmp_path, claim, growing), namespaces={"shop": {}}), 0.0)
+    assert [row.used // 10**9 for row in made.usage()] == [13, 2]
 
 
 def revision(name: str, kind: str = "StatefulSet", cpu: str = "2") -> dict[str, Any]:

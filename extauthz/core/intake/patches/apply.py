@@ -65,7 +65,13 @@ def templates(live: _Map, applied: _Map) -> list[_Map]:
     claims = applied.get("volumeClaimTemplates") or live.get("volumeClaimTemplates")
     rest = {"volumeClaimTemplates": claims} if claims else {}
     pods = (_without(merged, chain.from_iterable(choice)) for choice in product(*choices))
-    return [{"template": {"spec": pod}} | rest for pod in pods]
+    return [{"template": {"spec": pod}} | rest | start for pod in pods for start in _starts(live, applied)]
+
+
+def _starts(live: _Map, applied: _Map) -> list[_Map]:
+    """The first ordinal of a StatefulSet: the one given; where none is, it stays or goes."""
+    given = [{"ordinals": tree["ordinals"]} for tree in (applied, live) if "ordinals" in tree]
+    return given[:1] if "ordinals" in applied else [*given, {}]
 
 
 def _merged(live: Tree, applied: Tree) -> Tree:

@@ -1,0 +1,100 @@
+"""Volume claims of StatefulSets: which exist, and what a count of replicas costs beside them (DESIGN §6.7).
+
+A claim outlives the replica it was made for, and is taken up again when that ordinal comes back. So a StatefulSet costs
+the claims that exist, whatever their ordinal, and those that ordinals within its count lack.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Protocol
+
+from extauthz.core.ledger.charge import highest
+from extauthz.core.ledger.kinship import CLAIMS, STATEFUL_SETS
+from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+
+
+class ClaimPrices(Protocol):
+    """What claims cost."""
+
+    def one(self, template: Template | None) -> Amounts: ...
+
+    def claims(self, template: Template | None) -> tuple[int, Mapping[str, Amounts]]:
+        """The first ordinal, and what one claim of each claim template costs, by its name."""
+
+
+class Claims:
+    """The claims that exist of one StatefulSet: ordinals by claim template and size, of which there are few."""
+
+    def __init__(self) -> None:
+        self._ordinals: dict[tuple[str, Template | None], list[int]] = {}
+        self._places: dict[str, tuple[tuple[str, Template | None], int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def add(self, ref: WorkloadRef, observed: Observed, owner: WorkloadRef) -> None:
+        """Take up a claim that exists."""
+        stem, ordinal = split(ref.name)
+        group = stem.removesuffix(f"-{owner.name}"), observed.template
+        insort(self._ordinals.setdefault(group, []), ordinal)
+        self._places[ref.name] = group, ordinal
+
+    def remove(self, ref: WorkloadRef) -> None:
+        """Forget one."""
+        group, ordinal = self._places.pop(ref.name)
+        self._ordinals[group].remove(ordinal)
+        if not self._ordinals[group]:
+            del self._ordinals[group]
+
+    def beside(self, count: int, templates: Iterable[Template | None], prices: ClaimPrices) -> Amounts:
+        """What there is to add to ``count`` times a replica with all its claims; the most over ``templates``.
+
+        Every claim that exists counts whole. What it has in common with the one that its ordinal asks for is taken off
+        again, so that the larger of both counts.
+        """
+        return highest([dict(self._beside(count, template, prices)) for template in templates])
+
+    def _beside(self, count: int, template: Template | None, prices: ClaimPrices) -> Iterator[tuple[str, int]]:
+        start, wanted = prices.claims(template)
+        total: dict[str, int] = {}
+        for (claim, size), ordinals in self._ordinals.items():
+            taken_up = bisect_left(ordinals, start + count) - bisect_left(ordinals, start)
+            asked = wanted.get(claim, {})
+            for key, amount in prices.one(size).items():
+                shared = taken_up * min(amount, asked.get(key, 0))
+                total[key] = total.get(key, 0) + len(ordinals) * amount - shared
+        return iter(total.items())
+
+
+def split(name: str) -> tuple[str, int]:
+    """``("data-db", 3)`` of ``data-db-3``; ``("", -1)`` of a name that no StatefulSet gives to a claim.
+
+    ``getPersistentVolumeClaimName`` in ``pkg/controller/statefulset/stateful_set_utils.go``.
+    """
+    stem, _, ordinal = name.rpartition("-")
+    if not ordinal.isascii() or not ordinal.isdecimal() or str(int(ordinal[:12])) != ordinal:
+        return "", -1
+    return stem, int(ordinal)
+
+
+def stem_of(ref: WorkloadRef) -> WorkloadRef | None:
+    """Stands for all claims of one claim template of one StatefulSet: ``ref`` is one of them by its name."""
+    stem, _ = split(ref.name)
+    return ref._replace(name=stem) if stem else None
+
+
+def stems(ref: WorkloadRef, observed: Observed | None) -> tuple[WorkloadRef, ...]:
+    """What stands for the claims that a StatefulSet makes."""
+    if ref[:2] != STATEFUL_SETS or observed is None or observed.template is None:
+        return ()
+    return tuple(WorkloadRef(*CLAIMS, ref.namespace, f"{claim}-{ref.name}") for claim in _names(observed.template))
+
+
+@lru_cache(maxsize=4096)
+def _names(template: Template) -> tuple[str, ...]:
+    claims = json.loads(template.text).get("volumeClaimTemplates", ())
+    return tuple(claim.get("metadata", {}).get("name", "") for claim in claims)

@@ -1,0 +1,148 @@
+"""What the ledger is told of objects: one by one or as lists, late, twice, and in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cachetools import FIFOCache
+
+from extauthz.core.ledger.books import Books
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.families import Families
+from extauthz.core.ledger.intents import Event, Intent, is_newer
+from extauthz.core.ledger.kinship import PODS
+from extauthz.core.ledger.pending import Pending
+from extauthz.core.ledger.pods import Pods, is_group
+from extauthz.core.ledger.position import NOWHERE
+from extauthz.core.ledger.scope import Scope
+from extauthz.core.model import Kind, Observed, WorkloadRef
+
+_REMEMBERED = 16_384
+"""Deletions that are remembered, so that a state from before one, told afterwards, brings nothing back. A watch lags
+behind a read by seconds."""
+
+
+class Observing(Books):
+    """Books that follow what is observed."""
+
+    def __init__(self, scope: Scope | None = None) -> None:
+        super().__init__(scope)
+        self._families = Families()
+        self._pods = Pods()
+        self._pending = Pending()
+        self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
+        """As of which resourceVersion workloads were gone, of the last that were."""
+
+    def observe(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> bool:
+        """Take the newest state of a workload; ``None``: it is gone, as of resourceVersion ``version``.
+
+        What is older than what is known already came late, on a watch that a consistent read overtook: it is ignored.
+        What states no version, or one that cannot be compared, is taken as it comes. Returns whether it was taken.
+        """
+        if self._is_late(ref, observed.resource_version if observed is not None else version):
+            return False
+        if observed is None and version and ref[:2] != PODS:  # nobody reads that a pod is gone: its watch tells
+            self._gone[ref] = version
+        self._take(ref, observed)
+        self._take_groups()
+        return True
+
+    def _is_late(self, ref: WorkloadRef, version: str) -> bool:
+        entry = self._entries.get(ref)
+        held = entry.observed if entry is not None else None
+        if held is not None:
+            return is_newer(held.resource_version, version)
+        return is_newer(self._pods.version(ref) if ref[:2] == PODS else self._gone.get(ref, ""), version)
+
+    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
+        """Take a list of all workloads of a kind, made at resourceVersion ``version``. What is not in it is gone."""
+        absent = set(self._there(kind))
+        for ref, observed in workloads:
+            absent.discard(ref)
+            if not self._is_late(ref, observed.resource_version):
+                self._take(ref, observed)
+        for ref in absent:
+            self.observe(ref, None, version)
+        self._take_groups()
+
+    def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
+        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (§6.4)."""
+        absent = {ref for kind in {*self._entries.kinds(), PODS} for ref in self._there(kind)}
+        for ref, observed in workloads:
+            absent.discard(ref)
+            self._take(ref, observed)
+        for ref in absent:
+            self._take(ref, None)
+        self._take_groups()
+
+    def observe_kind(self, group: str, kind: str, resource: str) -> None:
+        """Take note of a custom resource with a scale subresource: it covers what it has made."""
+        if not self._families.kinship.know(group, kind, resource):
+            return
+        for entry in list(self._entries):
+            owner = entry.observed.owner if entry.observed is not None else None
+            if owner is not None and owner[:2] == (group, kind):
+                self._move(entry, entry.observed)
+                self._release(entry)
+
+    def _there(self, kind: Kind) -> Iterator[WorkloadRef]:
+        yield from (ref for ref in self._entries.observed(kind) if not is_group(ref))
+        if kind == PODS:
+            yield from self._pods
+
+    def _take(self, ref: WorkloadRef, observed: Observed | None) -> None:
+        if ref[:2] == PODS:
+            self._pods.put(ref, observed)
+            observed = observed if observed is None or observed.owner is None else None
+        self._take_one(ref, observed)
+
+    def _take_groups(self) -> None:
+        for ref, observed in self._pods.changes():
+            self._take_one(ref, observed)
+
+    def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
+        entry = self._entries.get(ref) or Entry(ref)
+        before = entry.observed
+        if before == observed:
+            return
+        self._move(entry, observed)
+        self._settle_observed(entry, before)
+        self._release(entry)
+
+    def _move(self, entry: Entry, observed: Observed | None) -> None:
+        touched = self._families.touched(entry, observed, self._entries)
+        for one in touched:
+            self._entries.hold(one)
+        before = [self._position(one) for one in touched if one.head is None]
+        entry.observed = observed
+        entry.born = entry.born if observed is None else None
+        self._families.regroup(entry, self._entries)
+        for old in before:
+            self._accounts.move(old, NOWHERE)
+        for one in touched:
+            if one.head is None:
+                self._book(one, NOWHERE, self._add_up(one))
+        for one in touched[1:]:
+            self._release(one)
+
+    def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
+        passed = [intent for intent in entry.live_intents() if intent.passed_by(before, entry.observed)]
+        for intent in passed:
+            intent.on(Event.PRECONDITION_PASSED)
+        if passed:
+            self._end(entry, passed)
+
+    def _release(self, entry: Entry) -> None:
+        if entry.idle:
+            self._families.leave(entry)
+        self._entries.release(entry, is_plain=entry.is_plain and not self._families.names_owner(entry.ref))
+
+    def _end(self, entry: Entry, intents: Iterable[Intent]) -> None:
+        def remove() -> None:
+            for intent in intents:
+                self._pending.remove(intent)
+
+        head = entry.root
+        self._change(head, remove)
+        for one in (entry, head):
+            self._release(one)

@@ -1,0 +1,110 @@
+"""Pods by their controllers: those that are alike are one workload of so many replicas.
+
+A cluster has many more pods than workloads, and nearly all cost what their owner is charged for anyway. So a pod that
+has a controller is kept as its name alone, and with those like it makes a *group*: an entry of its own, that its owner
+covers or that counts by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from extauthz.core.ledger.kinship import PODS
+from extauthz.core.model import Labels, Observed, OwnerRef, Template, WorkloadRef
+
+_OF_ONE_POD: Final = (
+    "statefulset.kubernetes.io/pod-name=",
+    "apps.kubernetes.io/pod-index=",
+    "batch.kubernetes.io/job-completion-index=",
+)
+"""Labels that controllers give to tell pods of one owner apart. No selector that covers many can ask for them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    ref: WorkloadRef
+    each: Observed
+    count: int = 0
+
+
+class Pods:
+    """Which group each pod is in, and which groups have changed since they were last asked for."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, dict[str, tuple[_Group, str]]] = {}
+        """Namespace to names of pods, each with its resourceVersion."""
+        self._groups: dict[tuple[str, OwnerRef, Labels, Template | None], _Group] = {}
+        self._changed: dict[WorkloadRef, _Group] = {}
+        self._made = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._names.values()))
+
+    def __iter__(self) -> Iterator[WorkloadRef]:
+        for namespace, names in self._names.items():
+            for name in names:
+                yield WorkloadRef(*PODS, namespace, name)
+
+    def version(self, ref: WorkloadRef) -> str:
+        """The resourceVersion of a pod; empty where it is in no group."""
+        found = self._names.get(ref.namespace, {}).get(ref.name)
+        return found[1] if found is not None else ""
+
+    def put(self, ref: WorkloadRef, pod: Observed | None) -> None:
+        """Take the newest state of a pod; ``None``: it is gone, or has no controller."""
+        names = self._names.get(ref.namespace, {})
+        before, _ = names.pop(ref.name, (None, ""))
+        after = None
+        if pod is not None and pod.owner is not None:
+            after = self._group(ref, pod, pod.owner)
+            self._names.setdefault(ref.namespace, names)[ref.name] = after, pod.resource_version
+        elif not names:
+            self._names.pop(ref.namespace, None)
+        if before is after:
+            return
+        if before is not None:
+            self._count(before, -1)
+        if after is not None:
+            self._count(after, 1)
+
+    def changes(self) -> list[tuple[WorkloadRef, Observed | None]]:
+        """Every group that has changed, as it is now; ``None``: no pod is left in it."""
+        changed, self._changed = self._changed, {}
+        return [(g.ref, replace(g.each, replicas=g.count) if g.count else None) for g in changed.values()]
+
+    def _count(self, group: _Group, step: int) -> None:
+        group.count += step
+        self._changed[group.ref] = group
+        if not group.count:
+            del self._groups[_key(group)]
+        elif step > 0:
+            self._groups[_key(group)] = group
+
+    def _group(self, ref: WorkloadRef, pod: Observed, owner: OwnerRef) -> _Group:
+        each = Observed(0, pod.template, _common(pod.labels), owner=owner)
+        key = ref.namespace, owner, each.labels, each.template
+        found = self._groups.get(key)
+        if found is None:
+            self._made += 1
+            name = f"{owner.kind}/{owner.name}/{self._made}"  # no object's name has a slash
+            found = _Group(WorkloadRef(*PODS, ref.namespace, name), each)
+        return found
+
+
+def _key(group: _Group) -> tuple[str, OwnerRef, Labels, Template | None]:
+    owner = group.each.owner
+    assert owner is not None, "pods without a controller are in no group"
+    return group.ref.namespace, owner, group.each.labels, group.each.template
+
+
+def _common(labels: Labels) -> Labels:
+    if not any(label in labels for label in _OF_ONE_POD):
+        return labels
+    return ",".join(pair for pair in labels.split(",") if not pair.startswith(_OF_ONE_POD))
+
+
+def is_group(ref: WorkloadRef) -> bool:
+    """Whether ``ref`` stands for a group of pods and not for an object."""
+    return "/" in ref.name
