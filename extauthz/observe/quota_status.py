@@ -62,10 +62,8 @@ class Condition(NamedTuple):
     """One line of the table of conditions."""
 
     type: str
-    holds: str
-    """What it says where it is True."""
     reasons: Mapping[str, str]
-    """Reason to what it means, for the documentation."""
+    """Reason to what it means, for the documentation. With the first it is True, with others False."""
     find: Callable[[Facts], Finding]
 
 
@@ -136,26 +134,29 @@ def _usage_known(facts: Facts) -> Finding:
     return Finding("False", "UnknownFootprint", f"{some} no known cost, and what is used cannot be told; {cure}")
 
 
-_IN_FORCE = {"InForce": "The limits are in force as they are written."}
-_FAULTS = {
-    Fault.INVALID.value: "The spec is not one. What was good last stays in force; if nothing was, it limits nothing.",
-    Fault.PARENT_MISSING.value: "No quota bears the parent's name. It is enforced by itself.",
-    Fault.PARENT_CYCLE.value: "It is its own ancestor. It is enforced by itself.",
-}
-
 TABLE: tuple[Condition, ...] = (
-    Condition("Ready", "The limits are in force as they are written.", _IN_FORCE | _FAULTS, _ready),
+    Condition(
+        "Ready",
+        {
+            "InForce": "The limits are in force as they are written.",
+            Fault.INVALID: "The spec is not one. What was good last stays in force; if nothing was, it limits nothing.",
+            Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
+            Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
+        },
+        _ready,
+    ),
     Condition(
         "WithinParent",
-        "No limit is above the parent's, where it could never be reached.",
-        {"WithinParent": "So it is, or there is no parent.", "AboveParent": "The message names the limits."},
+        {
+            "WithinParent": "No limit is above the parent's, or there is no parent.",
+            "AboveParent": "Some are, and can never be reached; the message names them.",
+        },
         _within_parent,
     ),
     Condition(
         "SelectsWorkloads",
-        "Some workload counts against it.",
         {
-            "Selecting": "So it is.",
+            "Selecting": "Some workload counts against it.",
             "NoWorkloads": "Its namespaces, or its children, have no workload yet.",
             "SelectsNothing": "A selector matches nothing; the message says which one.",
         },
@@ -163,19 +164,17 @@ TABLE: tuple[Condition, ...] = (
     ),
     Condition(
         "WithinHard",
-        "Nothing is used beyond its limit.",
         {
-            "WithinHard": "So it is.",
-            "OverLimit": "After a cut, or growth that nobody could refuse. What needs more of it does not grow; "
-            "shrinking passes.",
+            "WithinHard": "Nothing is used beyond its limit.",
+            "OverLimit": "Something is, after a cut of the limit or growth that nobody could refuse. What needs more "
+            "of it does not grow; shrinking passes.",
         },
         _within_hard,
     ),
     Condition(
         "UsageKnown",
-        "What each workload costs is known.",
         {
-            "Priced": "So it is.",
+            "Priced": "What each workload costs is known.",
             "UnknownFootprint": "Some have no known cost; `on-unknown-footprint` says what is done about growth.",
         },
         _usage_known,
@@ -183,6 +182,16 @@ TABLE: tuple[Condition, ...] = (
 )
 
 _NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
+
+
+def markdown() -> str:
+    """The table of conditions of ``docs/status.md``."""
+    lines = ["| condition | status | reason | meaning |", "| --- | --- | --- | --- |"]
+    for one in TABLE:
+        for number, (reason, meaning) in enumerate(one.reasons.items()):
+            name, status = ("", "False") if number else (f"`{one.type}`", "True")
+            lines.append(f"| {name} | {status} | `{reason}` | {meaning} |")
+    return "\n".join(lines) + "\n"
 
 
 def status_of(facts: Facts, now: str) -> Tree:

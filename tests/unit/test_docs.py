@@ -12,6 +12,7 @@ from extauthz.core import resources
 from extauthz.core.ledger.intents import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
+from extauthz.observe import quota_status
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 ROOT = Path(__file__).parents[2]
@@ -20,8 +21,12 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("envoy/*
 
 @pytest.mark.parametrize(
     ("page", "drawn"),
-    [("docs/ledger.md", diagram()), ("docs/counting.md", resources.markdown().strip())],
-    ids=["ledger", "counting"],
+    [
+        ("docs/ledger.md", diagram()),
+        ("docs/counting.md", resources.markdown().strip()),
+        ("docs/status.md", quota_status.markdown()),
+    ],
+    ids=["ledger", "counting", "status"],
 )
 def test_a_drawing_is_the_tables_own(page: str, drawn: str):
     assert drawn in (ROOT / page).read_text(), f"{page} no longer shows what the code's table says; paste it anew"
