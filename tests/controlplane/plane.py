@@ -104,6 +104,7 @@ def _etcd_flags(folder: Path, port: int, peer_port: int) -> list[str]:
         f"--advertise-client-urls=http://127.0.0.1:{port}",
         f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
         "--unsafe-no-fsync",
+        "--experimental-watch-progress-notify-interval=5s",  # as kubeadm has it: else idle watches get no bookmarks
     ]
 
 
