@@ -13,8 +13,7 @@ from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
 from extauthz.cluster.sinks import Context, Feed, Notes, Revisions, StatefulSets, Troubles, Workloads
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.store import Kind
-from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.model import Kind, Tree, WorkloadRef
 from extauthz.kube.connection import Connection
 from extauthz.kube.discovery import DEFINITIONS, Keys, ScaledKind, ScaledKinds
 from extauthz.kube.reflector import Reflector, Sink
@@ -30,12 +29,13 @@ STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
 JOBS = Resource("batch", "v1", "jobs", "Job")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PODS = Resource("", "v1", "pods", "Pod")
 
 PHASES: tuple[tuple[Resource, ...], ...] = (
     (NAMESPACES, LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, REVISIONS),
     (DEPLOYMENTS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS),
-    (REPLICA_SETS,),
+    (REPLICA_SETS, CLAIMS),
     (PODS,),
 )
 """What is watched. Each phase is listed when the one before is in: what bears on costs before what costs, and owners
@@ -75,7 +75,7 @@ def feeds(gate: Gate, troubles: Troubles, prices: PodPrices) -> dict[Kind, AnyFe
         STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, troubles, revisions),
         PODS: Pods(PODS, gate, troubles, prices),
     }
-    for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS):
+    for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS, CLAIMS):
         made[resource] = Workloads(resource, facts.COUNTED[resource.group, resource.kind], gate, troubles)
     return {(resource.group, resource.plural): feed for resource, feed in made.items()}
 
@@ -190,6 +190,7 @@ class LiveCluster:
             resource = kind.resource
             if resource.namespaced:
                 template = self._templates.get(resource.group_resource, TEMPLATE)
+                self._gate.observe_kind(resource.group, resource.kind, resource.plural)
                 feed = ScaledObjects(kind, template, self._gate, self._troubles, self._prices)
                 self.feeds[resource.group, resource.plural] = feed
                 self.resources[resource.group, resource.plural] = resource

@@ -139,12 +139,17 @@ class StatefulSets(Workloads):
 
     def changed(self, event: str, obj: Seen) -> None:
         super().changed(event, obj)
-        if event != DELETED:
+        if self._held(obj.ref) == obj.version:  # else a consistent read has brought a later one
             self._revisions.run_by((obj.ref.namespace, obj.ref.name), obj.old_revision)
 
     def gone(self, place: Place, version: str) -> None:
         super().gone(place, version)
-        self._revisions.run_by(place, "")
+        if self._held(WorkloadRef(self._resource.group, self._resource.plural, *place)) is None:
+            self._revisions.run_by(place, "")
+
+    def _held(self, ref: WorkloadRef) -> str | None:
+        entry = self._gate.ledger.get(ref)
+        return entry.observed.resource_version if entry is not None and entry.observed is not None else None
 
 
 class Revisions:

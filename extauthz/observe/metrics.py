@@ -34,6 +34,8 @@ class Levels(NamedTuple):
     """Requests to the API server by verb."""
     status_writes: Mapping[str, int] = {}
     """Of quotas, by what became of them."""
+    event_writes: Mapping[str, int] = {}
+    """The same of Kubernetes events."""
 
 
 class Metrics:
@@ -115,6 +117,7 @@ class Metrics:
             "extauthz_watch_relists_total": {(resource,): relists for resource, _, relists in now.watches},
             "extauthz_api_calls_total": {(verb,): count for verb, count in now.calls.items()},
             "extauthz_status_writes_total": {(result,): count for result, count in now.status_writes.items()},
+            "extauthz_event_writes_total": {(result,): count for result, count in now.event_writes.items()},
             "extauthz_workloads": {(): now.workloads},
             "extauthz_reload_total": dict(self._reloads),
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),

@@ -81,6 +81,10 @@ TABLE = (
         "extauthz_status_writes_total", "counter", "writes", ("result",),
         "Statuses written to WorkspaceQuotas: written, failed, lost (the object has gone or has changed).",
     ),
+    Family(
+        "extauthz_event_writes_total", "counter", "writes", ("result",),
+        "Kubernetes events about workloads held back: created, updated, failed.",
+    ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads in the picture of the cluster."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),

@@ -133,7 +133,7 @@ class App:
     ) -> None:
         self._holding.take_over()
         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-        deciding = Deciding(self._gate, self._metrics, self._log, inputs.state.look)
+        deciding = Deciding(self._gate, self._metrics, self._log, inputs.state.look, inputs.state.heed)
         server = listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
         grpc_address = listening.bind_grpc(server, self._settings)
         await server.start()
@@ -224,6 +224,7 @@ class App:
             watches=[(one.resource, one.age_s, one.relists) for each in self._inputs or () for one in each.watches()],
             calls=self._connection.calls if self._connection is not None else {},
             status_writes=self._inputs.quotas.status_writes() if self._inputs is not None else {},
+            event_writes=self._inputs.state.event_writes() if self._inputs is not None else {},
         )
 
 

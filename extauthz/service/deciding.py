@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 from typing import Protocol
@@ -40,13 +40,22 @@ class Deciding:
         metrics: told of each decision and what it took.
         log: told of each decision, and of the traceback where we are at fault.
         look: brings a workload into the picture; ``None``: that cannot be done.
+        heed: told of each decision too; must neither block nor raise.
     """
 
-    def __init__(self, gate: Decides, metrics: Metrics, log: Log, look: Look | None = None) -> None:
+    def __init__(
+        self,
+        gate: Decides,
+        metrics: Metrics,
+        log: Log,
+        look: Look | None = None,
+        heed: Callable[[Decision], None] | None = None,
+    ) -> None:
         self._gate = gate
         self._metrics = metrics
         self._log = log
         self._look = look
+        self._heed = heed
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
         """The decision, or where it waits for a look, what to await for it."""
@@ -75,6 +84,8 @@ class Deciding:
     def _tell(self, decision: Decision, request: Request, started_s: float) -> Decision:
         self._metrics.decision(decision, time.monotonic() - started_s)
         self._log.decision(decision, request.headers.get("user-agent", ""))
+        if self._heed is not None:
+            self._heed(decision)
         return decision
 
     def _failed(self, decision_id: str) -> Decision:

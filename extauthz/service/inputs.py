@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from extauthz.cluster.live import Watch
-from extauthz.core.model import WorkloadRef
+from extauthz.core.model import Decision, WorkloadRef
 from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
@@ -68,6 +68,13 @@ class StateInput(Input, Protocol):
     @property
     def look(self) -> Look | None:
         """How to look at one workload; ``None``: there is no way."""
+
+    @property
+    def heed(self) -> Callable[[Decision], None] | None:
+        """Wants to be told of each decision; ``None``: does not."""
+
+    def event_writes(self) -> Mapping[str, int]:
+        """Events written about decisions, by what became of them."""
 
     def answered(self, ref: WorkloadRef) -> None:
         """A write of this workload was answered: a consistent read made from now on shows what it did."""
@@ -172,6 +179,11 @@ class StateFileInput(FileInput[Value]):
     """
 
     look = None
+    heed = None
+
+    def event_writes(self) -> Mapping[str, int]:
+        """There is nobody to write them to."""
+        return {}
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -15,6 +16,7 @@ from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
 from extauthz.kube.discovery import Keys
 from extauthz.kube.resource import Resource
+from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
@@ -150,6 +152,7 @@ class LiveStateInput:
         metrics: Metrics,
         *,
         templates: Mapping[str, Keys],
+        write_events: bool,
     ) -> None:
         self._gate = gate
         self._watchdog = watchdog
@@ -161,6 +164,11 @@ class LiveStateInput:
         self.known = self._cluster.synced
         self._reads = ConsistentReads(connection, gate, self._cluster, self._tell_read)
         self._reads_refused: dict[str, str] = {}
+        self._events: KubeEvents | None = None
+        if write_events:
+            instance = socket.gethostname()  # a pod's name, unless it is told otherwise
+            self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
+        self.heed = self._events.decision if self._events is not None else None
 
     async def load(self) -> None:
         """Nothing can be had before ``follow``."""
@@ -177,6 +185,12 @@ class LiveStateInput:
                 "info", "loaded", source=self.name, namespaces=len(ledger.scope.namespaces), workloads=len(ledger)
             )
             group.create_task(self._reads.run())
+            if self._events is not None:
+                group.create_task(self._events.run())
+
+    def event_writes(self) -> Mapping[str, int]:
+        """How many there were, by what became of them."""
+        return self._events.results if self._events is not None else {}
 
     async def look(self, ref: WorkloadRef) -> None:
         """Read a workload that a check asks about and that no watch has shown."""

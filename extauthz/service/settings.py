@@ -91,6 +91,11 @@ class Settings(BaseModel):
         description="With `quotas: kubernetes`: write what is used and reserved, and what is wrong, back to "
         "the status of each.",
     )
+    write_events: bool = Field(
+        True,
+        description="With `state: kubernetes`: tell the owners of a workload that a quota holds back, and of its "
+        "autoscaler, in Kubernetes events: one an episode.",
+    )
     scaled_templates: Annotated[str, AfterValidator(_templates)] = Field(
         "",
         description="Where custom resources with a scale subresource have their pod template, if not at "

@@ -62,6 +62,8 @@ def _state(
     if settings.state == KUBERNETES:
         assert connection is not None
         declared = templates(settings.scaled_templates)
-        return LiveStateInput(connection, gate, watchdog, log, metrics, templates=declared)
+        return LiveStateInput(
+            connection, gate, watchdog, log, metrics, templates=declared, write_events=settings.write_events
+        )
     assert settings.state is not None
     return StateFileInput(state_file.watched(settings.state), from_file, gate.consistent_read, log, metrics)

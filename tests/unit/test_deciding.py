@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 
 import pytest
 
-from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.deciding import Deciding
@@ -73,3 +74,66 @@ def test_a_request_without_a_user_agent_is_decided(headers) -> None:
     log.close()
     assert decision.verdict is Verdict.ALLOW
     assert "user_agent" not in json.loads(stream.getvalue())
+
+
+WEB = WorkloadRef("apps", "deployments", "shop", "web")
+
+
+class Knowing:
+    """Knows a workload once it was looked at."""
+
+    def __init__(self, reason: str = "unknown-workload") -> None:
+        self.seen = False
+        self.asked: list[str] = []
+        self._reason = reason
+
+    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
+        self.asked.append(decision_id)
+        if self.seen:
+            return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
+        return Decision(decision_id, Verdict.UNAVAILABLE, self._reason, "not seen", WEB)
+
+    async def look(self, ref: WorkloadRef) -> None:
+        assert ref == WEB
+        await asyncio.sleep(0)
+        self.seen = True
+
+
+def deciding(gate, **more) -> tuple[Deciding, Log, io.StringIO]:
+    stream = io.StringIO()
+    log = Log(stream)
+    return Deciding(gate, Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0)), log, **more), log, stream
+
+
+@pytest.mark.parametrize("reason", ["unknown-workload", "unknown-namespace"])
+async def test_what_was_not_seen_is_looked_at_and_then_decided_once(reason) -> None:
+    gate = Knowing(reason)
+    heeded: list[Decision] = []
+    asked, log, stream = deciding(gate, look=gate.look, heed=heeded.append)
+    decision = await asked(REQUEST)
+    log.close()
+    assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits")
+    assert gate.asked == [decision.id, decision.id]
+    assert [json.loads(line)["id"] for line in stream.getvalue().splitlines()] == [decision.id]
+    assert heeded == [decision]
+
+
+async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> None:
+    monkeypatch.setattr("extauthz.service.deciding.LOOK_WITHIN_S", 0.01)
+
+    async def look(ref: WorkloadRef) -> None:
+        await asyncio.Event().wait()
+
+    asked, log, stream = deciding(Knowing(), look=look)
+    decision = await asked(REQUEST)
+    log.close()
+    assert decision.reason == "unknown-workload"
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+async def test_nothing_is_looked_at_where_it_would_not_help() -> None:
+    gate = Knowing("unknown-footprint")
+    asked, log, _ = deciding(gate, look=gate.look)
+    assert isinstance(asked(REQUEST), Decision)
+    log.close()
+    assert not gate.seen

@@ -31,6 +31,7 @@ def metrics() -> Metrics:
         watches=watches,
         calls={"get": 9},
         status_writes={"written": 4},
+        event_writes={"created": 5},
     )
     return Metrics(lambda: levels)
 
@@ -136,4 +137,5 @@ async def test_reads_watches_and_calls_are_told(metrics: Metrics) -> None:
     assert numbers["extauthz_watch_relists_total", "deployments.apps"] == 3
     assert numbers["extauthz_api_calls_total", "get"] == 9
     assert numbers["extauthz_status_writes_total", "written"] == 4
+    assert numbers["extauthz_event_writes_total", "created"] == 5
     assert numbers["extauthz_stale",] == 0
