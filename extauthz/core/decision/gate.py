@@ -99,7 +99,7 @@ class Gate(Known):
             ref = ref._replace(name=f"#{decision_id}")
         entry = self.ledger.get(ref)
         observed = entry.observed if entry is not None else None
-        question = Question(decision_id, reading, ref, now_s, charge, observed, request.source)
+        question = Question(decision_id, reading, ref, now_s, charge, entry, observed, request.source)
         return self._decide_write(question)
 
     def _unreadable(self, reading: Unreadable, decision_id: str) -> Decision:
@@ -112,13 +112,13 @@ class Gate(Known):
         return Decision(decision_id, verdict, reading.code, sentences.unavailable(reading.ref, why), reading.ref)
 
     def _decide_write(self, question: Question) -> Decision:
-        entry = self.ledger.get(question.ref)
+        entry = question.entry
         landings = follow(question.write, entry)
         if isinstance(landings, Unreadable):
             return self._unreadable(replace(landings, ref=question.write.ref), question.id)
         outcomes = landings.own
         creates = not question.write.scale and question.write.operation in (Operation.CREATE, Operation.APPLY)
-        if not creates and _only_zero(outcomes):
+        if not creates and outcomes[0].replicas == 0 and _only_zero(outcomes):
             return question.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
         if not self.synced:
             why = "does not know the quotas yet" if not self._quotas_known else "has not seen the cluster yet"
@@ -143,7 +143,7 @@ class Gate(Known):
     def _weigh(self, question: Question, landings: Landings, creates: bool) -> Decision:
         intent = self._intent(question, landings, creates)
         born = _born(landings.own[0]) if creates and question.observed is None else None
-        proposal = self.ledger.propose(question.ref, intent, born)
+        proposal = self.ledger.propose(question.ref, intent, born, question.entry)
         refusal = self._refusal(question, intent, proposal)
         if refusal is not None:
             return refusal
@@ -151,24 +151,29 @@ class Gate(Known):
 
     def _intent(self, question: Question, landings: Landings, creates: bool) -> Intent:
         """The most that the write may leave, over all the states that it may find, and what may come after it."""
-        outcomes = landings.own
-        everything = [*outcomes, *landings.late]
-        counts = [outcome.replicas for outcome in outcomes if outcome.replicas is not None]
-        templates = _distinct([outcome.templates for outcome in everything])
-        labels = _distinct([outcome.label_sets for outcome in everything])
-        patches = is_patch(question.write) and bool(templates or labels)
+        outcome = landings.own[0]
+        replicas, templates, labels = outcome.replicas, outcome.templates, outcome.label_sets
+        keeps_count = outcome.keeps_count
+        if len(landings.own) > 1 or landings.late:
+            everything = [*landings.own, *landings.late]
+            counts = [one.replicas for one in landings.own if one.replicas is not None]
+            replicas = max(counts) if counts else None
+            templates = _distinct([one.templates for one in everything])
+            labels = _distinct([one.label_sets for one in everything])
+            keeps_count = keeps_count or any(late.replicas is not None for late in landings.late)
+        patches = bool(templates or labels) and is_patch(question.write)
         return Intent(
             id=question.id,
-            replicas=max(counts) if counts else None,
+            replicas=replicas,
             templates=templates,
             labels=labels,
             creates=creates,
             precondition=question.write.precondition,
             expires_s=question.now_s + self.policy.window_s,
             source=question.source,
-            owner=outcomes[0].owner,
-            frees=outcomes[0].frees or (question.write.operation is Operation.CREATE and outcomes[0].owner is None),
-            keeps_count=outcomes[0].keeps_count or any(late.replicas is not None for late in landings.late),
+            owner=outcome.owner,
+            frees=outcome.frees or (question.write.operation is Operation.CREATE and outcome.owner is None),
+            keeps_count=keeps_count,
             is_patch=patches,
             patch=question.write if patches else None,
         )
@@ -229,8 +234,8 @@ class Gate(Known):
         return "fits", "fits every quota"
 
     def _full(self, question: Question) -> Decision | None:
-        entry = self.ledger.get(question.ref)
-        here = len(entry.live_intents()) if entry is not None else 0
+        entry = question.entry
+        here = len(entry.intents) if entry is not None and entry.intents else 0
         policy, source = self.policy, question.source
         if source and self.ledger.intents_of(source) >= policy.max_intents_per_source:
             reason, why = "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
@@ -243,8 +248,6 @@ class Gate(Known):
 
 
 def _distinct(groups: list[tuple[T, ...]]) -> tuple[T, ...]:
-    if len(groups) == 1 and len(groups[0]) <= 1:
-        return groups[0]
     return tuple(dict.fromkeys(one for group in groups for one in group))
 
 

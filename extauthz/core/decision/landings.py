@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from extauthz.core.intake.resolve import resolve
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.intents import Intent
 from extauthz.core.model import Observed, Outcome, Put, Unreadable, Write
 
 MAX_PATCHES = 4
@@ -49,19 +48,24 @@ def is_patch(write: Write) -> bool:
 
 def follow(write: Write, entry: Entry | None) -> Landings | Unreadable:
     """Resolve ``write`` on every state that it may find, and what is under way on every state that it may leave."""
+    observed = entry.observed if entry is not None else None
+    if entry is None or not entry.intents or (write.scale and observed is not None):
+        outcome = resolve(write, observed)  # nothing comes before or after it that matters to it: nearly every write
+        return outcome if isinstance(outcome, Unreadable) else Landings([outcome])
+    return _follow_all(write, entry)
+
+
+def _follow_all(write: Write, entry: Entry) -> Landings | Unreadable:
     starts = tuple(_starts(entry))
-    if write.scale or not any(intent.templates or intent.labels for intent in _intents(entry)):
+    if write.scale or not any(intent.templates or intent.labels for intent in entry.live_intents()):
         starts = starts[:1]
         pending: list[Write] = []
     else:
-        pending = _different(intent.patch for intent in _intents(entry) if intent.patch is not None)
+        pending = _different(intent.patch for intent in entry.live_intents() if intent.patch is not None)
     landings = Landings()
     try:
         if len(pending) > MAX_PATCHES:
             raise _TooMany
-        if not pending and len(starts) <= 1:  # nothing to come before or after it: nearly every write
-            landings.own.append(_resolve(write, starts[0] if starts else None))
-            return landings
         _explore(write, starts or (None,), pending, landings)
     except _TooMany:
         detail = f"{len(pending)} other patches of it are under way and may land in any order; try again after W"
@@ -71,16 +75,12 @@ def follow(write: Write, entry: Entry | None) -> Landings | Unreadable:
     return landings
 
 
-def _intents(entry: Entry | None) -> Sequence[Intent]:
-    return entry.live_intents() if entry is not None else ()
-
-
-def _starts(entry: Entry | None) -> Iterator[Observed]:
+def _starts(entry: Entry) -> Iterator[Observed]:
     """The observed state, and what writes under way leave whatever they find (creates, and PUTs of whole objects)."""
-    observed = entry.observed if entry is not None else None
+    observed = entry.observed
     if observed is not None:
         yield observed
-    for intent in _intents(entry):
+    for intent in entry.live_intents():
         if intent.patch is not None and observed is not None:
             continue  # followed from the other states
         if observed is None and not intent.creates:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from extauthz.core.decision.policy import OnUnknown
+from extauthz.core.ledger.entry import Entry
 from extauthz.core.model import Decision, Observed, Shortage, Verdict, WorkloadRef, Write
 
 
@@ -19,6 +20,8 @@ class Question:
     """Its key in the ledger: a create that leaves its name to the server has one of its own."""
     now_s: float
     charge: bool
+    entry: Entry | None
+    """What the ledger has of it."""
     observed: Observed | None
     source: str = ""
 

@@ -56,6 +56,12 @@ class _Account:
         self.unpriced = 0
         self.workloads = 0
 
+    def reserve(self, key: str, more: int) -> None:
+        """Change what is reserved of ``key``."""
+        if self.reserved is _NOTHING_RESERVED:
+            self.reserved = {}
+        self.reserved[key] = self.reserved.get(key, 0) + more
+
     def taken(self, key: str) -> int:
         """Used and reserved together, nano-units."""
         return self.used.get(key, 0) + self.reserved.get(key, 0)
@@ -73,6 +79,9 @@ class Accounts:
 
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""
+        if _only_reserves(before, after):
+            self._reserve(before.envelope.amounts, after.envelope.amounts, after.envelope_in)
+            return
         for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
             if account is None:
@@ -91,10 +100,21 @@ class Accounts:
                     account.used[key] = account.used.get(key, 0) + used
                     assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
                 if charged != used:
-                    if account.reserved is _NOTHING_RESERVED:
-                        account.reserved = {}
-                    account.reserved[key] = account.reserved.get(key, 0) + charged - used
+                    account.reserve(key, charged - used)
                     assert account.reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+
+    def _reserve(self, before: Amounts, after: Amounts, nodes: Nodes) -> None:
+        """``move`` for nearly every grant, and for its end: nothing but the envelope changes."""
+        for node in nodes:
+            quota = node.quota
+            if quota.mode is Mode.AUDIT:
+                continue
+            account = self._accounts[node]
+            for key in quota.hard:
+                more = after.get(key, 0) - before.get(key, 0)
+                if more:
+                    account.reserve(key, more)
+                    assert account.reserved[key] >= 0, f"reserve of {key} in {quota.name} fell below zero"
 
     def weigh(self, before: Position, after: Position) -> Growth:
         """Judge the move: only keys that grow are checked, in every quota and ancestor."""
@@ -104,15 +124,19 @@ class Accounts:
         unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
         entered = after.unknown and after.envelope_in != before.envelope_in
         grows = False
-        wanted = after.envelope.amounts
+        wanted, standing = after.envelope.amounts, before.envelope.amounts
+        risen = _risen(standing, wanted) if wanted is not standing else {}
         for node in after.envelope_in:
             audits = node.quota.mode is Mode.AUDIT
             grows_here = unknown or (entered and node not in before.envelope_in)
             _, charged = _standing(before, node)
             account = self._accounts.get(node, _UNTOUCHED)
+            risen_here = risen if charged is standing else _risen(charged, wanted)
+            if not risen_here and not grows_here:
+                continue
             for key, hard in node.quota.hard.items():
-                growth = wanted.get(key, 0) - charged.get(key, 0)
-                if growth <= 0:
+                growth = risen_here.get(key)
+                if growth is None:
                     continue
                 grows_here = True
                 used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
@@ -165,6 +189,20 @@ def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
     used = at.used.amounts if node in at.used_in else _NOTHING
     charges = node.quota.mode is not Mode.AUDIT and node in at.envelope_in
     return used, at.envelope.amounts if charges else used
+
+
+def _only_reserves(before: Position, after: Position) -> bool:
+    return (
+        after.used is before.used
+        and after.used_in is before.used_in
+        and after.envelope_in is before.envelope_in is after.used_in
+        and after.unknown == before.unknown
+    )
+
+
+def _risen(before: Amounts, after: Amounts) -> dict[str, int]:
+    """What ``after`` has more of, and how much."""
+    return {key: amount - before.get(key, 0) for key, amount in after.items() if amount > before.get(key, 0)}
 
 
 def _either(some: Nodes, others: Nodes) -> Nodes:

@@ -102,5 +102,6 @@ class Books:
         self._book(head, before, self._add_up(head))
 
     def _book(self, head: Entry, before: Position, after: Position) -> None:
-        self._accounts.move(before, after)
+        if after is not before:
+            self._accounts.move(before, after)
         head.standing = after if head.intents else None

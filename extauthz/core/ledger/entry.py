@@ -120,9 +120,12 @@ class Position(NamedTuple):
         """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""
         assert self.pod is not None, "other writes are under way"
         used, used_in, (top, before, per_object), envelope_in, unknown, pod = self
-        amounts = dict(before)
-        for key, each in self.pod.items():
-            amount = replicas * each + per_object.get(key, 0)
-            if amount > amounts.get(key, 0):
-                amounts[key] = amount
-        return Position(used, used_in, Charge(max(top, replicas), amounts, per_object), envelope_in, unknown, pod)
+        higher = {
+            key: amount
+            for key, each in self.pod.items()
+            if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
+        }
+        if not higher and replicas <= top:
+            return self
+        charge = Charge(max(top, replicas), {**before, **higher}, per_object)
+        return Position(used, used_in, charge, envelope_in, unknown, pod)

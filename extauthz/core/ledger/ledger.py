@@ -66,13 +66,15 @@ class Ledger(Observing):
 
     # Deciding: synchronous, and nothing is recorded unless told.
 
-    def propose(self, ref: WorkloadRef, intent: Intent, born: Observed | None = None) -> Proposal:
+    def propose(
+        self, ref: WorkloadRef, intent: Intent, born: Observed | None = None, known: Entry | None = None
+    ) -> Proposal:
         """Weigh ``intent`` on ``ref`` against all quotas, without recording it.
 
-        ``born`` is the object that a create would make. An entry is weighed with the intent on it and put back as it
-        was, so that a question costs nothing.
+        ``born`` is the object that a create would make, ``known`` what ``get`` has just given. An entry is weighed
+        with the intent on it and put back as it was, so that a question costs nothing.
         """
-        known = self._entries.get(ref)
+        known = known if known is not None else self._entries.get(ref)
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.root
         before = self._position(head)
@@ -110,8 +112,9 @@ class Ledger(Observing):
     def record(self, proposal: Proposal, intent: Intent) -> None:
         """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
         entry = proposal.entry
-        for one in (entry, proposal.head):
-            self._entries.hold(one)
+        self._entries.hold(entry)
+        if proposal.head is not entry:
+            self._entries.hold(proposal.head)
         if entry.observed is None:
             self._families.regroup(entry, self._entries)
         self._pending.add(entry, intent)
