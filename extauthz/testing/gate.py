@@ -18,7 +18,7 @@ SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.e
 
 
 class Gate:
-    """One running gate. A context manager, which can be entered again: a restart, with the same log.
+    """One running gate. A context manager.
 
     Args:
         quotas: a file or folder, or ``kubernetes``; ``state`` likewise.
@@ -45,6 +45,16 @@ class Gate:
         self._http = ""
 
     def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.terminate()
+
+    def start(self) -> None:
+        """Starts it, also again; returns once it is ready."""
         before = len(list(self.events("serving"))) if self._log.exists() else 0
         self._child = Child(self._command, self._log)
         serving = self._child.until(lambda: next(itertools.islice(self.events("serving"), before, None), None))
@@ -52,12 +62,6 @@ class Gate:
         self.port = int(port) if port.isdigit() else 0
         self._http = serving["http"]
         self._child.until(self._ready)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.terminate()
 
     @property
     def running(self) -> bool:
@@ -80,6 +84,12 @@ class Gate:
         child, self._child = self._child, None
         if child:
             child.kill()
+
+    @property
+    def holding(self) -> bool:
+        """It grants no growth yet, after a start that knew of no clean stop."""
+        told = [line["event"] for line in self.lines() if line.get("event") in ("holding", "released")]
+        return told[-1:] == ["holding"]
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The log so far: decisions and events. It is written some 100 ms late."""

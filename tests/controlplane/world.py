@@ -21,10 +21,10 @@ from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, eventually
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.manager import ControllerManager
-from tests.controlplane.mirror import Mirror
 from tests.controlplane.plane import Plane, write_kubeconfig
 
-Tree = Any
+WINDOW_S = 10
+"""W. This API server answers in milliseconds; with the default a start after a crash would hold for two minutes."""
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
@@ -35,13 +35,10 @@ class World:
         self.plane, self.folder = plane, folder
         self.api, self.kubectl = plane.api, plane.kubectl
         self._socket = folder / "gate.sock"
-        self._mirror = Mirror(plane.api, folder)
+        options = {"kubeconfig": plane.kubeconfig, "window-s": WINDOW_S, "handover": folder / "handover.json"}
+        flags = [f"--{name}={value}" for name, value in options.items()]
         self.gate = Gate(
-            self._mirror.quotas,
-            self._mirror.state,
-            folder / "gate.log",
-            list(gate_options),
-            grpc=f"unix:{self._socket}",
+            "kubernetes", "kubernetes", folder / "gate.log", [*flags, *gate_options], grpc=f"unix:{self._socket}"
         )
         self.kubelet = Kubelet(plane.url, plane.tls)
         self.metrics = MetricsApi(plane.url, plane.tls)
@@ -52,8 +49,9 @@ class World:
         with contextlib.ExitStack() as stack:
             self.kubectl("apply", "--server-side", f"--filename={DEPLOY / 'crd.yaml'}")
             eventually(lambda: self.api.serves("WorkspaceQuota"))
-            for part in (self._mirror, self.gate, self.kubelet, self.metrics):
+            for part in (self.gate, self.kubelet, self.metrics):
                 stack.enter_context(part)
+            eventually(lambda: not self.gate.holding)
             self._stack = stack.pop_all()
         return self
 

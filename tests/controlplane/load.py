@@ -1,0 +1,84 @@
+"""Scale writes from several clients at once, and an eye on what they come to."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from extauthz.render.options import Profile
+from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.workspace import Workspace
+
+WITHIN_S = 90.0
+
+
+class Load:
+    """One client a Deployment, through Envoy, up and down between none and *most* replicas. A context manager."""
+
+    def __init__(self, workspace: Workspace, names: Sequence[str], most: int = 5) -> None:
+        self.grown = 0
+        """Accepted writes of more than there was."""
+        self.refused: Counter[int] = Counter()
+        """HTTP code → how often."""
+        self.most = 0
+        """The largest number of replicas that all had together, as the API server tells it."""
+        self._workspace, self._limit = workspace, most
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._scale, args=(name,), name=name) for name in names]
+        self._threads.append(threading.Thread(target=self._look, name="look"))
+        self._failures: list[Exception] = []
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(WITHIN_S)
+        if self._failures and error is None:
+            raise self._failures[0]
+
+    def until(self, what: Callable[[], bool]) -> None:
+        """Goes on until true."""
+        eventually(lambda: what() or self._failures, lambda: (self.grown, self.refused), WITHIN_S)
+
+    def _scale(self, name: str) -> None:
+        choose = random.Random(name)
+        client = self._workspace.world.client(Profile.SCALE)
+        now = 1
+        try:
+            while not self._stop.is_set():
+                wanted = choose.randint(0, self._limit)
+                try:
+                    client.patch("Deployment", name, self._workspace.namespace, _replicas(wanted), sub="scale")
+                    self.grown += wanted > now
+                    now = wanted
+                except RefusedError as error:
+                    self.refused[error.code] += 1
+                time.sleep(0.02)
+        except Exception as error:  # noqa: BLE001 (raised again at the end)
+            self._failures.append(error)
+        finally:
+            client.close()
+
+    def _look(self) -> None:
+        try:
+            while not self._stop.is_set():
+                found = self._workspace.api.list("Deployment", self._workspace.namespace)
+                self.most = max(self.most, sum(each["spec"]["replicas"] for each in found))
+                time.sleep(0.02)
+        except Exception as error:  # noqa: BLE001 (raised again at the end)
+            self._failures.append(error)
+
+
+def _replicas(count: int) -> dict[str, object]:
+    return {"spec": {"replicas": count}}

@@ -1,0 +1,120 @@
+"""A dead gate stops growth and nothing else; it comes back and counts right; a broken one can be rolled out anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.render.options import Profile
+from tests.controlplane.api import eventually
+from tests.controlplane.load import Load
+from tests.controlplane.workspace import autoscaler, condition, workload
+
+pytestmark = pytest.mark.controlplane("kube-controller-manager")
+
+OUTAGE_S = 60
+UNAVAILABLE = "quota gate unavailable"
+GATES_OWN = "extauthz-system"
+BROKEN = "registry.test/extauthz:broken"
+MENDED = "registry.test/extauthz:mended"
+
+
+@pytest.fixture
+def kill_gate(world):
+    """Ends the gate; it is back when the test is over."""
+    assert world.manager.running
+    yield world.gate.kill
+    if not world.gate.running:
+        world.gate.start()
+    eventually(lambda: not world.gate.holding)
+
+
+def test_the_controller_manager_works_through_a_minute_without_a_gate_and_only_growth_waits(
+    world, workspace, kill_gate
+):
+    acme = workspace({"requests.cpu": "8"})
+    acme.create(workload("web", 2, {"cpu": "1"}))
+    acme.await_ready("web", 2)
+    acme.busy("900m")
+    kill_gate()
+    began = world.manager.renewed()
+    acme.create(autoscaler("web", most=4))
+
+    # Reads, status, pods, events and rollouts go through the same Envoy.
+    acme.create(workload("new", 2, {"cpu": "1"}))
+    acme.await_ready("new", 2)
+    world.kubectl("rollout", "restart", "deployment/web", f"--namespace={acme.namespace}")
+    world.kubectl("rollout", "status", "deployment/web", f"--namespace={acme.namespace}", "--timeout=30s")
+    eventually(lambda: acme.events("ScalingReplicaSet", "new"))
+
+    def able() -> dict:
+        return condition(acme.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
+
+    eventually(lambda: UNAVAILABLE in able().get("message", ""), able)
+    assert any(UNAVAILABLE in event["message"] for event in acme.events("FailedRescale", "web"))
+    said = world.kubectl_through().run("scale", "deployment/web", "--replicas=3", f"--namespace={acme.namespace}")
+    assert said.returncode == 1
+    assert "Error from server (ServiceUnavailable)" in said.stderr
+    assert UNAVAILABLE in said.stderr
+
+    def lasted() -> float:
+        return (world.manager.renewed() - began).total_seconds()
+
+    eventually(lambda: lasted() >= OUTAGE_S or not world.manager.running, lasted, within_s=OUTAGE_S + 30)
+    assert world.manager.running, "it has given up its lease"
+    assert acme.replicas("web") == 2
+    world.gate.start()
+    acme.await_ready("web", 4)
+    eventually(lambda: acme.charged() == 6, acme.charged)
+
+
+@pytest.mark.parametrize("stop", ["terminate", "kill"])
+def test_a_gate_that_restarts_under_load_never_lets_it_over_and_counts_right_again(world, workspace, stop):
+    acme = workspace({"requests.cpu": "10"})
+    names = [f"web-{number}" for number in range(4)]
+    for name in names:
+        acme.create(workload(name, 1, {"cpu": "1"}))
+    eventually(lambda: acme.charged() == 4, acme.charged)
+
+    def total() -> int:
+        return sum(each["spec"]["replicas"] for each in acme.api.list("Deployment", acme.namespace))
+
+    with Load(acme, names) as load:
+        load.until(lambda: load.grown > 20)
+        getattr(world.gate, stop)()
+        load.until(lambda: load.refused[503] > 20)
+        world.gate.start()
+        before = load.grown
+        load.until(lambda: load.grown > before + 20)
+    assert load.most <= 10, "over the quota"
+    assert load.refused[403] > 0, "it never came to the edge; then this test tests nothing"
+    eventually(lambda: acme.charged() == total(), lambda: (acme.charged(), total()))
+
+
+def test_a_broken_gate_is_repaired_by_a_rollout_through_what_it_would_have_filtered(world, workspace, kill_gate):
+    acme = workspace({"requests.cpu": "2"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: acme.charged() == 1, acme.charged)
+    namespace = f"--namespace={GATES_OWN}"
+    world.kubelet.broken_images.add(BROKEN)
+    world.kubectl("create", "namespace", GATES_OWN)
+    gate = workload("extauthz", 2, {"cpu": "1"}, image=BROKEN)
+    gate["metadata"]["namespace"] = GATES_OWN
+    world.api.create(gate)
+    eventually(lambda: len(world.api.list("Pod", GATES_OWN)) == 2)
+    kill_gate()
+
+    kubectl = world.kubectl_through(Profile.WRITES)
+    refused = kubectl.run("set", "resources", "deployment/web", "--requests=cpu=2", f"--namespace={acme.namespace}")
+    assert UNAVAILABLE in refused.stderr
+    kubectl("set", "image", "deployment/extauthz", f"main={MENDED}", namespace)
+    kubectl("rollout", "status", "deployment/extauthz", namespace, "--timeout=30s")
+    kubectl("scale", "deployment/extauthz", "--replicas=3", namespace)
+    kubectl("rollout", "status", "deployment/extauthz", namespace, "--timeout=30s")
+
+    world.gate.start()  # what the new pods would run
+
+    def scale(replicas: int) -> str:
+        return kubectl.run("scale", "deployment/web", f"--replicas={replicas}", f"--namespace={acme.namespace}").stderr
+
+    eventually(lambda: not scale(2))  # it holds for W first
+    assert f"exceeded workspace quota: {acme.name}" in scale(3)

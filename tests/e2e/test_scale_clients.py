@@ -1,0 +1,105 @@
+"""Who else scales: KEDA by the scale client, and an HPA on a custom resource that nobody but its owner knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.render.options import Profile
+from tests.controlplane.api import RefusedError, eventually, path_of
+from tests.controlplane.workspace import autoscaler, condition, workload
+
+pytestmark = pytest.mark.controlplane("kube-controller-manager")
+
+GADGET = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gadgets.e2e.extauthz.dev"},
+    "spec": {
+        "group": "e2e.extauthz.dev",
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.size",
+                        "statusReplicasPath": ".status.size",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+            }
+        ],
+    },
+}
+
+
+def scale_as_keda(world, namespace: str, kind: str, name: str, replicas: int) -> None:
+    """``k8s.io/client-go/scale``: reads the Scale and puts it back, in JSON and with no content-type."""
+    client = world.client(Profile.AUTOSCALER)
+    path = path_of(kind, namespace, name, "scale")
+    try:
+        scale = client.call("GET", path)
+        scale["spec"]["replicas"] = replicas
+        client.call("PUT", path, scale, content_type="")
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_keda_wakes_a_workload_only_where_there_is_room_and_always_puts_it_to_sleep(world, workspace, kind):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "2"})
+    acme.create(workload("busy", 2, {"cpu": "1"}))
+    acme.create(workload("asleep", 0, {"cpu": "1"}, kind))
+    acme.await_ready("busy", 2)
+    eventually(lambda: acme.charged() == 2, acme.charged)
+    with pytest.raises(RefusedError, match=f"exceeded workspace quota: {acme.name}") as refused:
+        eventually(lambda: scale_as_keda(world, acme.namespace, kind, "asleep", 1))
+    assert refused.value.code == 403
+    assert acme.replicas("asleep", kind) == 0
+
+    scale_as_keda(world, acme.namespace, "Deployment", "busy", 0)
+    eventually(lambda: acme.charged() == 0, acme.charged)
+    scale_as_keda(world, acme.namespace, kind, "asleep", 1)
+    acme.await_ready("asleep", 1, kind)
+    eventually(lambda: acme.charged() == 1, acme.charged)
+
+
+@pytest.fixture(scope="module")
+def gadgets(world):
+    """A kind with a scale subresource whose replica count and template stand where its author put them."""
+    world.api.create(GADGET)
+    eventually(lambda: world.api.serves("Gadget.e2e.extauthz.dev/v1"))
+
+
+@pytest.mark.usefixtures("gadgets")
+def test_an_hpa_on_a_custom_resource_stops_at_the_edge_and_goes_on_when_the_quota_is_raised(world, workspace):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "2"})
+    template = workload("gadget", 1, {"cpu": "1"})["spec"]["template"]
+    acme.create(
+        {
+            "apiVersion": "e2e.extauthz.dev/v1",
+            "kind": "Gadget",
+            "metadata": {"name": "web"},
+            "spec": {"size": 2, "template": template},
+        }
+    )
+    eventually(lambda: acme.charged() == 2, acme.charged)
+    acme.create(autoscaler("web", "Gadget", api_version="e2e.extauthz.dev/v1", least=3))
+
+    def able() -> dict:
+        return condition(acme.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
+
+    eventually(lambda: f"exceeded workspace quota: {acme.name}" in able().get("message", ""), able)
+    acme.set_hard({"requests.cpu": "3"})
+    gadget = path_of("Gadget.e2e.extauthz.dev/v1", acme.namespace, "web")
+    eventually(lambda: acme.api.call("GET", gadget)["spec"]["size"] == 3, able)
+    eventually(lambda: acme.charged() == 3, acme.charged)
