@@ -11,12 +11,17 @@ from extauthz.render.options import Profile
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
 from tests.controlplane.api import eventually
+from tests.controlplane.workspace import autoscaler
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager", *(f"autoscaler-{each}" for each in knative.VERSIONS))
 
 GPU = "requests.nvidia.com/gpu"
 SENDS = {"v0.50.0": "/scale", "v0.42.2": "/hello"}
 """How the path of what each version sends ends."""
+
+
+ROUNDS = 3
+BUSY, IDLE = {"cpu": "900m", "memory": "1Mi"}, {"cpu": "1m", "memory": "1Mi"}
 
 
 class Serving(NamedTuple):
@@ -76,3 +81,42 @@ def test_a_kpa_grows_by_traffic_to_the_edge_and_goes_to_zero_and_back_by_the_sam
 
     paths = {line["path"] for line in world.envoy(Profile.AUTOSCALER).access_lines() if acme.namespace in line["path"]}
     assert all(path.endswith(SENDS[serving.version]) for path in paths), paths
+
+
+@pytest.mark.parametrize("serving", ["v0.50.0"], indirect=True)
+def test_of_two_hpas_and_a_kpa_in_three_namespaces_exactly_one_gets_the_last_gpu(world, workspace, serving):
+    acme = workspace({GPU: "4"})
+    namespaces = [acme.namespace, acme.add_namespace(f"{acme.name}-b"), acme.add_namespace(f"{acme.name}-c")]
+    for namespace in namespaces:
+        deployment, kpa = knative.revision(namespace, "app", {"cpu": "1", "nvidia.com/gpu": "1"})
+        acme.create(deployment)
+        kpa["metadata"]["annotations"]["autoscaling.knative.dev/min-scale"] = "1"
+        hpa = autoscaler("app", most=2)
+        hpa["metadata"]["namespace"] = namespace
+        acme.create(kpa if namespace == namespaces[0] else hpa)
+    knative.await_service(world.plane, namespaces[0], "app")
+
+    def replicas() -> list[int]:
+        return [world.api.get("Deployment", "app", namespace)["spec"]["replicas"] for namespace in namespaces]
+
+    def load(*, heavy: bool) -> None:
+        serving.activator.concurrent[namespaces[0], "app"] = 2 if heavy else 0.5
+        for namespace in namespaces[1:]:
+            world.metrics.usage[namespace] = BUSY if heavy else IDLE
+
+    def refused() -> set[str]:
+        lines = list(world.gate.events("decision"))[decided:]
+        return {line["workload"].split("/")[1] for line in lines if line["verdict"] == "deny"} & set(namespaces)
+
+    def seen() -> object:
+        return replicas(), acme.charged(GPU), refused()
+
+    decided = 0
+    for _ in range(ROUNDS):
+        load(heavy=False)
+        eventually(lambda: replicas() == [1, 1, 1] and acme.charged(GPU) == 3, seen)
+        decided = len(list(world.gate.events("decision")))
+        load(heavy=True)
+        eventually(lambda: len(refused()) == 2 and acme.used(GPU) == 4, seen)
+        assert sorted(replicas()) == [1, 1, 2]
+        assert acme.charged(GPU) == 4
