@@ -75,8 +75,8 @@ class Gate(Known):
     def import_intents(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
         """Take over the intents of a clean stop.
 
-        Patches of templates or labels among them are not handed over themselves, and what they would make of a later
-        one is not known: nothing grows until the last of them can no longer land.
+        Long patches of templates or labels are not handed over themselves, and what they would make of a later one is
+        not known: nothing grows until the last of them can no longer land.
 
         Raises:
             HandoverError: a record is not one that ``export_intents`` wrote.

@@ -10,6 +10,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.handover import HandoverError
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.record import MAX_PATCH_CHARS
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
@@ -296,9 +297,9 @@ def test_intents_are_handed_over_with_what_is_left_of_w():
     assert heir.gate.consistent_read(1060.0) == 4
 
 
-def test_after_a_handover_with_patches_nothing_grows_until_they_can_not_land():
+def test_after_a_handover_with_a_long_patch_nothing_grows_until_it_can_not_land():
     ask = asker(workload("web", 1))
-    ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}}}))
+    ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}, "annotations": {"long": "x" * MAX_PATCH_CHARS}}}))
     heir = Asker(asker(workload("web", 1)).gate, "heir-")
     heir.gate.import_intents(ask.gate.export_intents(30.0), 1000.0)
     heir.now_s = 1059.0
