@@ -10,7 +10,7 @@ from typing import Protocol
 
 from extauthz.core.ledger.claims import Claims, stem_of, stems
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.kinship import CLAIMS, Kinship
+from extauthz.core.ledger.kinship import CLAIMS, PODS, Kinship
 from extauthz.core.model import Observed, WorkloadRef
 
 
@@ -116,11 +116,14 @@ class Families:
         if child.ref[:2] == CLAIMS:
             head.claims = head.claims or Claims()
             head.claims.add(child.ref, shown, head.ref)
-        elif self.kinship.covers(head.ref, head.observed, child.ref, shown):
+        elif not self.kinship.covers(head.ref, head.observed, child.ref, shown):
+            return
+        elif child.ref[:2] == PODS:
+            head.pods = head.pods or {}
+            head.pods[child.ref] = child
+        else:
             head.children = head.children or {}
             head.children[child.ref] = child
-        else:
-            return
         child.head = head
 
     def _detach(self, child: Entry) -> None:
@@ -131,7 +134,13 @@ class Families:
             assert head.claims is not None, "it was added"
             head.claims.remove(child.ref)
             head.claims = head.claims or None
+        elif child.ref[:2] == PODS:
+            head.pods = _without(child, head.pods)
         else:
-            assert head.children is not None, "it was added"
-            del head.children[child.ref]
-            head.children = head.children or None
+            head.children = _without(child, head.children)
+
+
+def _without(child: Entry, members: dict[WorkloadRef, Entry] | None) -> dict[WorkloadRef, Entry] | None:
+    assert members is not None, "it was added"
+    del members[child.ref]
+    return members or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from cachetools import FIFOCache
 
@@ -105,7 +106,11 @@ class Observing(Books):
         before = entry.observed
         if before == observed:
             return
-        self._move(entry, observed)
+        if _differ_in_version_alone(before, observed):
+            self._entries.hold(entry)
+            entry.observed = observed
+        else:
+            self._move(entry, observed)
         self._settle_observed(entry, before)
         self._release(entry)
 
@@ -146,3 +151,10 @@ class Observing(Books):
         self._change(head, remove)
         for one in (entry, head):
             self._release(one)
+
+
+def _differ_in_version_alone(before: Observed | None, observed: Observed | None) -> bool:
+    """A write of the status, as nearly all are: nothing that counts has changed."""
+    if before is None or observed is None:
+        return False
+    return replace(before, resource_version=observed.resource_version) == observed

@@ -39,9 +39,6 @@ class Pods:
         self._changed: dict[WorkloadRef, _Group] = {}
         self._made = 0
 
-    def __len__(self) -> int:
-        return sum(map(len, self._names.values()))
-
     def __iter__(self) -> Iterator[WorkloadRef]:
         for namespace, names in self._names.items():
             for name in names:

@@ -81,22 +81,29 @@ def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
     """
     excess: dict[str, int] = {}
     members = _members(entry)
-    for member in members:
-        _add(excess, _excess(member, prices))
-    if entry.pods and entry.observed is not None and not members:
-        own = prices.highest([entry.observed.template, *_running(entry)])
-        count = entry.observed.replicas
-        for key, amount in _sum_of_pods(entry, prices).items():
-            if amount > count * own.get(key, 0):
-                excess[key] = amount - count * own.get(key, 0)
+    if entry.ref[:2] not in SHARE_TEMPLATES:
+        for member in members:
+            _add(excess, _excess(member, prices))
+        if members:
+            return excess  # its own pods are summed up with them
+    pods = _sum_of_pods((entry, *members), prices)
+    if pods and entry.observed is not None:
+        asked = charge(_observed_products(entry, entry.observed, prices), {}).amounts
+        free = surge(entry.observed)
+        dearest = prices.highest(_running(entry)) if free else {}
+        for key, amount in pods.items():
+            above = amount - asked.get(key, 0) - free * dearest.get(key, 0)
+            if above > 0:
+                excess[key] = above
     return excess
 
 
-def _sum_of_pods(entry: Entry, prices: Prices) -> dict[str, int]:
+def _sum_of_pods(owners: Iterable[Entry], prices: Prices) -> dict[str, int]:
     total: dict[str, int] = {}
-    for group in (entry.pods or {}).values():
-        assert group.observed is not None, "pods carry no intents"
-        _add(total, prices.one(group.observed.template), group.observed.replicas)
+    for owner in owners:
+        for group in (owner.pods or {}).values():
+            assert group.observed is not None, "pods carry no intents"
+            _add(total, prices.one(group.observed.template), group.observed.replicas)
     return total
 
 
@@ -141,7 +148,7 @@ def _sum_of_members(entry: Entry, prices: Prices, *, pending: bool) -> tuple[dic
     total: dict[str, int] = {}
     count = 0
     if entry.ref[:2] not in SHARE_TEMPLATES:
-        _add(total, _sum_of_pods(entry, prices))
+        _add(total, _sum_of_pods((entry,), prices))
     for member in _members(entry):
         part = charge(_products(member, prices, pending=pending), {})
         count += part.replicas

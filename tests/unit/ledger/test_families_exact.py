@@ -100,14 +100,10 @@ def of_head(head: Thing, things: list[Thing]) -> int:
     old = [one for one in things if one.kind == "ControllerRevision" and one.owner == (head.kind, head.name, head.uid)]
     dearest = [head.size, *(one.size for one in revisions if one.replicas), *(one.size for one in old)]
     own = head.replicas * max(dearest)
-    pods = sum(one.size for one in mine if one.kind == "Pod")
     within = sum(one.replicas * one.size for one in revisions)
-    above = sum(max(0, pods_of(one, things) - one.replicas * one.size) for one in revisions)
-    return max(own, within) + above + max(0, pods - own)
-
-
-def pods_of(owner: Thing, things: list[Thing]) -> int:
-    return sum(one.size for one in things if one.kind == "Pod" and cover(one, things) is owner)
+    owners = [head, *revisions]
+    pods = sum(one.size for one in things if one.kind == "Pod" and cover(one, things) in owners)
+    return max(own, within, pods)
 
 
 def storage(things: list[Thing]) -> int:

@@ -1,0 +1,444 @@
+"""Who is charged for whom: pods, revisions, claims and what custom resources make, in whatever order they are seen."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.intake import objects
+from extauthz.core.ledger.intents import Event
+from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+
+NANO = 10**9
+KEYS = {"requests.cpu": "10", "requests.storage": "40", "count/pods": "99", "persistentvolumeclaims": "99"}
+ROLLOUTS = ("example.com", "Rollout", "rollouts")
+
+
+def asker(*seen: dict[str, Any], hard: dict[str, str] | None = None) -> Asker:
+    return Asker(gate([quota("acme", KEYS | (hard or {}))], *seen))
+
+
+def books(ask: Asker, key: str = "requests.cpu") -> tuple[int, int]:
+    assert ask.gate.ledger.drift() == {}
+    (row,) = [row for row in ask.gate.usage() if row.resource == key]
+    return row.used // NANO, row.reserved // NANO
+
+
+def see(ask: Asker, *seen: tuple[WorkloadRef, Observed | None] | dict[str, Any]) -> None:
+    for one in seen:
+        ref, observed = objects.observe(one) if isinstance(one, dict) else one
+        ask.gate.observe(ref, observed)
+
+
+def owner(name: str, kind: str = "ReplicaSet", group: str = "apps", uid: str = "") -> OwnerRef:
+    return OwnerRef(group, kind, name, uid or f"uid-{name}")
+
+
+def a_pod(name: str, of: OwnerRef | None = None, cpu: int = 1, labels: str = "app=web") -> tuple[WorkloadRef, Observed]:
+    template = objects.pod_template(pod({"cpu": str(cpu)})["spec"])
+    return WorkloadRef("", "pods", "team-a", name), Observed(1, template, labels, owner=of)
+
+
+def pods(count: int, of: OwnerRef, cpu: int = 1, labels: str = "app=web") -> list[tuple[WorkloadRef, Observed]]:
+    return [a_pod(f"{of.name}-{n}", of, cpu, labels) for n in range(count)]
+
+
+def revision(name: str, replicas: int, **more: Any) -> dict[str, Any]:
+    labels = {"labels": {"app": "web"}, "ownerReferences": owned_by("web")}
+    made = workload(name, replicas, kind="ReplicaSet", **(labels | more))
+    made["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    return made
+
+
+# Pods.
+
+WEB_SET = owner("web-1")
+
+
+def web(replicas: int, **more: Any) -> dict[str, Any]:
+    """A Deployment without a surge."""
+    made = workload("web", replicas, **more)
+    made["spec"]["strategy"] = {"type": "Recreate"}
+    return made
+
+
+def test_pods_cost_nothing_beside_what_their_owner_is_charged_for_whatever_is_seen_first():
+    family = [workload("web", 2), revision("web-1", 2), *pods(2, WEB_SET)]
+    for order in permutations(family):
+        ask = asker()
+        see(ask, *order)
+        assert (books(ask), books(ask, "count/pods")) == ((2, 0), (2, 0))
+
+
+def test_pods_of_one_owner_are_one_entry():
+    ask = asker(workload("web", 50), revision("web-1", 50))
+    see(ask, *pods(50, WEB_SET))
+    assert len(ask.gate.ledger) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("statefulset.kubernetes.io/pod-name", "app=web,statefulset.kubernetes.io/pod-name=web-{}"),
+        ("apps.kubernetes.io/pod-index", "app=web,apps.kubernetes.io/pod-index={}"),
+        ("batch.kubernetes.io/job-completion-index", "app=web,batch.kubernetes.io/job-completion-index={}"),
+    ],
+)
+def test_labels_that_tell_pods_of_one_owner_apart_make_no_group_of_each(name: str, labels: str):
+    ask = asker(revision("web-1", 50))
+    see(ask, *(a_pod(f"p{n}", WEB_SET, labels=labels.format(n)) for n in range(50)))
+    assert len(ask.gate.ledger) == 2, name
+
+
+def test_pods_above_what_their_owner_asks_for_are_charged():
+    ask = asker(web(2), revision("web-1", 2))
+    see(ask, *pods(5, WEB_SET))
+    assert (books(ask), books(ask, "count/pods")) == ((5, 0), (5, 0))
+
+
+def test_dearer_pods_than_the_template_s_count_as_they_are_and_hide_no_growth():
+    """A sidecar that a webhook puts in: what is there costs more, and one more replica costs at least a template."""
+    ask = asker(web(2), revision("web-1", 2))
+    see(ask, *pods(2, WEB_SET, cpu=2))
+    assert books(ask) == (4, 0)
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+    assert books(ask) == (4, 1)
+
+
+def test_pods_that_are_going_hide_no_growth():
+    """Their controller makes others beside them: a long grace period is no way to run twice what was granted."""
+    ask = asker(workload("web", 10), revision("web-1", 10))
+    see(ask, *pods(10, WEB_SET))
+    see(ask, workload("web", 0, version="2"), revision("web-1", 0, version="2"))
+    see(ask, *(a_pod(f"web-1-{n}", None) for n in range(10)))
+    assert books(ask) == (10, 0)
+    assert ask(scale("web", 1)).verdict is Verdict.DENY
+    see(ask, *((ref, None) for ref, _ in pods(10, WEB_SET)))
+    assert (books(ask), len(ask.gate.ledger)) == ((0, 0), 2)
+    assert ask(scale("web", 10)).verdict is Verdict.ALLOW
+
+
+def test_within_a_surge_pods_are_not_charged_twice():
+    ask = asker(workload("web", 4), revision("web-1", 4), revision("web-2", 1))
+    see(ask, *pods(4, WEB_SET), *pods(1, owner("web-2")))
+    assert books(ask) == (4, 0)
+
+
+def test_pods_that_are_seen_before_their_revision_has_grown_are_within_their_deployment():
+    ask = asker(workload("web", 4), revision("web-1", 1))
+    see(ask, *pods(4, WEB_SET))
+    assert books(ask) == (4, 0)
+
+
+def test_a_pod_that_changes_hands_is_counted_once():
+    ask = asker(revision("web-1", 2), revision("web-2", 2))
+    see(ask, *pods(2, WEB_SET))
+    assert books(ask) == (4, 0)
+    see(ask, a_pod("web-1-0", owner("web-2")))
+    assert books(ask) == (4, 0)
+    see(ask, a_pod("web-1-0", None))
+    assert books(ask) == (5, 0), "orphaned"
+    see(ask, a_pod("web-1-0", WEB_SET))
+    assert books(ask) == (4, 0), "adopted"
+    see(ask, a_pod("web-1-0", WEB_SET, labels="app=other"))
+    assert books(ask) == (5, 0), "not selected any more"
+
+
+def test_pods_of_an_owner_that_is_made_anew_are_not_the_new_one_s():
+    ask = asker(revision("web-1", 2))
+    see(ask, *pods(2, WEB_SET))
+    see(ask, (WorkloadRef("apps", "replicasets", "team-a", "web-1"), None))
+    assert books(ask) == (2, 0)
+    see(ask, revision("web-1", 2, uid="another"))
+    assert books(ask) == (4, 0)
+
+
+def test_a_state_of_a_pod_that_comes_late_is_ignored():
+    ask = asker(revision("web-1", 0))
+    ref, now = a_pod("web-1-0", WEB_SET, cpu=3)
+    now.resource_version = "9"
+    before = a_pod("web-1-0", WEB_SET, cpu=1)[1]
+    before.resource_version = "8"
+    assert ask.gate.observe(ref, now)
+    assert not ask.gate.observe(ref, before)
+    assert not ask.gate.observe(ref, None, version="7")
+    assert books(ask) == (3, 0)
+    ask.gate.observe_all(("", "pods"), [(ref, before)], "8")
+    assert books(ask) == (3, 0)
+    ask.gate.observe_all(("", "pods"), [], "10")
+    assert (books(ask), len(ask.gate.ledger)) == ((0, 0), 1)
+
+
+@pytest.mark.parametrize(
+    ("selector", "of", "covered"),
+    [
+        pytest.param({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, WEB_SET, True, id="by-uid"),
+        pytest.param({"matchExpressions": []}, WEB_SET._replace(uid="other"), False, id="another-uid"),
+        pytest.param(None, WEB_SET._replace(group="extensions"), True, id="as-older-controllers-wrote-it"),
+        pytest.param(None, WEB_SET._replace(kind="DaemonSet"), False, id="no-kind-of-workload"),
+    ],
+)
+def test_pods_are_known_by_the_uid_where_their_owner_s_selector_is_not_kept(selector: Any, of: OwnerRef, covered: bool):
+    made = revision("web-1", 2)
+    made["spec"]["selector"] = selector or made["spec"]["selector"]
+    ask = asker(made)
+    see(ask, *pods(2, of))
+    assert books(ask) == ((2, 0) if covered else (4, 0))
+
+
+def test_a_job_covers_its_pods():
+    ref, running = WorkloadRef("batch", "jobs", "team-a", "sum"), objects.observe(workload("sum", 2))[1]
+    running.selector = "job=sum"
+    ask = asker()
+    see(ask, *pods(3, owner("sum", "Job", "batch"), labels="job=sum"), (ref, running))
+    assert books(ask) == (3, 0)
+    see(ask, (ref, None))
+    assert books(ask) == (3, 0), "finished: what still runs counts by itself"
+
+
+# Revisions of StatefulSets.
+
+
+def old_revision(cpu: int, uid: str = "uid-db") -> tuple[WorkloadRef, Observed]:
+    template = objects.intern(objects.prune({"template": pod({"cpu": str(cpu)})}))
+    ref = WorkloadRef("apps", "controllerrevisions", "team-a", "db-1")
+    return ref, Observed(1, template, owner=OwnerRef("apps", "StatefulSet", "db", uid))
+
+
+def test_a_stateful_set_costs_the_dearest_revision_that_it_may_still_run():
+    ask = asker(workload("db", 2, kind="StatefulSet"))
+    see(ask, old_revision(3))
+    assert books(ask) == (6, 0)
+    assert ask(scale("db", 3, resource="statefulsets")).verdict is Verdict.ALLOW
+    assert books(ask) == (6, 3)
+    assert ask(scale("db", 4, resource="statefulsets")).fits == 3
+    see(ask, *pods(2, owner("db", "StatefulSet"), cpu=3, labels="app=db"))
+    assert books(ask) == (6, 3), "its pods run that revision"
+    see(ask, (old_revision(3)[0], None))
+    assert books(ask) == (6, 1)
+
+
+@pytest.mark.parametrize("uid", ["uid-db", "another"], ids=["owner-gone", "another-owner"])
+def test_a_revision_that_nobody_runs_costs_nothing(uid: str):
+    ask = asker(workload("db", 1, kind="StatefulSet"))
+    see(ask, old_revision(3, uid))
+    see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "db"), None))
+    assert books(ask) == (0, 0)
+
+
+# Claims.
+
+
+def db(replicas: int, storage: str = "5", start: int = 0, **more: Any) -> dict[str, Any]:
+    made = workload("db", replicas, kind="StatefulSet", **more)
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": storage}}}}
+    made["spec"] |= {"volumeClaimTemplates": [claim], "ordinals": {"start": start}}
+    return made
+
+
+def claim(name: str, storage: str = "5", storage_class: str | None = None) -> tuple[WorkloadRef, Observed]:
+    spec = {"resources": {"requests": {"storage": storage}}, "storageClassName": storage_class}
+    ref = WorkloadRef("", "persistentvolumeclaims", "team-a", name)
+    return ref, Observed(1, objects.claim_template({"spec": spec}))
+
+
+def claims(*ordinals: int, storage: str = "5") -> list[tuple[WorkloadRef, Observed]]:
+    return [claim(f"data-db-{ordinal}", storage) for ordinal in ordinals]
+
+
+STORAGE = "requests.storage"
+
+
+def test_claims_cost_nothing_beside_the_stateful_set_that_made_them_whatever_is_seen_first():
+    for order in permutations([db(2), *claims(0, 1)]):
+        ask = asker()
+        see(ask, *order)
+        assert (books(ask, STORAGE), books(ask, "persistentvolumeclaims")) == ((10, 0), (2, 0))
+
+
+def test_a_claim_that_is_left_behind_counts_until_it_goes_and_is_taken_up_again_for_nothing():
+    ask = asker(db(4))
+    see(ask, *claims(0, 1, 2, 3), db(1, version="2"))
+    assert books(ask, STORAGE) == (20, 0)
+    assert ask(scale("db", 4, resource="statefulsets")).verdict is Verdict.ALLOW
+    assert (books(ask, STORAGE), books(ask)) == ((20, 0), (1, 3))
+    see(ask, (claims(3)[0][0], None))
+    assert books(ask, STORAGE) == (15, 5), "its ordinal is granted, and will have one made"
+
+
+def test_claims_outlive_their_stateful_set():
+    ask = asker(db(2))
+    see(ask, *claims(0, 1), (WorkloadRef("apps", "statefulsets", "team-a", "db"), None))
+    assert (books(ask, STORAGE), books(ask)) == ((10, 0), (0, 0))
+    see(ask, *((ref, None) for ref, _ in claims(0, 1)))
+    assert (books(ask, STORAGE), len(ask.gate.ledger)) == ((0, 0), 0)
+
+
+def test_of_a_claim_and_what_its_ordinal_asks_for_the_larger_counts():
+    ask = asker(db(2))
+    see(ask, *claims(0, storage="8"), *claims(1, storage="2"))
+    assert books(ask, STORAGE) == (13, 0)
+    see(ask, *claims(1, storage="9"))
+    assert books(ask, STORAGE) == (17, 0), "expanded"
+
+
+def test_claims_of_ordinals_below_the_first_are_not_those_it_runs_with():
+    ask = asker(db(2, start=5))
+    see(ask, *claims(0, 1, 5))
+    assert books(ask, STORAGE) == (20, 0)
+
+
+def test_moving_the_first_ordinal_is_growth_of_storage():
+    ask = asker(db(2), hard={STORAGE: "15"})
+    see(ask, *claims(0, 1))
+    moved = ask(patch(path("db", resource="statefulsets"), {"spec": {"ordinals": {"start": 1}}}))
+    assert (moved.verdict, books(ask, STORAGE)) == (Verdict.ALLOW, (10, 5)), "0 stays, 2 is new"
+    moved = ask(patch(path("db", resource="statefulsets"), {"spec": {"ordinals": {"start": 5}}}))
+    assert moved.verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize("name", ["data-db", "data-db-01", "data-db-x", "data-db-1²", "other-db-0", "data-db2-0", "-0"])
+def test_what_is_not_named_as_a_claim_of_a_stateful_set_counts_by_itself(name: str):
+    ask = asker(db(1))
+    see(ask, claim(name))
+    assert books(ask, STORAGE) == (10, 0)
+
+
+def test_of_two_stateful_sets_that_share_a_name_of_claims_one_has_them():
+    """``a-b`` of ``c`` and ``a`` of ``b-c`` are both ``a-b-c-0``."""
+    first, second = db(1), db(1)
+    for made, name, template in ((first, "c", "a-b"), (second, "b-c", "a")):
+        made["metadata"] |= {"name": name, "uid": name}
+        made["spec"]["volumeClaimTemplates"][0]["metadata"]["name"] = template
+    ask = asker(first, second)
+    see(ask, claim("a-b-c-0"))
+    assert books(ask, STORAGE) == (10, 0)
+    see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "c"), None))
+    assert books(ask, STORAGE) == (5, 0)
+    see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "b-c"), None))
+    assert books(ask, STORAGE) == (5, 0)
+
+
+def test_a_claim_of_another_class_than_asked_for_counts_in_both():
+    slow = "slow.storageclass.storage.k8s.io/requests.storage"
+    ask = asker(db(1), hard={slow: "99"})
+    see(ask, claim("data-db-0", "5", "slow"))
+    assert (books(ask, STORAGE), books(ask, slow)) == ((5, 0), (5, 0))
+
+
+def test_a_claim_that_can_not_be_priced_makes_usage_unknown():
+    ask = asker(db(1))
+    see(ask, claim("data-db-0", "much"))
+    assert ask(scale("db", 2, resource="statefulsets")).reason == "unknown-footprint"
+
+
+def test_a_stateful_set_that_can_not_be_priced_makes_usage_unknown_whatever_claims_there_are():
+    ref, odd = objects.observe(db(1))
+    claim = b'{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "much"}}}}'
+    odd.template = Template(b'{"template": {"spec": {}}, "volumeClaimTemplates": [%s]}' % claim)
+    ask = asker(db(1))
+    see(ask, *claims(0), (ref, odd))
+    assert ask(scale("db", 2, resource="statefulsets")).reason == "unknown-footprint"
+    odd.template = None
+    see(ask, (ref, odd))
+    assert ask(scale("db", 2, resource="statefulsets")).reason == "unknown-footprint"
+
+
+def test_how_much_still_fits_is_exact_where_claims_are_there_already():
+    ask = asker(db(1), hard={STORAGE: "22"})
+    see(ask, *claims(0, 1, 3))
+    denied = ask(scale("db", 9, resource="statefulsets"))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 4)
+    assert ask(scale("db", 4, resource="statefulsets")).verdict is Verdict.ALLOW
+
+
+# Custom resources with a scale subresource.
+
+
+def rollout(replicas: int, selector: str | None = "app=web", cpu: str = "1") -> tuple[WorkloadRef, Observed]:
+    observed = objects.observe(workload("shop", replicas, {"cpu": cpu}))[1]
+    observed.selector, observed.max_surge = selector, None
+    return WorkloadRef("example.com", "rollouts", "team-a", "shop"), observed
+
+
+def of_rollout() -> list[dict[str, Any]]:
+    return [{**owned_by("shop", kind="Rollout")[0], "apiVersion": "example.com/v1"}]
+
+
+def test_a_custom_resource_covers_what_it_makes_once_its_kind_is_known():
+    made = revision("web-1", 2, ownerReferences=of_rollout())
+    ask = asker()
+    see(ask, made, rollout(2))
+    assert books(ask) == (4, 0)
+    ask.gate.observe_kind(*ROLLOUTS)
+    ask.gate.observe_kind(*ROLLOUTS)
+    assert books(ask) == (2, 0)
+    see(ask, *pods(3, owner("web-1")))
+    assert books(ask) == (3, 0)
+
+
+def test_a_custom_resource_covers_pods_of_its_own_up_to_its_count():
+    ask = asker()
+    ask.gate.observe_kind(*ROLLOUTS)
+    see(ask, *pods(3, owner("shop", "Rollout", "example.com")), rollout(2))
+    assert books(ask) == (3, 0)
+    see(ask, revision("web-1", 1, ownerReferences=of_rollout()))
+    assert books(ask) == (4, 0), "its pods and its ReplicaSet add up"
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "used"),
+    [
+        pytest.param("app=web", {"app": "web"}, 2, id="selected"),
+        pytest.param("app=web-1", {"name": "x"}, 2, id="its-pods-are-selected"),
+        pytest.param("app=other", {"app": "web"}, 4, id="not-selected"),
+        pytest.param(None, {"app": "web"}, 4, id="no-selector"),
+    ],
+)
+def test_a_custom_resource_covers_only_what_it_selects(selector: str | None, labels: dict[str, str], used: int):
+    ask = asker()
+    ask.gate.observe_kind(*ROLLOUTS)
+    see(ask, workload("web-1", 2, labels=labels, ownerReferences=of_rollout()), rollout(2, selector))
+    assert books(ask) == (used, 0)
+
+
+def test_templates_of_what_a_custom_resource_makes_are_not_those_of_its_own_replicas():
+    ask = asker()
+    ask.gate.observe_kind(*ROLLOUTS)
+    manager = workload("manager", 1, {"cpu": "4"}, labels={"app": "web"}, ownerReferences=of_rollout())
+    see(ask, rollout(3), manager)
+    assert books(ask) == (4, 0), "the larger of 3 × 1 and 1 × 4"
+
+
+def test_a_deployment_that_may_leave_its_custom_resource_is_charged_beside_it():
+    ask = asker()
+    ask.gate.observe_kind(*ROLLOUTS)
+    made = workload("web", 2, labels={"app": "web"}, ownerReferences=of_rollout())
+    see(ask, rollout(2), made, revision("web-1", 2), *pods(2, WEB_SET))
+    freed = ask(patch(path("web"), {"metadata": {"ownerReferences": []}}))
+    assert (freed.verdict, books(ask)) == (Verdict.ALLOW, (2, 2))
+    ask.gate.settle(freed.intent, Event.REFUSED, 1.0)
+    grown = ask(scale("web", 5))
+    assert (grown.verdict, books(ask)) == (Verdict.ALLOW, (2, 3)), "what it has above its owner"
+    assert ask(scale("web-1", 12, resource="replicasets")).verdict is Verdict.DENY
+
+
+def test_limits_of_a_namespace_price_claims_and_pods_of_a_family_anew():
+    ask = asker(workload("web", 1, {}), revision("web-1", 1, requests={}))
+    see(ask, *pods(1, WEB_SET))
+    ask.gate.observe_limit_ranges("team-a", [LimitRangeDefaults(requests=(("cpu", 2 * NANO),))])
+    assert books(ask) == (2, 0)
+
+
+def test_a_stateful_set_that_is_created_with_claims_of_its_name_there_is_charged_no_less_than_it_takes():
+    ask = asker()
+    see(ask, *claims(0, 1))
+    assert ask(create(db(2))).verdict is Verdict.ALLOW
+    used, reserved = books(ask, STORAGE)
+    assert used + reserved >= 10
+    see(ask, db(2))
+    assert books(ask, STORAGE)[0] == 10
