@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from extauthz.core.quota.standing import Standing, standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, connect
 from extauthz.observe.status import COLLECTION, StatusWriter
-from extauthz.testing.builders import gate, workload
+from extauthz.testing.builders import gate, picture, workload
 from extauthz.testing.kubecalls import ScriptedApi
 from tests.controlplane.api import eventually
 
@@ -111,8 +111,14 @@ class Cluster:
         self.gate: Gate = gate([], workload("web", 3))
         self.standings: list[Standing] = []
         self.told: list[str] = []
+        self.now = NOW
         self.writer = StatusWriter(
-            server.connection, self.gate, lambda: self.standings, tell=self._tell, now=lambda: NOW, writes_per_s=1e6
+            server.connection,
+            self.gate,
+            lambda: self.standings,
+            tell=self._tell,
+            now=lambda: self.now,
+            writes_per_s=1e6,
         )
 
     def _tell(self, level: str, event: str, **_: object) -> None:
@@ -150,6 +156,18 @@ async def test_a_source_that_lags_behind_our_own_write_causes_no_second_one(serv
     for _ in range(3):
         assert await cluster.writer.sweep()
     assert cluster.writer.results == Counter(written=1)
+
+
+async def test_what_has_changed_meanwhile_is_written_on_top_of_our_own_last_write(server: Any):
+    cluster = Cluster(server)
+    cluster.see(await server.create(quota(cpu="10")))
+    await cluster.writer.sweep()
+    cluster.gate.load_state(picture(workload("web", 4, version="2")), 0.0)
+    cluster.now += timedelta(hours=1)
+    await cluster.writer.sweep()
+    status = (await server.get())["status"]
+    assert status["used"] == {"requests.cpu": "4"}
+    assert {one["lastTransitionTime"] for one in status["conditions"]} == {"2026-11-21T07:00:00Z"}
 
 
 async def test_a_limit_that_is_taken_away_goes_from_the_status_too(server: Any):
