@@ -18,12 +18,16 @@ from yarl import URL
 from extauthz.core.model import Tree
 
 from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
+from .lists import members
 from .session import Message, Session
 
 CONNECT_WITHIN_S = 10.0
 
 EVENT_AT_MOST_BYTES = 32 * 1024 * 1024
 """Ten times what the API server takes in as one object (``k8s.io/apiserver/pkg/server/config.go``)."""
+
+TURN = 16
+"""Items of a list that are read in one go."""
 
 Query = Sequence[tuple[str, str]]
 
@@ -79,6 +83,28 @@ class Connection:
         async with self._answer(Message(method, _target(path, query), body, content_type, timeout)) as response:
             with _told(self.server, timeout_s):
                 return _decoded(await response.read(), self.server)
+
+    async def items(
+        self, path: str, take: Callable[[Tree], object], *, query: Query = (), timeout_s: float = 60.0
+    ) -> Tree:
+        """GET a List and hand its items to ``take`` one by one, others taking turns; the list's metadata.
+
+        Raises: as ``call``. Some items may have been handed over by then.
+        """
+        self.calls["get"] += 1
+        message = Message("GET", _target(path, query), None, "application/json", aiohttp.ClientTimeout(total=timeout_s))
+        async with self._answer(message) as response:
+            with _told(self.server, timeout_s):
+                body = await response.read()
+        metadata: Tree = None
+        for number, (name, value) in enumerate(_members(body, self.server)):
+            if name == "items":
+                take(value)
+            elif name == "metadata":
+                metadata = value
+            if not number % TURN:
+                await asyncio.sleep(0)
+        return metadata
 
     @asynccontextmanager
     async def watch(self, path: str, *, query: Query = (), silence_s: float) -> AsyncIterator[AsyncIterator[Tree]]:
@@ -197,6 +223,13 @@ def _decoded(body: bytes, server: str) -> Tree:
         return json.loads(body) if body else None
     except ValueError as error:
         raise Unreachable(f"{server} did not answer in JSON: {body[:60]!r}") from error
+
+
+def _members(body: bytes, server: str) -> Iterator[tuple[str, Tree]]:
+    try:
+        yield from members(body.decode())
+    except ValueError as error:
+        raise Unreachable(f"{server} did not answer with a list: {body[:60]!r}") from error
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:

@@ -173,7 +173,7 @@ class Reflector(Generic[Item]):
         if event == "BOOKMARK":
             self._sink.reached(version)
         else:
-            self._sink.changed(event, self._sink.convert(self._completed(tree)))
+            self._sink.changed(event, self._convert(tree))
         self._heard(version)
 
     def _collect(self, listed: dict[str, Item], event: str, tree: Tree) -> None:
@@ -181,7 +181,7 @@ class Reflector(Generic[Item]):
         if event == "DELETED":
             listed.pop(_key(tree), None)
         elif event != "BOOKMARK":
-            listed[_key(tree)] = self._sink.convert(self._completed(tree))
+            listed[_key(tree)] = self._convert(tree)
 
     async def _paged_list(self) -> None:
         """Page by page. If the continuation is too old (410), all in one piece, as client-go's pager does."""
@@ -200,13 +200,11 @@ class Reflector(Generic[Item]):
     async def _page(self, query: Query, items: list[Item]) -> Tree:
         """Add one page to ``items``; its metadata."""
         path = self.resource.collection()
-        page = await self._connection.call("GET", path, query=[*self._selectors, *query], timeout_s=PAGE_WITHIN_S)
-        metadata = _metadata(page)
-        trees = page.get("items") or []
-        trees.reverse()
-        while trees:  # each tree goes as soon as it is converted
-            items.append(self._sink.convert(self._completed(trees.pop())))
-        return metadata
+        query = [*self._selectors, *query]
+        metadata = await self._connection.items(
+            path, lambda tree: items.append(self._convert(tree)), query=query, timeout_s=PAGE_WITHIN_S
+        )
+        return _metadata({"metadata": metadata})
 
     def _replace(self, items: Iterable[Item], version: str) -> None:
         self.relists += self.synced
@@ -215,12 +213,12 @@ class Reflector(Generic[Item]):
         self._stream_failed = False
         self._heard(version)
 
-    def _completed(self, tree: Tree) -> Tree:
+    def _convert(self, tree: Tree) -> Item:
         """Items of lists do not say what they are, and nobody reads who owns which field."""
+        _metadata(tree).pop("managedFields", None)
         tree.setdefault("apiVersion", self.resource.api_version)
         tree.setdefault("kind", self.resource.kind)
-        _metadata(tree).pop("managedFields", None)
-        return tree
+        return self._sink.convert(tree)
 
     def _heard(self, version: str) -> None:
         self.version = version

@@ -189,6 +189,7 @@ class ApiServer:
 
     def _create(self, like: Key, item: Tree, *, dry: bool) -> web.Response:
         key = like._replace(name=item["metadata"].get("name") or item["metadata"]["generateName"] + "x7k2p")
+        item["metadata"]["managedFields"] = [{"manager": "unknown", "operation": "Update"}]
         if key in self.objects.items:
             raise ApiError(409, "AlreadyExists", f'{key.resource} "{key.name}" already exists')
         return _json(201, item if dry else self.objects.put(key, item, "ADDED"))

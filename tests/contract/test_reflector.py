@@ -13,7 +13,7 @@ import pytest
 from extauthz.kube.reflector import PAGE
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
-from tests.contract.worlds import World, following, forgets, has_slept_long, names, until, world_of
+from tests.contract.worlds import World, following, names, until, world_of
 from tests.controlplane.plane import Plane, running_plane
 
 QUICK_S = 0.3
@@ -37,12 +37,12 @@ async def world(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[World
     if request.param:
         plane: Plane = request.getfixturevalue(request.param)
         user = {"client-certificate": str(plane.folder / "admin.crt"), "client-key": str(plane.folder / "admin.key")}
-        async with world_of(plane.port, plane.ca, user, tmp_path, has_slept_long) as world:
+        async with world_of(plane.port, plane.ca, user, tmp_path) as world:
             yield world
         return
     authority = Authority(tmp_path)
     with ApiServer(authority.issue("apiserver")) as api:
-        async with world_of(api.port, authority.ca, {"token": "t"}, tmp_path, forgets(api)) as world:
+        async with world_of(api.port, authority.ca, {"token": "t"}, tmp_path, api.reading.forget) as world:
             api.reading.bookmark_s = 0.2
             yield world
 
@@ -128,7 +128,7 @@ async def test_a_forgotten_version_makes_the_list_come_again_so_that_what_vanish
         world.relay.mute()  # so that nothing of this is heard
         await world.delete(goes)
         await world.create(comes)
-        world.forget(reflector)
+        await world.forget(reflector)
         world.relay.unmute()
         await until(lambda: reflector.relists)
         await world.create(later)

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.kube.connection import Connection, connect
+from extauthz.kube.connection import ApiError, Connection, connect
 from extauthz.kube.reflector import Reflector
 from extauthz.kube.resource import Resource
-from extauthz.testing.apiserver import ApiServer
 from tests.contract.relay import Relay, relaying
 from tests.controlplane.plane import write_kubeconfig
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACE = "default"
 WITHIN_S = 30.0
+FIRST = "1"
+"""The first version of all."""
 
 
 class Seen(NamedTuple):
@@ -49,8 +50,9 @@ class Recorder:
         return self.seen[-1]
 
     def replaced(self, objects: Iterable[Seen], version: str) -> None:
-        self.state = {each.name: each.value for each in objects}
-        self.journal.append(("replaced", sorted(self.state)))
+        listed = list(objects)
+        self.state = {each.name: each.value for each in listed}
+        self.journal.append(("replaced", sorted(each.name for each in listed)))
 
     def changed(self, event: str, obj: Seen) -> None:
         if event == "DELETED":
@@ -71,7 +73,7 @@ class World:
     """One API server and ConfigMaps that no other test has. Only ``connection`` is relayed."""
 
     def __init__(
-        self, connection: Connection, direct: Connection, relay: Relay, forget: Callable[[Reflector], None]
+        self, connection: Connection, direct: Connection, relay: Relay, forget: Callable[[], None] | None
     ) -> None:
         self.connection = connection
         self._direct = direct
@@ -87,9 +89,14 @@ class World:
             self.connection, CONFIG_MAPS, self.recorder, label_selector=self.label, sleep=self._sleep, **options
         )
 
-    def forget(self, reflector: Reflector) -> None:
+    async def forget(self, reflector: Reflector) -> None:
         """The server no longer knows the version that the reflector has, and its watch is cut."""
-        self._forget(reflector)
+        await self.elsewhere()
+        if self._forget:
+            self._forget()
+        else:
+            await self._forgotten(FIRST)
+            reflector.version = FIRST
         self.relay.cut()
 
     async def create(self, *names: str, value: str = "1") -> None:
@@ -114,6 +121,22 @@ class World:
         tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}}
         await self._direct.call("POST", CONFIG_MAPS.collection(NAMESPACE), body=tree, timeout_s=WITHIN_S)
 
+    async def _forgotten(self, version: str) -> None:
+        """Returns when the server itself has forgotten it."""
+        async with asyncio.timeout(WITHIN_S):
+            while await self._remembers(version):  # noqa: ASYNC110 (etcd tells nobody)
+                await asyncio.sleep(0.1)
+
+    async def _remembers(self, version: str) -> bool:
+        query = [("resourceVersion", version), ("timeoutSeconds", "1")]
+        try:
+            async with self._direct.watch(CONFIG_MAPS.collection(), query=query, silence_s=WITHIN_S) as events:
+                async for _ in events:
+                    return True
+                return True
+        except ApiError as error:
+            return error.status != 410
+
     async def _sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
         await asyncio.sleep(min(seconds, 0.01))
@@ -121,7 +144,7 @@ class World:
 
 @asynccontextmanager
 async def world_of(
-    port: int, ca: Path, user: Mapping[str, str], folder: Path, forget: Callable[[Reflector], None]
+    port: int, ca: Path, user: Mapping[str, str], folder: Path, forget: Callable[[], None] | None = None
 ) -> AsyncIterator[World]:
     async with relaying(port) as relay:
         straight, relayed = folder / "straight.kubeconfig", folder / "relayed.kubeconfig"
@@ -153,12 +176,3 @@ async def until(what: Callable[[], object]) -> None:
 
 names = (f"m{count}-{uuid.uuid4().hex[:8]}" for count in itertools.count())
 """Names of objects that are not there yet."""
-
-
-def forgets(api: ApiServer) -> Callable[[Reflector], None]:
-    return lambda reflector: api.reading.forget()
-
-
-def has_slept_long(reflector: Reflector) -> None:
-    """As one that was away for longer than the server keeps history."""
-    reflector.version = "1"

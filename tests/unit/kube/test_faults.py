@@ -14,7 +14,7 @@ from extauthz.kube.reflector import PAGE, RETRY_AFTER_AT_MOST_S
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.reading import Fault
-from tests.contract.worlds import World, following, forgets, names, until, world_of
+from tests.contract.worlds import World, following, names, until, world_of
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def authority(tmp_path) -> Authority:
 
 @pytest.fixture
 async def world(api: ApiServer, authority: Authority, tmp_path) -> AsyncIterator[World]:
-    async with world_of(api.port, authority.ca, {"token": "t"}, tmp_path, forgets(api)) as world:
+    async with world_of(api.port, authority.ca, {"token": "t"}, tmp_path, api.reading.forget) as world:
         yield world
 
 
@@ -115,8 +115,12 @@ async def test_a_streamed_list_that_breaks_off_is_fetched_in_pages(api: ApiServe
     async with following(reflector):
         await world.create(b)
         await until(lambda: b in world.recorder.state)
-    assert world.recorder.changes == [("replaced", [a]), ("ADDED", b)]
-    assert [seen.name for seen in world.recorder.seen] == ["ghost", a, b]
+        assert world.recorder.changes == [("replaced", [a]), ("ADDED", b)]
+        assert [seen.name for seen in world.recorder.seen] == ["ghost", a, b]
+        await world.forget(reflector)
+        await until(lambda: reflector.relists == 1)
+    streamed = ["sendInitialEvents" in seen.target for seen in api.seen if seen.method == "GET"]
+    assert streamed == [True, False, False, False, True], "in pages once: then a watch, one more, and a stream again"
 
 
 @pytest.mark.parametrize("code", [400, 422, 500])
@@ -127,8 +131,7 @@ async def test_a_server_that_can_not_stream_lists_is_not_asked_again(api: ApiSer
     reflector = world.reflector()
     async with following(reflector):
         assert (world.waits, reflector.failures) == ([], 0)
-        await world.elsewhere()
-        world.forget(reflector)
+        await world.forget(reflector)
         await until(lambda: reflector.relists == 1)
     assert sum("sendInitialEvents" in seen.target for seen in api.seen) == 1
 
