@@ -23,6 +23,8 @@ from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, write_kubeconfig
 
+GATES_OWN = "extauthz-system"
+"""The gate's namespace: ``deploy/`` is installed there. The process that runs is a child of the tests all the same."""
 WINDOW_S = 10
 """W. This API server answers in milliseconds; with the default a start after a crash would hold for two minutes."""
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -35,7 +37,8 @@ class World:
         self.plane, self.folder = plane, folder
         self.api, self.kubectl = plane.api, plane.kubectl
         self._socket = folder / "gate.sock"
-        options = {"kubeconfig": plane.kubeconfig, "window-s": WINDOW_S, "handover": folder / "handover.json"}
+        self._kubeconfig = folder / "gate.kubeconfig"
+        options = {"kubeconfig": self._kubeconfig, "window-s": WINDOW_S, "handover": folder / "handover.json"}
         flags = [f"--{name}={value}" for name, value in options.items()]
         self.gate = Gate(
             "kubernetes", "kubernetes", folder / "gate.log", [*flags, *gate_options], grpc=f"unix:{self._socket}"
@@ -47,13 +50,19 @@ class World:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self.kubectl("apply", "--server-side", f"--filename={DEPLOY / 'crd.yaml'}")
-            eventually(lambda: self.api.serves("WorkspaceQuota"))
+            self._install()
             for part in (self.gate, self.kubelet, self.metrics):
                 stack.enter_context(part)
             eventually(lambda: not self.gate.holding)
             self._stack = stack.pop_all()
         return self
+
+    def _install(self) -> None:
+        """As docs/install.md has it; the gate gets the token of its own service account, and with it no more rights."""
+        self.kubectl("apply", f"--kustomize={DEPLOY}")
+        eventually(lambda: self.api.serves("WorkspaceQuota"))
+        token = service_account(self.plane, GATES_OWN, "extauthz")
+        write_kubeconfig(self._kubeconfig, self.plane.url, self.plane.ca, {"token": token})
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

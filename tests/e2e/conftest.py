@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 from pydantic.warnings import PydanticDeprecatedSince212
 
-from tests.controlplane.plane import Plane
+from tests.controlplane.plane import running_plane
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
@@ -24,9 +24,13 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def world(plane: Plane, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[World]:
-    """Gate, Envoys, stand-ins; kube-controller-manager when first asked for."""
-    with World(plane, tmp_path_factory.mktemp("world")) as running:
+def world(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[World]:
+    """Gate, Envoys, stand-ins; kube-controller-manager when first asked for. On an API server of its own: controllers
+    would meddle with what other tests put into the shared one."""
+    with (
+        running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
+        World(plane, tmp_path_factory.mktemp("world")) as running,
+    ):
         request.config.stash[_WORLD] = running
         yield running
 

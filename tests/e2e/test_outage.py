@@ -8,12 +8,12 @@ from extauthz.render.options import Profile
 from tests.controlplane.api import eventually
 from tests.controlplane.load import Load
 from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.controlplane.world import GATES_OWN
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
 OUTAGE_S = 60
 UNAVAILABLE = "quota gate unavailable"
-GATES_OWN = "extauthz-system"
 BROKEN = "registry.test/extauthz:broken"
 MENDED = "registry.test/extauthz:mended"
 
@@ -96,22 +96,18 @@ def test_a_broken_gate_is_repaired_by_a_rollout_through_what_it_would_have_filte
     eventually(lambda: acme.charged() == 1, acme.charged)
     namespace = f"--namespace={GATES_OWN}"
     world.kubelet.broken_images.add(BROKEN)
-    world.kubectl("create", "namespace", GATES_OWN)
-    gate = workload("extauthz", 2, {"cpu": "1"}, image=BROKEN)
-    gate["metadata"]["namespace"] = GATES_OWN
-    world.api.create(gate)
-    eventually(lambda: len(world.api.list("Pod", GATES_OWN)) == 2)
+    world.kubectl("set", "image", "deployment/extauthz", f"gate={BROKEN}", namespace)
+    eventually(lambda: BROKEN in world.kubectl("get", "pods", "--output=jsonpath={.items[*].spec..image}", namespace))
     kill_gate()
 
     kubectl = world.kubectl_through(Profile.WRITES)
     refused = kubectl.run("set", "resources", "deployment/web", "--requests=cpu=2", f"--namespace={acme.namespace}")
     assert UNAVAILABLE in refused.stderr
-    kubectl("set", "image", "deployment/extauthz", f"main={MENDED}", namespace)
+    kubectl("set", "image", "deployment/extauthz", f"gate={MENDED}", namespace)
     kubectl("rollout", "status", "deployment/extauthz", namespace, "--timeout=30s")
-    kubectl("scale", "deployment/extauthz", "--replicas=3", namespace)
-    kubectl("rollout", "status", "deployment/extauthz", namespace, "--timeout=30s")
+    assert world.api.get("Deployment", "extauthz", GATES_OWN)["status"]["readyReplicas"] == 1
 
-    world.gate.start()  # what the new pods would run
+    world.gate.start()  # what the new pod would run
 
     def scale(replicas: int) -> str:
         return kubectl.run("scale", "deployment/web", f"--replicas={replicas}", f"--namespace={acme.namespace}").stderr

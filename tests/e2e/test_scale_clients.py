@@ -40,6 +40,15 @@ GADGET = {
 }
 
 
+MAY_SEE_GADGETS = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "gadgets-for-extauthz", "labels": {"extauthz.dev/aggregate-to-gate": "true"}},
+    "rules": [{"apiGroups": ["e2e.extauthz.dev"], "resources": ["gadgets"], "verbs": ["list", "watch"]}],
+}
+"""As docs/install.md says: whoever owns a kind lets the gate see it."""
+
+
 def scale_as_keda(world, namespace: str, kind: str, name: str, replicas: int) -> None:
     """``k8s.io/client-go/scale``: reads the Scale and puts it back, in JSON and with no content-type."""
     client = world.client(Profile.AUTOSCALER)
@@ -76,6 +85,7 @@ def test_keda_wakes_a_workload_only_where_there_is_room_and_always_puts_it_to_sl
 def gadgets(world):
     """A kind with a scale subresource whose replica count and template stand where its author put them."""
     world.api.create(GADGET)
+    world.api.create(MAY_SEE_GADGETS)
     eventually(lambda: world.api.serves("Gadget.e2e.extauthz.dev/v1"))
 
 
