@@ -64,7 +64,7 @@ class Module:
         (version,) = re.findall(r"^require \S+ (v\S+)$", (self.source / "go.mod").read_text(), re.MULTILINE)
         return str(version)
 
-    @functools.cached_property
+    @property
     def cache(self) -> Path:
         """Where it is built: another version, another go.mod or other flags are another folder."""
         digest = hashlib.sha256(self.ldflags.encode())
@@ -164,16 +164,18 @@ def _explicit(part: Part) -> Path | None:
     return None
 
 
-@functools.cache
 def _on_path(part: Part, version: str) -> Path | None:
-    path = part.says_version and shutil.which(part.name)
-    if not path:
+    path = shutil.which(part.name) if part.says_version else None
+    if path is None or version.removeprefix("v") not in _said(path, part.says_version):
         return None
+    return Path(path)
+
+
+@functools.cache
+def _said(path: str, arguments: tuple[str, ...]) -> frozenset[str]:
+    """The words that a binary prints, none if it cannot be run; versions without their ``v``."""
     try:
-        said = subprocess.run(
-            [path, *part.says_version], capture_output=True, text=True, timeout=VERSION_WITHIN_S, check=False
-        )
+        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=VERSION_WITHIN_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    words = {word.removeprefix("v") for word in said.stdout.split()}
-    return Path(path) if version.removeprefix("v") in words else None
+        return frozenset()
+    return frozenset(word.removeprefix("v") for word in done.stdout.split())

@@ -1,0 +1,165 @@
+"""Finding and building the real control plane, with stand-ins for Go and the binaries; what tests say without them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import parts
+
+ROOT = Path(__file__).parents[2]
+WITHIN_S = 60
+GO = """#!/bin/sh
+echo "$@" >> "$GO_LOG"
+case "$1 $2" in
+  "env GOVERSION") echo "go1.26.1" ;;
+  "build "*)
+    [ -z "$GO_FAILS" ] || { echo "undefined: nonsense"; exit 2; }
+    while [ "$1" != -o ]; do shift; done
+    echo "#!/bin/sh" > "$2" ;;
+  "list -m") echo "$GO_MODULE" ;;
+esac
+"""
+
+
+def binary(path: Path, text: str) -> Path:
+    """An executable script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def saying(path: Path, words: str) -> Path:
+    return binary(path, f"#!/bin/sh\necho '{words}'\n")
+
+
+@pytest.fixture(autouse=True)
+def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No part is anywhere."""
+    for module in parts.MODULES:
+        for part in module.parts:
+            monkeypatch.delenv(part.variable, raising=False)
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
+
+
+class TestFinding:
+    def test_what_is_nowhere_is_missing_with_the_cure(self):
+        with pytest.raises(parts.MissingError, match=r"kubectl v1\.36\.3 is not here: run `make controlplane`"):
+            parts.find("kubectl")
+
+    def test_a_variable_wins_over_the_folder_of_envtest_over_path_over_the_cache(self, tmp_path, monkeypatch):
+        (module,) = (each for each in parts.MODULES if each.folder == "kubernetes")
+        built = binary(module.cache / "kubectl", "")
+        assert parts.find("kubectl") == built
+        on_path = saying(tmp_path / "path" / "kubectl", "Client Version: v1.36.3")
+        assert parts.find("kubectl") == on_path
+        of_envtest = saying(tmp_path / "assets" / "kubectl", "Client Version: v1.33.0")
+        monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
+        assert parts.find("kubectl") == of_envtest
+        named = saying(tmp_path / "mine", "Client Version: v1.20.0")
+        monkeypatch.setenv("KUBECTL", str(named))
+        assert parts.find("kubectl") == named
+
+    @pytest.mark.parametrize("words", ["Client Version: v1.36.2", "v1.36.30", ""])
+    def test_another_version_on_path_is_not_taken(self, words, tmp_path):
+        saying(tmp_path / "path" / "kubectl", words)
+        assert len(parts.missing(["kubectl"])) == 1
+
+    def test_an_autoscaler_on_path_is_not_taken_because_it_does_not_tell_its_version(self, tmp_path):
+        saying(tmp_path / "path" / "autoscaler-v0.50.0", "v0.50.0")
+        assert len(parts.missing(["autoscaler-v0.50.0"])) == 1
+
+    def test_the_folder_of_envtest_need_not_hold_what_envtest_does_not_have(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+        (module,) = (each for each in parts.MODULES if each.folder == "kubernetes")
+        built = binary(module.cache / "kube-controller-manager", "")
+        assert parts.find("kube-controller-manager") == built
+
+    def test_a_variable_that_names_nothing_is_an_error_and_not_passed_over(self, tmp_path, monkeypatch):
+        saying(tmp_path / "path" / "etcd", "etcd Version: 3.6.8")
+        monkeypatch.setenv("ETCD", str(tmp_path / "gone"))
+        with pytest.raises(parts.MissingError, match=r"ETCD=.*/gone: no such file"):
+            parts.find("etcd")
+
+    def test_no_file_of_a_registry_is_kept_beside_go_mod(self):
+        kept = {path.name for path in parts.MODULES_FOLDER.rglob("*") if path.is_file()}
+        assert kept == {"go.mod", "tools.go"}
+
+
+class TestBuilding:
+    @pytest.fixture
+    def go(self, tmp_path, monkeypatch) -> Path:
+        """A Go that builds empty scripts. Returns its log."""
+        binary(tmp_path / "path" / "go", GO)
+        module = tmp_path / "module"
+        (module / "config").mkdir(parents=True)
+        (module / "config" / "config.yaml").write_text("kind: ConfigMap\n")
+        monkeypatch.setenv("GO_LOG", str(tmp_path / "go.log"))
+        monkeypatch.setenv("GO_MODULE", str(module))
+        return tmp_path / "go.log"
+
+    def build(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.controlplane.build"]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, build: subprocess.Popen[str]) -> tuple[int, str, str]:
+        said, complained = build.communicate(timeout=WITHIN_S)
+        return build.returncode, said, complained
+
+    def test_everything_is_built_once_also_by_two_at_once_and_then_found(self, go):
+        for code, said, complained in [self.finish(each) for each in (self.build(), self.build())]:
+            assert (code, complained) == (0, "")
+            assert all(f"{name}: " in said for name in parts.NAMES)
+        built = [line for line in go.read_text().splitlines() if line.startswith("build ")]
+        assert len(built) == len(parts.NAMES)
+        assert sum("gitVersion=v1.36.3" in line for line in built) == 3
+        assert parts.missing(parts.NAMES) == []
+        for version in ("v0.50.0", "v0.42.2"):
+            assert (parts.config(f"autoscaler-{version}") / "serving" / "config.yaml").is_file()
+
+    def test_a_build_that_fails_says_what_failed_and_leaves_nothing_to_be_found(self, go, monkeypatch):
+        monkeypatch.setenv("GO_FAILS", "1")
+        code, _, complained = self.finish(self.build())
+        assert code == 1
+        assert "etcd" in complained
+        assert "undefined: nonsense" in complained
+        assert len(parts.missing(parts.NAMES)) == len(parts.NAMES)
+
+    def test_what_is_found_is_not_built_again(self, go, tmp_path):
+        saying(tmp_path / "path" / "etcd", "etcd Version: 3.6.8")
+        code, said, _ = self.finish(self.build())
+        assert code == 0
+        assert str(tmp_path / "path" / "etcd") in said
+        assert "etcd" not in "".join(line for line in go.read_text().splitlines() if line.startswith("build "))
+
+
+class TestMarker:
+    def run(self, **environment: str) -> str:
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/controlplane/test_plane.py"]
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        return done.stdout
+
+    def test_a_test_without_its_parts_is_skipped_and_listed_with_the_cure(self):
+        said = self.run()
+        assert "2 skipped" in said
+        assert "NOT TESTED, 2 tests: kube-apiserver v1.36.3 is not here: run `make controlplane`" in said
+
+    def test_where_the_parts_are_required_it_fails(self):
+        said = self.run(EXTAUTHZ_REQUIRE="controlplane")
+        assert "2 errors" in said
+        assert "skipped" not in said
