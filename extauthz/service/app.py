@@ -88,8 +88,8 @@ class App:
             refused: Exception | None = None
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(one.follow()) for one in inputs]
+                running.append(group.create_task(self._tick(inputs)))
                 if await self._unless_stopped(inputs):
-                    running.append(group.create_task(self._tick(inputs)))
                     try:
                         await self._serve(inputs, http, group, running)
                     except (ListenError, SettingsError) as error:  # a group would wrap what is meant for the person

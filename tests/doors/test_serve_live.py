@@ -1,0 +1,281 @@
+"""``extauthz serve`` on a cluster, as a process: when it is ready, what it refuses, and what it says. The API server is
+the stand-in: the real one neither stalls nor refuses at will."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from extauthz.testing.apiserver import ApiServer
+from extauthz.testing.certs import Authority
+from extauthz.testing.objects import Key
+from extauthz.testing.processes import Child
+from tests.controlplane.plane import free_ports, write_kubeconfig
+
+from .running import QUOTAS, STATE, Running, ask, scale, within
+
+WITHIN_S = 20.0
+NAMESPACE, WEB = STATE["items"]
+NAMESPACES = Key("", "namespaces", "", "shop")
+DEPLOYMENT = Key("apps", "deployments", "shop", "web")
+QUOTA = Key("extauthz.dev", "workspacequotas", "", "acme")
+
+
+def quota(pods: int, name: str = "acme", **spec: Any) -> dict[str, Any]:
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": str(pods)}} | spec
+    return {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": name, "uid": f"uid-{name}", "generation": 1},
+        "spec": spec,
+    }
+
+
+def copied(tree: Any) -> Any:
+    return json.loads(json.dumps(tree))
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[ApiServer]:
+    authority = Authority(tmp_path)
+    with ApiServer(authority.issue("apiserver")) as api:
+        api.reading.bookmark_s = 0.2
+        api.objects.put(NAMESPACES, copied(NAMESPACE), "ADDED")
+        api.objects.put(DEPLOYMENT, copied(WEB), "ADDED")
+        api.objects.put(QUOTA, quota(4), "ADDED")
+        write_kubeconfig(tmp_path / "kubeconfig", f"https://127.0.0.1:{api.port}", authority.ca, {"token": "t"})
+        yield api
+
+
+class Live(Running):
+    """A gate that has quotas and state from the cluster."""
+
+    def __init__(self, directory: Path, *flags: str, sources: tuple[str, str] = ("kubernetes", "kubernetes")) -> None:
+        super().__init__(directory)
+        quotas, state = sources
+        cluster = (f"--kubeconfig={directory / 'kubeconfig'}", "--on-unclean-start=allow")
+        self.flags = self._flags = ("--quotas", quotas, "--state", state, "--grpc", "127.0.0.1:0", *cluster, *flags)
+
+
+def test_growth_is_granted_up_to_a_quota_of_the_cluster(api, tmp_path):
+    with Live(tmp_path) as gate:
+        assert gate.allows(4)
+        assert not gate.allows(5)
+        api.objects.put(QUOTA, quota(5), "MODIFIED")
+        assert within(WITHIN_S, lambda: gate.allows(5))
+        grown = copied(WEB)
+        grown["spec"]["replicas"] = 5
+        api.objects.put(DEPLOYMENT, grown, "MODIFIED")
+        assert within(WITHIN_S, lambda: not gate.allows(6))
+        api.objects.remove(QUOTA)
+        assert within(WITHIN_S, lambda: gate.allows(6))
+
+
+@pytest.mark.parametrize("live", ["quotas", "state"])
+def test_files_and_the_cluster_mix(api, tmp_path, live):
+    (tmp_path / "q.yaml").write_text(QUOTAS % 7)
+    (tmp_path / "s.json").write_text(json.dumps(STATE))
+    quotas = "kubernetes" if live == "quotas" else str(tmp_path / "q.yaml")
+    state = "kubernetes" if live == "state" else str(tmp_path / "s.json")
+    most = 4 if live == "quotas" else 7
+    with Live(tmp_path, sources=(quotas, state)) as gate:
+        assert gate.allows(most)
+        assert not gate.allows(most + 1)
+
+
+def test_an_answered_write_is_settled_by_a_read_that_begins_after_w(api, tmp_path):
+    with Live(tmp_path, "--window-s=1") as gate:
+        assert gate.check(4).ok_response is not None
+        assert "extauthz_intents 1.0" in gate.get("/metrics")[1]
+        assert within(WITHIN_S, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
+        page = gate.get("/metrics")[1]
+        assert "extauthz_intents_ended_by_read_total 1.0" in page
+        assert 'extauthz_reads_total{result="ok"} 1.0' in page
+        assert any("fieldSelector=metadata.name%3Dweb" in one.target for one in api.seen)
+
+
+def test_while_the_api_server_does_not_answer_reads_an_intent_holds_its_room(api, tmp_path):
+    with Live(tmp_path, "--window-s=1") as gate:
+        assert gate.check(4).ok_response is not None
+        api.tokens = {"another"}
+        assert within(WITHIN_S, lambda: gate.events("read-failed"))
+        assert "extauthz_intents 1.0" in gate.get("/metrics")[1]
+        assert not gate.allows(5)
+        api.tokens = None
+        assert within(WITHIN_S, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
+
+
+def test_a_workload_that_no_watch_has_shown_is_looked_up_and_decided_once(api, tmp_path):
+    with Live(tmp_path) as gate:
+        api.objects.listeners.clear()  # from here on no watch is told of anything
+        api.objects.remove(DEPLOYMENT)
+        other = copied(WEB)
+        other["metadata"]["name"] = "new"
+        api.objects.put(DEPLOYMENT._replace(name="new"), other, "ADDED")
+        response = ask_for("new", 4, gate)
+        assert response.denied_response is not None
+        assert "used: pods=6" in json.loads(response.denied_response.body)["message"]
+        decisions = [line for line in gate.events("decision") if line["workload"] == "deployments.apps/shop/new"]
+        assert within(5, lambda: len(gate.events("decision")) == 1), decisions
+
+
+def ask_for(name: str, replicas: int, gate: Running) -> Any:
+    http = scale(replicas)
+    http.path = http.path.replace("/web/", f"/{name}/")
+    with gate.channel() as channel:
+        return ask(channel, http)
+
+
+def test_a_workload_that_is_not_there_either_is_refused_as_unknown(api, tmp_path):
+    with Live(tmp_path) as gate:
+        for _ in range(3):
+            status = json.loads(ask_for("absent", 2, gate).denied_response.body)
+            assert (status["code"], status["details"]["causes"][0]["reason"]) == (503, "unknown-workload")
+        assert 'extauthz_reads_total{result="ok"} 1.0' in gate.get("/metrics")[1]
+
+
+@pytest.mark.parametrize("growth", ["deny", "allow"])
+def test_a_stalled_watch_is_noticed_and_growth_waits_or_not_as_told(api, tmp_path, growth):
+    with Live(tmp_path, "--stale-after-s=1", f"--on-stale={growth}") as gate:
+        assert gate.allows(4)
+        assert "extauthz_stale 0.0" in gate.get("/metrics")[1]
+        api.reading.bookmark_s = 3600.0
+        assert within(WITHIN_S, lambda: gate.events("stale"))
+        assert "nothing was heard of" in gate.events("stale")[0]["why"]
+        assert "extauthz_stale 1.0" in gate.get("/metrics")[1]
+        assert gate.allows(4) is (growth == "allow")
+        assert not gate.allows(5)
+        assert gate.allows(2), "less always passes"
+        assert gate.get("/readyz")[0] == 200
+        assert f"growth: {growth}" in gate.get("/readyz")[1]
+        api.reading.bookmark_s = 0.2
+        api.objects.put(Key("", "secrets", "shop", "s"), {"metadata": {"name": "s"}}, "ADDED")  # wakes the watches
+        assert within(WITHIN_S, lambda: gate.events("fresh"))
+        assert gate.allows(4)
+        assert "extauthz_stale 0.0" in gate.get("/metrics")[1]
+
+
+class Waiting:
+    """A gate that is not ready yet. A context manager."""
+
+    def __init__(self, directory: Path) -> None:
+        self.gate = Live(directory)
+        (port,) = free_ports(1)
+        self._url = f"http://127.0.0.1:{port}/readyz"
+        command = [sys.executable, "-m", "extauthz.cli", "serve", "--http", f"127.0.0.1:{port}", *self.gate.flags]
+        self.child = Child(command, directory / "log")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.kill()
+
+    def page(self) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self._url, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+
+def test_it_is_ready_only_when_all_lists_are_in_and_says_what_it_waits_for(api, tmp_path):
+    api.tokens = {"another"}
+    with Waiting(tmp_path) as waiting:
+        assert within(WITHIN_S, lambda: "401" in waiting.page()[1]), waiting.page()
+        code, page = waiting.page()
+        assert code == 503
+        assert "not ready: workspacequotas.extauthz.dev has not been listed yet" in page
+        assert waiting.gate.events("serving") == []
+        assert within(WITHIN_S, lambda: waiting.gate.events("watch-failed"))
+        assert "401" in waiting.gate.events("watch-failed")[0]["error"]
+        api.tokens = None
+        assert within(WITHIN_S, lambda: waiting.page() == (200, "ready\n")), waiting.page()
+
+
+def test_a_stop_is_heeded_while_lists_are_waited_for(api, tmp_path):
+    api.tokens = {"another"}
+    with Waiting(tmp_path) as waiting:
+        assert within(WITHIN_S, lambda: waiting.gate.events("watch-failed"))
+        assert waiting.child.terminate() == 0
+
+
+def test_a_bad_quota_takes_no_other_out_of_force_and_keeps_its_last_good_spec(api, tmp_path):
+    other = QUOTA._replace(name="other")
+    api.objects.put(other, quota(9, "other", hard={"services": "1"}), "ADDED")
+    with Live(tmp_path) as gate:
+        assert gate.allows(4)
+        assert not gate.allows(5)
+        (line,) = gate.events("refused")
+        assert line["problems"][0].startswith("WorkspaceQuota other: spec.hard.services")
+        api.objects.put(QUOTA, quota(9, hard={"pods": "many"}), "MODIFIED")
+        assert within(WITHIN_S, lambda: len(gate.events("refused")) == 2)
+        assert gate.allows(4)
+        assert not gate.allows(5)
+        assert "WorkspaceQuota acme is not in force as written: spec.hard.pods" in gate.get("/readyz")[1]
+        api.objects.put(QUOTA, quota(5), "MODIFIED")
+        assert within(WITHIN_S, lambda: gate.allows(5))
+
+
+def test_an_object_that_cannot_be_read_is_told_and_its_cost_is_unknown(api, tmp_path):
+    broken = copied(WEB)
+    broken["metadata"]["name"] = "broken"
+    broken["spec"]["template"] = "?"
+    with Live(tmp_path) as gate:
+        assert gate.allows(4)
+        key = DEPLOYMENT._replace(name="broken")
+        api.objects.put(key, broken, "ADDED")
+        assert within(WITHIN_S, lambda: gate.events("unreadable-object"))
+        (line,) = gate.events("unreadable-object")
+        assert (line["resource"], line["name"]) == ("deployments.apps", "shop/broken")
+        assert not gate.allows(4)
+        assert gate.allows(2)
+        assert 'extauthz_unreadable_objects_total{resource="deployments.apps"} 1.0' in gate.get("/metrics")[1]
+        api.objects.remove(key)
+        assert within(WITHIN_S, lambda: gate.allows(4))
+
+
+def test_without_a_handover_no_growth_is_granted_until_w_has_passed_and_all_was_listed_anew(api, tmp_path):
+    with Live(tmp_path, "--on-unclean-start=deny", "--window-s=3") as gate:
+        assert not gate.allows(4)
+        assert gate.allows(2)
+        assert "without a handover" in gate.events("holding")[0]["why"]
+        lists = len([one for one in api.seen if "/apis/apps/v1/deployments" in one.target])
+        api.objects.listeners.clear()
+        grown = copied(WEB)
+        grown["spec"]["replicas"] = 4
+        api.objects.put(DEPLOYMENT, grown, "MODIFIED")  # lands within W, and the watch does not tell
+        assert within(WITHIN_S, lambda: gate.events("released"))
+        assert len([one for one in api.seen if "/apis/apps/v1/deployments" in one.target]) > lists
+        assert not gate.allows(5)
+        assert gate.allows(4)
+
+
+def test_a_clean_handover_lifts_the_hold(api, tmp_path):
+    flags = ("--on-unclean-start=deny", "--window-s=60", f"--handover={tmp_path / 'handover'}")
+    (tmp_path / "handover").write_text(json.dumps({"version": 1, "clean": True, "intents": []}))
+    with Live(tmp_path, *flags) as gate:
+        assert gate.allows(4)
+        assert gate.events("taken-over")
+        assert not gate.events("holding")
+
+
+def test_the_status_of_a_quota_is_written_back(api, tmp_path):
+    with Live(tmp_path):
+        assert within(WITHIN_S, lambda: api.writes("/apis/extauthz.dev/v1alpha1/workspacequotas/acme/status"))
+
+
+def test_nothing_is_written_where_that_is_not_wanted(api, tmp_path):
+    with Live(tmp_path, "--no-write-status", "--no-write-events") as gate:
+        assert not gate.allows(5)
+        assert gate.check(9).denied_response is not None
+        assert not within(7, lambda: api.writes())
