@@ -18,7 +18,8 @@ import yaml
 from pydantic.warnings import PydanticDeprecatedSince212
 
 from extauthz.service import handover
-from extauthz.testing.gate import Gate
+from extauthz.testing.gate import SERVE, Gate
+from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.api import eventually
 from tests.controlplane.parts import find
@@ -138,6 +139,18 @@ def tells_the_owner(administrator: Administrator) -> None:
     for kind in ("hpa", "deployment"):
         describe = f"kubectl -n shop describe {kind} web"
         eventually(lambda describe=describe: "WorkspaceQuotaExceeded" in administrator.run(describe))
+
+
+def test_a_gate_without_its_rights_says_in_its_log_which_it_lacks(plane: Plane, tmp_path: Path):
+    kubeconfig = tmp_path / "kubeconfig"
+    write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": service_account(plane, "default", "nobody")})
+    live = ["--quotas=kubernetes", "--state=kubernetes", f"--kubeconfig={kubeconfig}"]
+    gate = Child([*SERVE, *live, "--grpc=127.0.0.1:0", "--http=127.0.0.1:0"], tmp_path / "log")
+    lacks = [f'cannot list resource \\"{resource}\\"' for resource in ("workspacequotas", "namespaces")]
+    try:
+        gate.until(lambda: all(text in gate.log.read_text() for text in lacks) or None)
+    finally:
+        gate.terminate()
 
 
 def test_the_overlay_of_the_page_names_another_image(tmp_path: Path):
