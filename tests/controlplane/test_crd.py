@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,36 +12,24 @@ import pytest
 from extauthz.core import resources
 from extauthz.core.quota.spec import Mode, QuotaSpecError, parse
 from extauthz.core.quota.tree import QuotaTree, QuotaTreeError
-from tests.controlplane import parts
+from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane
 from tests.controlplane.quota_specs import KEYS, MESSAGES, ONLY_READ, SPECS
 from tests.controlplane.wire import Reply, Wire
 
 Tree = Any
-ROOT = Path(__file__).parents[2]
+CRD = Path(__file__).parents[2] / "deploy" / "crd.yaml"
 QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
-ESTABLISHED_WITHIN_S = 30.0
 
 pytestmark = pytest.mark.controlplane
-
-
-def kubectl(plane: Plane, *arguments: str, stdin: str = "") -> str:
-    """What kubectl prints; it must succeed."""
-    command = [str(parts.find("kubectl")), "--kubeconfig", str(plane.kubeconfig), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, input=stdin, timeout=60, check=False)
-    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
 def server(plane: Plane) -> Iterator[Wire]:
     """An API server that serves WorkspaceQuotas."""
-    kubectl(plane, "apply", "--server-side", "-f", str(ROOT / "deploy/crd.yaml"))
+    plane.kubectl("apply", "--server-side", f"--filename={CRD}")
+    eventually(lambda: plane.api.serves("WorkspaceQuota"))
     with contextlib.closing(Wire(plane)) as wire:
-        deadline = time.monotonic() + ESTABLISHED_WITHIN_S
-        while wire.json("GET", QUOTAS).status != 200:
-            assert time.monotonic() < deadline, "WorkspaceQuotas are not served"
-            time.sleep(0.1)
         yield wire
 
 
@@ -136,14 +122,14 @@ def shown(server: Wire) -> Iterator[None]:
 
 @pytest.mark.usefixtures("shown")
 def test_get_shows_used_and_hard_of_the_main_resources(plane: Plane):
-    heading, row = kubectl(plane, "get", "wsq", "shown").splitlines()
+    heading, row = plane.kubectl("get", "wsq", "shown").splitlines()
     assert heading.split() == ["NAME", "CPU", "MEMORY", "GPU", "PODS", "MODE", "READY", "AGE"]
     assert row.split()[:7] == ["shown", "3/10", "12Gi/64Gi", "4/4", "12/100", "Enforce", "True"]
 
 
 @pytest.mark.usefixtures("shown")
 def test_get_wide_shows_storage_parent_and_reason_besides(plane: Plane):
-    heading, row = kubectl(plane, "get", "wsq", "shown", "-o", "wide").splitlines()
+    heading, row = plane.kubectl("get", "wsq", "shown", "-o", "wide").splitlines()
     pairs = dict(zip(heading.split(), row.split(), strict=True))
     assert (pairs["STORAGE"], pairs["PARENT"], pairs["REASON"]) == ("1Ti/2Ti", "big-corp", "InForce")
 
@@ -170,4 +156,4 @@ def test_a_write_of_the_object_leaves_its_status_alone_and_the_reverse(server: W
 )
 @pytest.mark.usefixtures("server")
 def test_explain_says_what_a_field_is_for(plane: Plane, field: str, says: str):
-    assert says in " ".join(kubectl(plane, "explain", f"workspacequotas.{field}").split())
+    assert says in " ".join(plane.kubectl("explain", f"workspacequotas.{field}").split())
