@@ -50,9 +50,12 @@ def _metavar(info: FieldInfo) -> str:
     for kind, shown in ((str, "TEXT"), (int, "N"), (float, "SECONDS")):
         if info.annotation is kind:
             return shown
-    return "PATH" if Path in get_args(info.annotation) else "|".join(choices) or "LEVEL"
+    kinds = get_args(info.annotation)
+    if Path in kinds:
+        return "|".join([*(choice for kind in kinds for choice in get_args(kind)), "PATH"])
+    return "|".join(choices) or "LEVEL"
 
 
 def _help(field: str, info: FieldInfo) -> str:
-    default = "" if info.default is None else f"Default: {info.default}. "
+    default = "" if info.default in (None, "") else f"Default: {info.default}. "
     return f"{info.description} {default}[{variable(field)}]".replace("%", "%%")

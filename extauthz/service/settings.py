@@ -230,6 +230,6 @@ def markdown() -> str:
     """The table of ``docs/settings.md``."""
     lines = ["| flag, key of the file | variable | default | meaning |", "| --- | --- | --- | --- |"]
     for field, info in Settings.model_fields.items():
-        default = "" if info.default is None else f"`{info.default}`"
+        default = "" if info.default in (None, "") else f"`{info.default}`"
         lines.append(f"| `--{word(field)}` | `{variable(field)}` | {default} | {info.description} |")
     return "\n".join(lines) + "\n"

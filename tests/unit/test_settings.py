@@ -112,7 +112,7 @@ def test_print_settings_shows_what_would_be_in_force_and_can_be_the_next_file(
         pytest.param([], "extauthz: ", id="nothing"),
         pytest.param(["serv"], "invalid choice: 'serv'", id="unknown-command"),
         pytest.param(["serve", "--quota", "x"], "unrecognized arguments: --quota", id="shortened-flag"),
-        pytest.param(["serve"], "--quotas is needed: a file or a directory", id="no-quotas"),
+        pytest.param(["serve"], "--quotas is needed: kubernetes, or a file or a directory", id="no-quotas"),
         pytest.param(["serve", "--quotas", "x"], "--state is needed", id="no-state"),
         pytest.param(["serve", "--grpc", "9"], "--grpc: '9' has no port", id="bad-value"),
     ],
