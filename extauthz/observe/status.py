@@ -122,7 +122,9 @@ class StatusWriter:
         return True
 
     async def _write(self, name: str, status: Tree) -> None:
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": status}
+        # The API server makes null, and refuses it, of a map that had members and is applied as an empty one.
+        said = {key: value for key, value in status.items() if value != {}}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": said}
         path = f"{COLLECTION}/{name}/status"
         content_type = "application/apply-patch+yaml"
         answer = await self._connection.call("PATCH", path, query=APPLY, body=body, content_type=content_type)

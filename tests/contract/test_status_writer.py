@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.ledger.intents import Event
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.standing import Standing, standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, connect
 from extauthz.observe.status import COLLECTION, StatusWriter
-from extauthz.testing.builders import gate, picture, workload
+from extauthz.testing.builders import Asker, gate, picture, scale, workload
 from extauthz.testing.kubecalls import ScriptedApi
 from tests.controlplane.api import eventually
 
@@ -180,6 +181,18 @@ async def test_a_limit_that_is_taken_away_goes_from_the_status_too(server: Any):
     assert (status["hard"], status["used"]) == ({"requests.cpu": "2"}, {"requests.cpu": "3"})
     assert status["observedGeneration"] == 2
     assert {one["type"]: one["reason"] for one in status["conditions"]}["WithinHard"] == "OverLimit"
+
+
+async def test_what_is_reserved_no_more_goes_from_the_status(server: Any):
+    cluster = Cluster(server)
+    cluster.see(await server.create(quota(cpu="10")))
+    grant = Asker(cluster.gate)(scale("web", 5))
+    await cluster.writer.sweep()
+    assert (await server.get())["status"]["reserved"] == {"requests.cpu": "2"}
+    cluster.gate.settle(grant.id, Event.REFUSED, 1.0)
+    await cluster.writer.sweep()
+    assert not (await server.get())["status"].get("reserved")
+    assert cluster.told == []
 
 
 async def test_conditions_of_others_stay(server: Any):
