@@ -110,3 +110,11 @@ def eventually(what: Callable[[], T]) -> T:
             return result
         time.sleep(0.02)
     raise AssertionError(f"never came true: {what}")
+
+
+def unused_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens, for now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,25 +1,20 @@
-"""The access-log door: from each entry that Envoy can send to the event of an intent, over real gRPC too."""
+"""The access-log door: from each entry that Envoy can send to the event of an intent."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from itertools import product
 
-import grpc
 import pytest
 from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry, ResponseFlags
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
-from envoy_data_plane.envoy.config.core.v3 import Metadata
-from envoy_data_plane.envoy.data.accesslog import v3 as typed
-from envoy_data_plane.envoy.service.accesslog import v3 as typed_service
-from envoy_data_plane.google.protobuf import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extauthz.core.ledger.intents import Event
 from extauthz.doors import access_log
-from extauthz.doors.access_log import AccessLogs, Fate
+from extauthz.doors.access_log import Fate
+from tests.doors.hearing import Heard
 
 ANSWER = Fate(code=200, details="via_upstream", flags=frozenset(), attempts=1, sent=True)
 LOST = Fate(
@@ -143,15 +138,6 @@ def message(*entries: HTTPAccessLogEntry) -> bytes:
     return made.SerializeToString()
 
 
-class Heard:
-    """Keeps what the door says."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[str, Event]] = []
-        self.skips: list[str] = []
-        self.door = AccessLogs(lambda decision_id, event: self.answers.append((decision_id, event)), self.skips.append)
-
-
 def test_details_lose_what_stands_in_braces():
     made = entry(details="upstream_reset_before_response_started{remote_connection_failure|refused}")
     assert access_log.fate(made).details == "upstream_reset_before_response_started"
@@ -255,73 +241,3 @@ def test_no_entry_whatever_raises_or_ends_an_intent_by_another_rule(made: HTTPAc
     assert len(heard.answers) + len(heard.skips) == 1
     for _, event in heard.answers:
         assert event in (Event.NOT_FORWARDED, Event.REFUSED, Event.ANSWERED_OK, Event.ANSWERED_UNCLEAR)
-
-
-# The stream, from a client of another make.
-
-
-@pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-async def server(heard: Heard) -> AsyncIterator[tuple[grpc.aio.Server, str]]:
-    server = grpc.aio.server(handlers=(heard.door.handler(),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    yield server, f"127.0.0.1:{port}"
-    await server.stop(None)
-
-
-def typed_message(decision_id: str, code: int) -> bytes:
-    """Made by envoy-data-plane."""
-    metadata = Metadata(filter_metadata={access_log.EXT_AUTHZ: Struct.from_dict({"decision_id": decision_id})})
-    common = typed.AccessLogCommon(metadata=metadata, upstream_request_attempt_count=1)
-    response = typed.HttpResponseProperties(response_code=code, response_code_details="via_upstream")
-    made = typed.HttpAccessLogEntry(common_properties=common, response=response)
-    logs = typed_service.StreamAccessLogsMessageHttpAccessLogEntries(log_entry=[made])
-    return bytes(typed_service.StreamAccessLogsMessage(http_logs=logs))
-
-
-async def until(condition, bound_s: float = 10.0) -> None:
-    async with asyncio.timeout(bound_s):
-        while not condition():  # noqa: ASYNC110 (what it looks at is a plain list)
-            await asyncio.sleep(0.01)
-
-
-async def test_entries_are_heard_while_the_stream_stays_open_and_bad_ones_do_not_end_it(heard: Heard, server):
-    async with grpc.aio.insecure_channel(server[1]) as channel:
-        call = channel.stream_unary(f"/{access_log.SERVICE}/StreamAccessLogs")()
-        await call.write(typed_message("d-1", 409))
-        await until(lambda: heard.answers == [("d-1", Event.REFUSED)])
-        await call.write(b"\xff\xff\xff")
-        await call.write(typed_message("d-2", 201))
-        await until(lambda: heard.answers[1:] == [("d-2", Event.ANSWERED_OK)])
-        assert heard.skips == ["no-message"]
-        await call.done_writing()
-        assert await call == b""
-
-
-async def test_streams_end_when_the_gate_leaves_so_that_a_stop_need_not_wait_for_them(heard: Heard, server):
-    async with grpc.aio.insecure_channel(server[1]) as channel:
-        calls = [channel.stream_unary(f"/{access_log.SERVICE}/StreamAccessLogs")() for _ in range(3)]
-        for call in calls:
-            await call.write(typed_message("d-1", 409))
-        await until(lambda: len(heard.answers) == 3)
-        heard.door.leave()
-        async with asyncio.timeout(10):
-            await server[0].stop(600)
-            for call in calls:
-                assert await call == b""
-
-
-async def test_a_stream_that_is_cut_is_no_error_and_the_next_goes_on(heard: Heard, server, caplog):
-    for number in (1, 2):
-        async with grpc.aio.insecure_channel(server[1]) as channel:
-            call = channel.stream_unary(f"/{access_log.SERVICE}/StreamAccessLogs")()
-            await call.write(typed_message("d-1", 409))
-            await until(lambda wanted=number: len(heard.answers) == wanted)
-            call.cancel()
-    await asyncio.sleep(0.2)
-    assert not caplog.records

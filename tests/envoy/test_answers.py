@@ -4,41 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 import httpx
 import pytest
+from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 
 from extauthz.core.ledger.intents import Event
-from extauthz.doors import access_log
-from extauthz.doors.access_log import AccessLogs
 from extauthz.render.options import Endpoint, Outage
 from extauthz.testing import authz
 from extauthz.testing.apiserver import Break
 from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body
+from tests.doors.hearing import Heard
 
 H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])
 
 
-@dataclass
-class Heard:
-    """The door, and what it said of the entries so far."""
-
-    answers: list[tuple[str, Event]] = field(default_factory=list)
-    skips: list[str] = field(default_factory=list)
-
-    def take(self, entry) -> tuple[str, Event]:
-        message = access_log.StreamAccessLogsMessage()
-        message.http_logs.log_entry.append(entry)
-        AccessLogs(lambda *answer: self.answers.append(answer), self.skips.append).take(message.SerializeToString())
-        assert not self.skips
-        return self.answers[-1]
+def take(entry) -> tuple[str, Event]:
+    """What the door makes of one entry."""
+    heard = Heard()
+    message = StreamAccessLogsMessage()
+    message.http_logs.log_entry.append(entry)
+    heard.door.take(message.SerializeToString())
+    assert not heard.skips
+    [answer] = heard.answers
+    return answer
 
 
 def heard_of(stack: Stack) -> tuple[str, Event]:
     """What the door makes of the one entry that comes."""
     [entry] = eventually(lambda: list(stack.gate.entries))
-    return Heard().take(entry)
+    return take(entry)
 
 
 def grow(stack: Stack, **options) -> httpx.Response:
@@ -183,7 +178,7 @@ def test_many_answers_come_over_one_stream(stack: Stack):
             stack.gate.answer = authz.allow(f"d-{number}")
             client.patch(SCALE, content=scale_body(3), headers=PATCH)
     eventually(lambda: len(stack.gate.entries) == 100)
-    assert [Heard().take(entry)[0] for entry in stack.gate.entries] == [f"d-{number}" for number in range(100)]
+    assert [take(entry)[0] for entry in stack.gate.entries] == [f"d-{number}" for number in range(100)]
     assert stack.gate.streams - before <= 1
 
 

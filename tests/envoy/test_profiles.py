@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import pytest
 from extauthz.render import replies
 from extauthz.render.options import Endpoint, Outage, Profile
 from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body, status_of
+from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body, status_of, unused_port
 
 APPS = "/apis/apps/v1/namespaces/team-a"
 CORE = "/api/v1/namespaces/team-a"
@@ -89,12 +88,6 @@ def test_a_profile_asks_about_what_it_is_for_and_nothing_else(guarded: tuple[Pro
     assert len(stack.gate.checks) - asked == is_asked
     assert len(stack.api.seen) - passed == (not is_asked)
     assert (answer.status_code == 403) == is_asked
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module", params=list(Profile))

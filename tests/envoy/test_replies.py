@@ -12,7 +12,7 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 from extauthz.render import replies
 from extauthz.render.options import Endpoint, Outage
 from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body, status_of
+from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body, status_of, unused_port
 
 H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])
 
@@ -142,12 +142,6 @@ def test_it_is_logged_as_an_outage(orphan: Stack):
     grow(orphan)
     [line, *_] = eventually(lambda: [one for one in orphan.envoy.access_lines() if one["route"] == "scale"])
     assert (line["status"], line["status_details"], line["decision_id"]) == (503, "ext_authz_error", None)
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_a_gate_that_speaks_no_grpc_is_an_outage(launch):
