@@ -104,7 +104,8 @@ class Settings(BaseModel):
     )
     grpc: Listen = Field(
         "127.0.0.1:9191",
-        description="Where the ext_authz service listens: host:port, [v6]:port, :port or unix:/path.",
+        description="Where Envoy asks, and tells what became of it (ext_authz, access log): host:port, [v6]:port, "
+        ":port or unix:/path.",
     )
     http: Listen = Field("127.0.0.1:9192", description="Where /healthz, /readyz and /metrics are served.")
     socket_mode: Annotated[str, AfterValidator(_mode)] = Field(
