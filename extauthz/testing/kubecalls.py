@@ -1,7 +1,7 @@
 """A stand-in for ``kube.connection.Connection`` with a memory: what our writers send, and the rules they are held to.
 
 It knows what ``observe`` needs of the API server: server-side apply of a status, events of ``events.k8s.io/v1``, and
-lists. ``tests/contract/test_writers.py`` runs the same tests against it and against a real API server.
+lists. ``tests/contract/test_status_writer.py`` and ``test_kube_events.py`` hold it and a real API server to the same tests.
 """
 
 from __future__ import annotations
