@@ -97,7 +97,7 @@ class Autoscalers:
 
 
 def _read(kind: Resource, tree: Tree) -> Iterator[_Autoscaler]:
-    for item in tree["items"]:
+    for item in tree["items"] or ():  # Go writes an empty list as null where nobody took care
         metadata, target = item["metadata"], (item.get("spec") or {}).get("scaleTargetRef") or {}
         subject = Subject(kind.api_version, kind.kind, metadata["namespace"], metadata["name"], metadata["uid"])
         group = str(target.get("apiVersion", "")).rpartition("/")[0]

@@ -1,7 +1,7 @@
 """A stand-in for ``kube.connection.Connection`` with a memory: what our writers send, and the rules they are held to.
 
 It knows what ``observe`` needs of the API server: server-side apply of a status, events of ``events.k8s.io/v1``, and
-lists. ``tests/contract/test_status_writer.py`` and ``test_kube_events.py`` hold it and a real API server to the same tests.
+lists. ``tests/contract/test_status_writer.py`` and ``test_kube_events.py`` hold it and a real API server to the same.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class ScriptedApi:
         self.called: list[Called] = []
         self.faults: list[ApiError | Unreachable | None] = []
         """Raised by the next calls, one each; ``None``: that call goes well."""
+        self.empty_lists_are_null = False
+        """As some servers in Go answer."""
         self._version = 100
 
     def put(self, path: str, obj: Tree) -> Tree:
@@ -83,6 +85,8 @@ class ScriptedApi:
         if path not in self.collections:
             raise ApiError(404, "NotFound", f"there is no {path}")
         items = [one for at, one in sorted(self.objects.items()) if at.rpartition("/")[0] == path]
+        if not items and self.empty_lists_are_null:
+            return {"items": None, "metadata": {}}
         return {"items": copy.deepcopy(items[: limit or None]), "metadata": {}}
 
     def _apply_status(self, path: str, body: Tree) -> Tree:

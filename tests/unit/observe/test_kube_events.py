@@ -151,6 +151,14 @@ async def test_a_kind_that_is_not_there_is_not_asked_for_again_for_a_while(statu
     assert cluster.lists(HPAS) == 2
 
 
+async def test_a_list_without_items_has_no_autoscalers():
+    cluster = Cluster()
+    cluster.have(HPAS)
+    cluster.api.empty_lists_are_null = True
+    await cluster.refused()
+    assert cluster.subjects == [("Deployment", "web")]
+
+
 async def test_what_the_gate_has_not_seen_has_no_events():
     cluster = Cluster()
     await cluster.refused("nobody")
