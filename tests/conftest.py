@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.controlplane import marker
@@ -13,6 +14,8 @@ from tests.controlplane.plane import Plane, running_plane
 def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for those of others that we cannot mend."""
     config.pluginmanager.register(marker)
+    hypothesis.settings.register_profile("busy", deadline=None)  # a machine that is slow is no failure
+    hypothesis.settings.load_profile("busy")
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.
     config.addinivalue_line("filterwarnings", "ignore:Using `@model_validator`:DeprecationWarning")
 

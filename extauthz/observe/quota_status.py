@@ -78,7 +78,7 @@ def _meanwhile(standing: Standing) -> str:
     if standing.fault is not Fault.INVALID:
         return "until then it is enforced by itself, without a parent"
     if standing.in_force is None:
-        return "until then it limits nothing"
+        return "until then nothing that it covers may grow"
     return f"until then the limits of generation {standing.in_force} stay in force"
 
 
@@ -139,7 +139,7 @@ TABLE: tuple[Condition, ...] = (
         "Ready",
         {
             "InForce": "The limits are in force as they are written.",
-            Fault.INVALID: "The spec is not one. What was good last stays in force; if nothing was, it limits nothing.",
+            Fault.INVALID: "The spec is none. The last good one holds; if there was none, what it covers cannot grow.",
             Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
             Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
         },

@@ -29,7 +29,7 @@ class Quotas(NamedTuple):
     tree: QuotaTree
     """The same object as before where no spec has changed."""
     standings: tuple[Standing, ...]
-    """By name. Those without a spec in force are not in the tree."""
+    """By name."""
     warnings: tuple[TreeProblem, ...]
     """What is allowed but hardly meant (``QuotaTree.warnings``)."""
 
@@ -43,15 +43,15 @@ class Read(NamedTuple):
     """One object, read."""
 
     standing: Standing
-    quota: WorkspaceQuota | None
-    """``None``: its spec is not one."""
+    quota: WorkspaceQuota
+    """If its spec is not one, what ``spec.salvage`` makes of it."""
 
 
 class LiveQuotas:
     """Follows the WorkspaceQuotas of a cluster; a reflector's sink.
 
-    An object whose spec cannot be read keeps its last good one in force; if it never had one, it limits nothing and its
-    standing says so. One whose parent is missing, or that is its own ancestor, is enforced by itself.
+    An object whose spec cannot be read keeps its last good one in force; if it never had one, what it covers cannot
+    grow. One whose parent is missing, or that is its own ancestor, is enforced by itself.
 
     Args:
         accept: called with all quotas, at the start and after every change of one, its status included.
@@ -65,8 +65,8 @@ class LiveQuotas:
     ) -> None:
         self._accept = accept
         self._reads: dict[str, Read] = {}
-        self._good: dict[str, WorkspaceQuota] = {}
-        """The last good spec of each object that is there."""
+        self._in_force: dict[str, WorkspaceQuota] = {}
+        """The last good spec of each object that is there, or what could be read of one that never had any."""
         self._changed = asyncio.Event()
         self._planted: tuple[tuple[WorkspaceQuota, ...], QuotaTree, tuple[TreeProblem, ...]] | None = None
         self.reflector = Reflector(connection, WORKSPACE_QUOTAS, self, clock=clock)
@@ -79,7 +79,7 @@ class LiveQuotas:
                 await self._changed.wait()
                 await asyncio.sleep(GATHER_S)
                 self._changed.clear()
-                self._accept(self._quotas())
+                self._accept(self.quotas())
 
     # The sink.
 
@@ -87,7 +87,7 @@ class LiveQuotas:
         try:
             quota = spec.parse(tree)
         except QuotaSpecError as error:
-            return Read(standing(tree, None, Fault.INVALID, error.problems), None)
+            return Read(standing(tree, None, Fault.INVALID, error.problems), spec.salvage(tree))
         return Read(standing(tree, quota.generation), quota)
 
     def replaced(self, objects: Iterable[Read], version: str) -> None:
@@ -114,32 +114,32 @@ class LiveQuotas:
         if before is not None and before.standing.uid != one.standing.uid:
             self._drop(name)  # another object of that name: what the old one said last is not its last good spec
         self._reads[name] = one
-        if one.quota is not None:
-            self._good[name] = one.quota
+        last = self._in_force.get(name)
+        if last is None or last.illegible or not one.quota.illegible:
+            self._in_force[name] = one.quota
 
     def _drop(self, name: str) -> None:
         self._reads.pop(name, None)
-        self._good.pop(name, None)
+        self._in_force.pop(name, None)
 
     # What is made of it.
 
-    def _quotas(self) -> Quotas:
-        good = tuple(self._good[name] for name in sorted(self._good))
-        if self._planted is None or self._planted[0] != good:
-            self._planted = (good, *QuotaTree.salvage(good))
+    def quotas(self) -> Quotas:
+        """All of them as they stand now."""
+        quotas = tuple(self._in_force[name] for name in sorted(self._in_force))
+        if self._planted is None or self._planted[0] != quotas:
+            self._planted = (quotas, *QuotaTree.salvage(quotas))
         _, tree, problems = self._planted
         misplaced: dict[str, list[Problem]] = {}
         for problem in problems:
             misplaced.setdefault(problem.quota, []).append(problem.problem)
-        names = {quota.name for quota in good}
-        standings = (self._standing(name, misplaced.get(name), names) for name in sorted(self._reads))
+        standings = (self._standing(name, misplaced.get(name)) for name in sorted(self._reads))
         return Quotas(tree, tuple(standings), tree.warnings)
 
-    def _standing(self, name: str, misplaced: list[Problem] | None, names: set[str]) -> Standing:
-        held = self._reads[name].standing
-        good = self._good.get(name)
-        held = held._replace(in_force=good.generation if good is not None else None)
-        if held.fault is not None or good is None or misplaced is None:
+    def _standing(self, name: str, misplaced: list[Problem] | None) -> Standing:
+        quota = self._in_force[name]
+        held = self._reads[name].standing._replace(in_force=None if quota.illegible else quota.generation)
+        if held.fault is not None or misplaced is None:
             return held
-        fault = Fault.PARENT_CYCLE if good.parent in names else Fault.PARENT_MISSING
+        fault = Fault.PARENT_CYCLE if quota.parent in self._in_force else Fault.PARENT_MISSING
         return held._replace(fault=fault, why="; ".join(map(str, misplaced)))

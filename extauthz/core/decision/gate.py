@@ -199,6 +199,9 @@ class Gate(Known):
             return Doubt(self.policy.on_unsynced, "hold", why)
         if self._stale is not None:
             return Doubt(self.policy.on_stale, "stale", f"may be out of date: {self._stale}")
+        if proposal.illegible:
+            why = f"cannot read the limits of quota {', '.join(proposal.illegible)}"
+            return Doubt(self.policy.on_stale, "illegible-quota", why)
         if proposal.after.unknown:
             why = "does not know what one of its pods costs"
             return Doubt(self.policy.on_unknown_footprint, "unknown-footprint", why)

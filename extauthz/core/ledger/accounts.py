@@ -41,6 +41,7 @@ class Growth(NamedTuple):
     audit: tuple[Shortage, ...]
     grows: bool
     unpriced: tuple[str, ...]
+    illegible: tuple[str, ...]
 
 
 _NOTHING_RESERVED: dict[str, int] = {}
@@ -121,6 +122,7 @@ class Accounts:
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[str] = []
+        illegible: list[str] = []
         unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
         entered = after.unknown and after.envelope_in != before.envelope_in
         grows = False
@@ -143,11 +145,14 @@ class Accounts:
                 if used + reserved + growth > hard:
                     short = Shortage(node.quota.name, node.path, key, growth, used, reserved, hard)
                     (audited if audits else refused).append(short)
+            if node.quota.illegible:
+                grows_here = True
+                illegible.append(node.quota.name)
             if grows_here and not audits:
                 grows = True
                 if account.unpriced:
                     unpriced.append(node.quota.name)
-        return Growth(tuple(refused), tuple(audited), grows, tuple(unpriced))
+        return Growth(tuple(refused), tuple(audited), grows, tuple(unpriced), tuple(illegible))
 
     def largest_replicas(self, before: Position, after: Position, per_pod: Amounts) -> int | None:
         """The highest count of pods that cost ``per_pod`` which would fit, in every enforcing quota.

@@ -33,6 +33,8 @@ class Proposal(NamedTuple):
     """Some quota key rises above the present envelope."""
     unpriced: tuple[str, ...]
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
+    illegible: tuple[str, ...]
+    """Quotas whose limits cannot be told; each grows by whatever it covers."""
 
 
 class Ledger(Observing):
@@ -59,6 +61,16 @@ class Ledger(Observing):
         """Every live intent with its workload."""
         for entry, intent in self._pending:
             yield entry.ref, intent
+
+    def intent(self, intent_id: str) -> tuple[WorkloadRef, Intent] | None:
+        """A live intent with its workload."""
+        found = self._pending.get(intent_id)
+        return (found[0].ref, found[1]) if found is not None else None
+
+    def roots_of(self, intent_id: str) -> frozenset[str]:
+        """Names of the root quotas in whose trees the workload of a live intent may come to count."""
+        found = self._pending.get(intent_id)
+        return frozenset(node.path[0] for node in self._position(found[0].root).envelope_in) if found else frozenset()
 
     def intents_of(self, source: str) -> int:
         """How many intents of one source are live."""
@@ -119,6 +131,16 @@ class Ledger(Observing):
             self._families.regroup(entry, self._entries)
         self._pending.add(entry, intent)
         self._book(proposal.head, proposal.before, proposal.after)
+
+    def adopt(self, ref: WorkloadRef, intent: Intent) -> None:
+        """Record an intent that another gate, or an earlier life of this one, has granted."""
+        self.record(self.propose(ref, intent), intent)
+
+    def forget(self, intent_id: str) -> None:
+        """Drop an intent that was never granted, or that another gate has ended. Unknown ids do nothing."""
+        found = self._pending.get(intent_id)
+        if found is not None:
+            self._end(found[0], [found[1]])
 
     def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
         entry = Entry(ref)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from .. import quantities, resources
@@ -53,6 +53,8 @@ class WorkspaceQuota:
     """Canonical key to nano-units; a key that is not there has no limit."""
     mode: Mode = Mode.ENFORCE
     generation: int = 0
+    illegible: bool = False
+    """Its object was never good: what it limits is not known, and so nothing that it covers may grow."""
 
     def matches(self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]) -> bool:
         """Tell whether a workload is covered by this quota itself, ancestors left aside."""
@@ -82,13 +84,40 @@ def parse(tree: Tree) -> WorkspaceQuota:
         QuotaSpecError: with every problem of the object.
     """
     problems = Problems()
+    quota = _read(tree, problems)
+    if problems:
+        raise QuotaSpecError(tuple(problems))
+    return quota
+
+
+def salvage(tree: Tree) -> WorkspaceQuota:
+    """Read of an object that is not a good one whom it covers and where it stands, as far as it says so.
+
+    A selector with a problem selects nothing: nobody can tell whom it means, and to take it for everybody would let
+    one object hold up a whole cluster.
+    """
+    problems = Problems()
+    quota = _read(tree, problems)
+    spoilt = {problem.path[1] for problem in problems if problem.path[:1] == ("spec",) and len(problem.path) > 1}
+    selects = not spoilt & {"namespaceSelector", "workloadSelector"}
+    return replace(
+        quota,
+        parent=None if "parent" in spoilt else quota.parent,
+        namespace_selector=quota.namespace_selector if selects else None,
+        workload_selector=quota.workload_selector if selects else None,
+        hard={},
+        illegible=True,
+    )
+
+
+def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
     root = problems.mapping(tree, ())
     problems.unknown_fields(root, _OBJECT_FIELDS, ())
     _check_kind(root, problems)
     name, generation = _metadata(root.get("metadata"), problems)
     spec = problems.mapping(root.get("spec"), ("spec",))
     problems.unknown_fields(spec, _SPEC_FIELDS, ("spec",))
-    quota = WorkspaceQuota(
+    return WorkspaceQuota(
         name=name,
         parent=_parent(spec.get("parent"), problems),
         namespace_selector=_selector(spec, "namespaceSelector", problems),
@@ -97,9 +126,6 @@ def parse(tree: Tree) -> WorkspaceQuota:
         mode=_mode(spec.get("mode"), problems),
         generation=generation,
     )
-    if problems:
-        raise QuotaSpecError(tuple(problems))
-    return quota
 
 
 def _check_kind(root: Mapping[str, Tree], problems: Problems) -> None:

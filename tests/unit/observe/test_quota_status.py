@@ -61,7 +61,7 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             Facts(standing(in_force=None, fault=Fault.INVALID, why="spec.mode: what")),
             "Ready",
             "Invalid",
-            "spec.mode: what; until then it limits nothing",
+            "spec.mode: what; until then nothing that it covers may grow",
         ),
         (
             Facts(standing(fault=Fault.PARENT_MISSING, why='there is no WorkspaceQuota "big"')),

@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.core.quota.problems import shown
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.core.quota.spec import Mode, QuotaSpecError, WorkspaceQuota, parse
+from extauthz.core.quota.spec import Mode, QuotaSpecError, WorkspaceQuota, parse, salvage
 
 CPU = 10**9
 
@@ -172,3 +172,31 @@ def test_what_is_no_mapping_at_all_is_refused(obj):
 )
 def test_values_are_shown_as_yaml_spells_them_and_cut(value, text):
     assert shown(value) == text
+
+
+SELECTS = {"matchLabels": {"workspace": "acme"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "selects", "parent"),
+    [
+        pytest.param({"hard": {"services": "1"}}, True, "corp", id="limit"),
+        pytest.param({"mode": "Off"}, True, "corp", id="mode"),
+        pytest.param({"parent": "NO"}, True, None, id="parent"),
+        pytest.param({"namespaceSelector": {"matchLabels": {"a b": "c"}}}, False, "corp", id="namespace-selector"),
+        pytest.param({"workloadSelector": "all"}, False, "corp", id="workload-selector"),
+        pytest.param({"namespaceSelektor": {}}, True, "corp", id="unknown-field"),
+    ],
+)
+def test_of_a_bad_one_it_is_told_whom_it_covers_and_that_its_limits_are_not_known(spec, selects, parent):
+    obj = tree(spec={"parent": "corp", "namespaceSelector": SELECTS, "hard": {"pods": "1"}} | spec)
+    refused(obj)
+    wanted = LabelSelector((("workspace", "acme"),)) if selects else None
+    assert salvage(obj) == WorkspaceQuota("acme", parent, wanted, illegible=True)
+
+
+@pytest.mark.parametrize(
+    "obj", [None, "text", {"metadata": {"name": "acme"}, "spec": "all"}], ids=["null", "text", "spec"]
+)
+def test_what_is_hardly_an_object_covers_nobody(obj):
+    assert salvage(obj).namespace_selector is None

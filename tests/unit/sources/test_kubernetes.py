@@ -1,0 +1,142 @@
+"""WorkspaceQuotas as they come by a watch: each stands by itself, and what is wrong with one is told of that one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extauthz.core.quota.standing import Fault
+from extauthz.sources.kubernetes import LiveQuotas, Quotas
+
+Tree = Any
+
+
+def quota(name: str, *, uid: str = "", generation: int = 1, status: Tree = None, **spec: Tree) -> Tree:
+    return {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": name, "uid": uid or f"uid-{name}", "generation": generation, "resourceVersion": "7"},
+        "spec": {"hard": {"pods": "1"}} | spec,
+        "status": status or {},
+    }
+
+
+BAD: Tree = {"hard": {"services": "1"}}
+
+
+class Source:
+    """What would come by a watch, and what is in force after each change of it."""
+
+    def __init__(self, *listed: Tree) -> None:
+        self.accepted: list[Quotas] = []
+        self.live = LiveQuotas(None, self.accepted.append)  # type: ignore[arg-type]
+        self.live.replaced([self.live.convert(one) for one in listed], "7")
+
+    def tell(self, event: str, tree: Tree) -> None:
+        self.live.changed(event, self.live.convert(tree))
+
+    @property
+    def now(self) -> Quotas:
+        return self.live.quotas()
+
+    def stands(self) -> dict[str, tuple[Fault | None, int | None]]:
+        return {one.name: (one.fault, one.in_force) for one in self.now.standings}
+
+    def hard(self, name: str) -> dict[str, int]:
+        (node,) = (node for node in self.now.tree.nodes if node.quota.name == name)
+        return {key: amount // 10**9 for key, amount in node.quota.hard.items()}
+
+
+def test_good_ones_are_in_force_as_written():
+    source = Source(quota("acme", parent="corp"), quota("corp"))
+    assert source.stands() == {"acme": (None, 1), "corp": (None, 1)}
+    assert [node.path for node in source.now.tree.nodes] == [("corp",), ("corp", "acme")]
+    assert list(source.now.faults) == []
+
+
+def test_a_bad_change_leaves_the_last_good_spec_in_force_until_it_is_mended():
+    source = Source(quota("acme"))
+    source.tell("MODIFIED", quota("acme", generation=2, **BAD))
+    assert source.stands() == {"acme": (Fault.INVALID, 1)}
+    assert source.hard("acme") == {"pods": 1}
+    assert "spec.hard.services" in next(source.now.faults).why
+    source.tell("MODIFIED", quota("acme", generation=3, hard={"pods": "3"}))
+    assert source.stands() == {"acme": (None, 3)}
+    assert source.hard("acme") == {"pods": 3}
+
+
+def test_one_that_was_never_good_is_in_the_tree_as_illegible_and_takes_no_other_down():
+    source = Source(quota("acme", **BAD), quota("below", parent="acme"))
+    assert source.stands() == {"acme": (Fault.INVALID, None), "below": (None, 1)}
+    assert [(node.path, node.quota.illegible) for node in source.now.tree.nodes] == [
+        (("acme",), True),
+        (("acme", "below"), False),
+    ]
+
+
+def test_another_object_of_the_same_name_has_no_last_good_spec():
+    source = Source(quota("acme"))
+    source.tell("MODIFIED", quota("acme", uid="another", **BAD))
+    assert source.stands() == {"acme": (Fault.INVALID, None)}
+
+
+def test_a_missing_parent_and_a_ring_are_told_of_each_that_they_concern():
+    source = Source(
+        quota("lost", parent="nobody"), quota("a", parent="b"), quota("b", parent="a"), quota("c", parent="a")
+    )
+    assert source.stands() == {
+        "a": (Fault.PARENT_CYCLE, 1),
+        "b": (Fault.PARENT_CYCLE, 1),
+        "c": (None, 1),
+        "lost": (Fault.PARENT_MISSING, 1),
+    }
+    assert 'there is no WorkspaceQuota "nobody"' in {one.name: one.why for one in source.now.faults}["lost"]
+    source.tell("ADDED", quota("nobody"))
+    source.tell("DELETED", quota("b"))
+    assert source.stands()["lost"] == (None, 1)
+    assert source.stands()["a"] == (Fault.PARENT_MISSING, 1)
+
+
+@pytest.mark.parametrize("gone", ["told", "listed"])
+def test_what_is_gone_is_out_of_force(gone):
+    source = Source(quota("acme"), quota("corp"))
+    if gone == "told":
+        source.tell("DELETED", quota("acme"))
+    else:
+        source.live.replaced([source.live.convert(quota("corp"))], "8")
+    assert list(source.stands()) == ["corp"]
+    assert [node.quota.name for node in source.now.tree.nodes] == ["corp"]
+
+
+def test_a_new_status_plants_no_new_tree():
+    source = Source(quota("acme"))
+    before = source.now
+    source.tell("MODIFIED", quota("acme", status={"used": {"pods": "1"}}))
+    assert source.now.tree is before.tree
+    assert source.now.standings != before.standings
+
+
+async def test_changes_that_come_together_are_accepted_together(monkeypatch):
+    monkeypatch.setattr("extauthz.sources.kubernetes.GATHER_S", 0.01)
+    source = Source(quota("acme"))
+    accepted = asyncio.Event()
+    source.live = LiveQuotas(None, lambda quotas: (source.accepted.append(quotas), accepted.set()))
+    source.live.reflector.run = asyncio.Event().wait  # type: ignore[method-assign]
+    task = asyncio.create_task(source.live.run())
+    for name in ("a", "b", "c"):
+        source.tell("ADDED", quota(name))
+    await asyncio.wait_for(accepted.wait(), 5)
+    source.live.reached("9")
+    await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.wait([task])
+    assert [len(one.standings) for one in source.accepted] == [3]
+
+
+def test_a_child_above_its_parent_is_told_and_in_force():
+    source = Source(quota("acme", parent="corp", hard={"pods": "5"}), quota("corp"))
+    (warning,) = source.now.warnings
+    assert warning.quota == "acme"
+    assert source.stands()["acme"] == (None, 1)
