@@ -151,18 +151,26 @@ async def test_a_rotated_token_is_used_before_the_old_one_is_refused(api: ApiSer
             await connection.call("GET", NAMESPACES)
 
 
-async def test_a_plugin_runs_when_its_credentials_expire_or_are_refused_and_not_before(server: Server, tmp_path):
+FAR = "2999-01-01T00:00:00Z"
+PAST = "1999-01-01T00:00:00Z"
+EXPIRIES = {"far": ({"expirationTimestamp": FAR}, 2), "untold": ({}, 2), "past": ({"expirationTimestamp": PAST}, 3)}
+
+
+@pytest.mark.parametrize(("expiry", "in_all"), EXPIRIES.values(), ids=EXPIRIES)
+async def test_a_plugin_runs_when_its_credentials_expire_or_are_refused_and_not_before(
+    server: Server, tmp_path, expiry: dict[str, str], in_all: int
+):
     now = [0.0]
     user = plugin(tmp_path, {"token": "expired"})
     write_kubeconfig(tmp_path / "config", server.url, server.ca, user)
     async with connect(tmp_path / "config", clock=lambda: now[0]) as connection:
         assert runs(tmp_path) == 1
-        answer_with(tmp_path, {"token": server.tokens[0], "expirationTimestamp": "2999-01-01T00:00:00Z"})
+        answer_with(tmp_path, {"token": server.tokens[0], **expiry})
         await connection.call("GET", NAMESPACES)
         assert runs(tmp_path) == 2
         now[0] += 3600
         await connection.call("GET", NAMESPACES)
-        assert runs(tmp_path) == 2
+        assert runs(tmp_path) == in_all
 
 
 async def test_an_authority_that_was_replaced_is_read_again_at_once(server: Server, tmp_path):
