@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,7 +24,8 @@ from extauthz.kube.reflector import CURES
 from extauthz.kube.resource import Resource
 
 AT_ONCE = 16
-"""Reads under way. The API server's default share for a client of its own flow is some 30 requests (APF)."""
+"""Reads under way for intents, and as many for checks, so that neither holds up the other. The API server's default
+share for a client of its own flow is some 30 requests (APF)."""
 
 WAITING_AT_MOST = 256
 """Checks that may wait for a read; beyond that they are answered by what is known."""
@@ -82,7 +83,8 @@ class ConsistentReads:
         self._cluster = cluster
         self._told = told
         self._clock = clock
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._for_checks = asyncio.Semaphore(AT_ONCE)
+        self._for_intents = 0
         self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
         self._queue: dict[WorkloadRef, float] = {}
         """What is to be read, and not before when."""
@@ -103,7 +105,7 @@ class ConsistentReads:
         if task is None:
             if len(self._under_way) >= WAITING_AT_MOST:
                 return False
-            task = self._begin(ref)
+            task = self._begin(ref, self._read_for_check(ref))
         return await asyncio.shield(task)
 
     def soon(self, ref: WorkloadRef) -> None:
@@ -126,21 +128,28 @@ class ConsistentReads:
             self._queue.setdefault(ref, now_s)
         due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s]
         for ref in due:
-            if len(self._under_way) >= AT_ONCE:
+            if self._for_intents >= AT_ONCE:
                 return
             wait = self._waits.get(ref)
             if ref not in self._under_way and (wait is None or wait.until_s <= now_s):
-                self._begin(ref)
+                self._for_intents += 1
+                self._begin(ref, self._read(ref)).add_done_callback(self._one_less)
 
-    def _begin(self, ref: WorkloadRef) -> asyncio.Task[bool]:
+    def _one_less(self, _: asyncio.Task[bool]) -> None:
+        self._for_intents -= 1
+
+    def _begin(self, ref: WorkloadRef, reading: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
         self._queue.pop(ref, None)
-        task = self._under_way[ref] = asyncio.create_task(self._read(ref))
+        task = self._under_way[ref] = asyncio.create_task(reading)
         task.add_done_callback(lambda _: self._under_way.pop(ref, None))
         return task
 
+    async def _read_for_check(self, ref: WorkloadRef) -> bool:
+        async with self._for_checks:
+            return await self._read(ref)
+
     async def _read(self, ref: WorkloadRef) -> bool:
-        async with self._slots:
-            result, ended, why = await self._outcome(ref)
+        result, ended, why = await self._outcome(ref)
         self._told(result, ref, ended, why)
         if result in _FAILED:
             wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock), 0.0))

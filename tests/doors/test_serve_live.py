@@ -211,7 +211,8 @@ def test_a_stop_is_heeded_while_lists_are_waited_for(api, tmp_path):
 
 def test_a_bad_quota_takes_no_other_out_of_force_and_keeps_its_last_good_spec(api, tmp_path):
     other = QUOTA._replace(name="other")
-    api.objects.put(other, quota(9, "other", hard={"services": "1"}), "ADDED")
+    elsewhere = {"matchLabels": {"workspace": "other"}}
+    api.objects.put(other, quota(9, "other", namespaceSelector=elsewhere, hard={"services": "1"}), "ADDED")
     with Live(tmp_path) as gate:
         assert gate.allows(4)
         assert not gate.allows(5)

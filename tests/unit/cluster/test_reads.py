@@ -1,0 +1,238 @@
+"""Consistent reads: what they ask, what they end, and that nothing makes them ask without bound."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extauthz.cluster import reads
+from extauthz.cluster.live import LiveCluster
+from extauthz.cluster.reads import ConsistentReads, Result
+from extauthz.cluster.sinks import Troubles
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.policy import Policy
+from extauthz.core.ledger.intents import Event
+from extauthz.core.model import Decision, WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.kube.connection import Connection, connect
+from extauthz.testing.apiserver import ApiServer
+from extauthz.testing.builders import create, owned_by, quota, scale, workload
+from extauthz.testing.certs import Authority
+from extauthz.testing.objects import Key
+from extauthz.testing.reading import Fault
+from tests.controlplane.plane import write_kubeconfig
+
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+WINDOW_S = 90.0
+
+
+class Reading:
+    """A gate that has seen nothing yet, and reads from the stand-in. Its clock stands still unless it is moved."""
+
+    def __init__(self, api: ApiServer, connection: Connection) -> None:
+        self.api = api
+        self.now_s = 1000.0
+        self.gate = Gate(Policy(window_s=WINDOW_S))
+        self.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "9"})]), 0.0)
+        self.told: list[tuple[Result, int]] = []
+        cluster = LiveCluster(connection, self.gate, Troubles(print))
+        self.reads = ConsistentReads(connection, self.gate, cluster, self._tell, clock=lambda: self.now_s)
+        self.gate.state_synced(True)
+        self._count = 0
+
+    def _tell(self, result: Result, ref: WorkloadRef, ended: int, why: str) -> None:
+        self.told.append((result, ended))
+
+    def put(self, tree: dict[str, Any], resource: str = "deployments") -> None:
+        metadata = tree["metadata"]
+        group = tree["apiVersion"].rpartition("/")[0]
+        self.api.objects.put(Key(group, resource, metadata.get("namespace", ""), metadata["name"]), tree, "ADDED")
+
+    def targets(self, part: str) -> list[str]:
+        """Of the requests so far."""
+        return [one.target for one in self.api.seen if part in one.target]
+
+    def pods(self) -> int:
+        return next(row.used // 10**9 for row in self.gate.usage())
+
+    def decide(self, request) -> Decision:
+        self._count += 1
+        return self.gate.decide(request, f"d{self._count}", self.now_s)
+
+    async def until(self, what) -> None:
+        async with asyncio.timeout(10):
+            while not what():  # noqa: ASYNC110 (of things that tell nobody)
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def reading(tmp_path: Path) -> AsyncIterator[Reading]:
+    authority = Authority(tmp_path)
+    with ApiServer(authority.issue("apiserver")) as api:
+        write_kubeconfig(tmp_path / "kubeconfig", f"https://127.0.0.1:{api.port}", authority.ca, {"token": "t"})
+        async with connect(tmp_path / "kubeconfig") as connection:
+            made = Reading(api, connection)
+            made.put(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": "team-a", "labels": {"workspace": "acme"}},
+                },
+                "namespaces",
+            )
+            yield made
+
+
+@pytest.fixture
+async def running(reading: Reading) -> AsyncIterator[Reading]:
+    """One that reads by itself."""
+    task = asyncio.create_task(reading.reads.run())
+    yield reading
+    assert not task.done(), task.exception()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_read_brings_a_workload_with_its_namespace_limits_and_replica_sets(reading):
+    reading.put(workload("web", 2, {}))
+    limits = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}}]}
+    reading.put(
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "team-a"}, "spec": limits},
+        "limitranges",
+    )
+    reading.put(
+        workload("web-1", 5, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web")), "replicasets"
+    )
+    assert await reading.reads.read(WEB)
+    assert reading.pods() == 4, "what its ReplicaSet has, less the one of a surge"
+    assert reading.targets("fieldSelector=metadata.name%3Dteam-a")
+    assert reading.targets("/namespaces/team-a/limitranges")
+    assert reading.targets("/replicasets?labelSelector=app%3Dweb")
+    before = len(reading.api.seen)
+    await reading.reads.read(WEB)
+    assert len(reading.api.seen) == before + 2, "the namespace is known by now"
+
+
+async def test_what_is_gone_is_gone_as_of_the_read(reading):
+    reading.put(workload("web", 2))
+    await reading.reads.read(WEB)
+    reading.api.objects.remove(Key("apps", "deployments", "team-a", "web"))
+    await reading.reads.read(WEB)
+    assert reading.pods() == 0
+    assert reading.told == [(Result.OK, 0)] * 2
+
+
+async def test_readers_of_one_workload_share_a_read(reading):
+    reading.put(workload("web", 2))
+    assert await asyncio.gather(*(reading.reads.read(WEB) for _ in range(5))) == [True] * 5
+    assert len(reading.targets("metadata.name%3Dweb")) == 1
+
+
+async def test_answers_of_one_workload_close_together_cost_one_read_and_end_together(running):
+    running.put(workload("web", 2))
+    await running.reads.read(WEB)
+    for replicas in (3, 4):
+        decision = running.decide(scale("web", replicas))
+        assert decision.intent
+        ref = running.gate.settle(decision.id, Event.ANSWERED_OK, running.now_s)
+        assert ref == WEB
+        running.reads.soon(ref)
+    assert running.gate.ledger.intents == 2
+    running.now_s += reads.COALESCE_S
+    await running.until(lambda: running.gate.ledger.intents == 0)
+    assert len(running.targets("metadata.name%3Dweb")) == 2
+    assert running.told[-1] == (Result.OK, 2)
+
+
+async def test_an_intent_whose_w_has_elapsed_is_ended_by_a_read_that_nobody_asked_for(running):
+    running.put(workload("web", 2))
+    await running.reads.read(WEB)
+    assert running.decide(scale("web", 4)).intent
+    running.now_s += WINDOW_S - 1
+    await asyncio.sleep(3 * reads.TICK_S)
+    assert running.gate.ledger.intents == 1
+    running.now_s += 2
+    await running.until(lambda: running.gate.ledger.intents == 0)
+    assert running.pods() == 2
+
+
+async def test_a_create_that_left_its_name_to_the_server_is_ended_by_a_list_of_all(running):
+    await running.reads.read(WEB)
+    made = workload("", 3)
+    made["metadata"] |= {"generateName": "web-"}
+    decision = running.decide(create(made))
+    assert decision.intent, decision
+    running.put(workload("web-abc", 3))
+    running.reads.soon(running.gate.settle(decision.id, Event.ANSWERED_OK, running.now_s))
+    running.now_s += reads.COALESCE_S
+    await running.until(lambda: running.gate.ledger.intents == 0)
+    assert running.pods() == 3
+
+
+async def test_a_read_that_fails_keeps_the_intent_and_is_tried_again_later(running):
+    running.put(workload("web", 2))
+    await running.reads.read(WEB)
+    decision = running.decide(scale("web", 4))
+    refused = json.dumps({"kind": "Status", "code": 503, "reason": "ServiceUnavailable"}).encode()
+    running.api.reading.faults.extend([Fault(503, refused), Fault(then="cut")])
+    running.reads.soon(running.gate.settle(decision.id, Event.ANSWERED_OK, running.now_s))
+    running.now_s += reads.COALESCE_S
+    await running.until(lambda: (Result.REFUSED, 0) in running.told)
+    assert running.gate.ledger.intents == 1
+    failed = len(running.api.seen)
+    await asyncio.sleep(3 * reads.TICK_S)
+    assert len(running.api.seen) == failed, "not before its time"
+    running.now_s += 3
+    await running.until(lambda: (Result.UNREACHABLE, 0) in running.told)
+    running.now_s += 10
+    await running.until(lambda: running.gate.ledger.intents == 0)
+    assert running.told[-1] == (Result.OK, 1)
+
+
+async def test_what_is_not_there_is_not_looked_for_again_at_once(reading):
+    absent = WEB._replace(name="absent")
+    assert await reading.reads.look(absent)
+    assert not await reading.reads.look(absent)
+    assert len(reading.targets("metadata.name%3Dabsent")) == 1
+    reading.now_s += reads.LOOK_AGAIN_S + 0.1
+    assert await reading.reads.look(absent)
+
+
+async def test_looks_beyond_all_measure_are_answered_by_what_is_known(reading, monkeypatch):
+    monkeypatch.setattr(reads, "WAITING_AT_MOST", 3)
+    names = [WEB._replace(name=f"w{number}") for number in range(5)]
+    assert sorted(await asyncio.gather(*map(reading.reads.look, names))) == [False, False, True, True, True]
+
+
+async def test_no_more_reads_are_under_way_at_once_than_are_allowed(running, monkeypatch):
+    monkeypatch.setattr(reads, "AT_ONCE", 2)
+    running.api.reading.faults.extend([Fault(then="hang")] * 2)
+    for number in range(6):
+        running.reads.soon(WEB._replace(name=f"w{number}"))
+    running.now_s += reads.COALESCE_S
+    await running.until(lambda: len(running.api.seen) == 2)
+    await asyncio.sleep(3 * reads.TICK_S)
+    assert len(running.api.seen) == 2
+
+
+async def test_looks_do_not_hold_up_what_intents_wait_for(running, monkeypatch):
+    running.api.reading.faults.extend([Fault(then="hang", only="unseen")] * reads.AT_ONCE)
+    looks = [asyncio.create_task(running.reads.look(WEB._replace(name=f"unseen{n}"))) for n in range(2 * reads.AT_ONCE)]
+    await running.until(lambda: len(running.targets("unseen")) == reads.AT_ONCE)
+    running.reads.soon(WEB)
+    running.now_s += reads.COALESCE_S
+    await running.until(lambda: running.told == [(Result.OK, 0)])
+    for look in looks:
+        look.cancel()
+
+
+async def test_a_kind_that_nobody_serves_has_no_objects(reading):
+    gizmo = WorkloadRef("example.dev", "gadgets", "team-a", "gizmo")
+    assert not await reading.reads.read(gizmo)
+    assert reading.told == [(Result.UNKNOWN_KIND, 0)]
+    assert reading.api.seen == []
