@@ -35,7 +35,7 @@ def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> float:
                 raise RecordError(f"there is another intent {intent.id}")
         except RecordError as error:
             raise HandoverError(f"intent {number}: {error}") from error
-        ledger.record(ledger.propose(ref, intent), intent)
+        ledger.adopt(ref, intent)
         if intent.is_patch and intent.patch is None:
             until_s = max(until_s, intent.expires_s)
     return until_s
