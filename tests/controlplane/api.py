@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import httpx
@@ -53,6 +53,16 @@ class Api:
             raise RefusedError(answer.status_code, said)
         return said
 
+    def watch(self, path: str, version: str, seconds: int) -> Iterator[Tree]:
+        """What happens to a collection after a version, for so many seconds; ``type`` and ``object`` each."""
+        query = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds={seconds}"
+        with self._client.stream("GET", query) as stream:
+            for line in stream.iter_lines():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise RefusedError(event["object"]["code"], event["object"])
+                yield event
+
     def create(self, tree: Tree) -> Tree:
         """POST it where its kind belongs."""
         metadata = tree["metadata"]
@@ -77,8 +87,11 @@ class Api:
             return False
         return True
 
-    def delete(self, kind: str, name: str, namespace: str | None = None) -> Tree:
-        return self.call("DELETE", path_of(kind, namespace, name))
+    def delete(self, kind: str, name: str, namespace: str | None = None, policy: str = "Background") -> Tree:
+        """*policy*: what becomes of what it owns, as ``propagationPolicy`` has it."""
+        return self.call(
+            "DELETE", path_of(kind, namespace, name), {"kind": "DeleteOptions", "propagationPolicy": policy}
+        )
 
 
 GROUPS = {
