@@ -18,6 +18,7 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse,
 
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.doors import status
+from extauthz.doors.grouping import Grouping
 
 SERVICE = "envoy.service.auth.v3.Authorization"
 
@@ -43,9 +44,15 @@ OK, PERMISSION_DENIED = 0, 7
 def handler(decide: Decide) -> grpc.GenericRpcHandler:
     """The service as a generic handler for a grpc.aio server. ``decide`` must neither block nor raise."""
 
-    async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> bytes:
+    def answer(message: CheckRequest) -> bytes | Awaitable[Decision]:
         decision = decide(to_request(message))
-        return encoded(decision if isinstance(decision, Decision) else await decision)
+        return encoded(decision) if isinstance(decision, Decision) else decision
+
+    grouping = Grouping(answer)
+
+    async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> bytes:
+        found = await grouping(message)
+        return found if isinstance(found, bytes) else encoded(await found)
 
     return grpc.method_handlers_generic_handler(
         SERVICE,

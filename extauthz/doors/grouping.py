@@ -1,0 +1,85 @@
+"""Answers calls in groups while they come thick, so that more of them are answered.
+
+Between two calls the kernel and gRPC have their turn, and what an answer needs is gone from the processor's caches.
+Measured, with 32 calls under way, an answer by itself costs twice as much as one of eight in a row; and as those eight
+are sent together, their callers' next ones come together too, which costs gRPC less. In all some half as many calls
+again are answered a second. Where they come one by one, each is answered at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Call = TypeVar("Call")
+Answer = TypeVar("Answer")
+
+LARGEST = 8
+"""Of twice as many, each costs hardly less and the first waits longer."""
+
+LONGEST_S = 0.002
+"""How long a call may wait for others."""
+
+PATIENCE, LONGEST_PATIENCE = 16, 1024
+"""So many full groups in a row, and twice the size is tried. A call that waits for a second one in vain doubles the
+number until two come together again: of calls that come one by one, one in a thousand waits."""
+
+
+class Grouping(Generic[Call, Answer]):
+    """Calls ``answer`` once for each call, in the order in which they came, unless its caller has gone meanwhile.
+
+    Args:
+        answer: must not block.
+    """
+
+    def __init__(self, answer: Callable[[Call], Answer]) -> None:
+        self._answer = answer
+        self._size = 1
+        self._full = 0
+        self._patience = PATIENCE
+        self._waiting: list[tuple[Call, asyncio.Future[Answer]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, call: Call) -> Answer:
+        """The answer, now or with others."""
+        if len(self._waiting) + 1 < self._size:
+            return await self._wait(call)
+        self._count_full()
+        self._answer_waiting()
+        return self._answer(call)
+
+    async def _wait(self, call: Call) -> Answer:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append((call, answer))
+        if self._timer is None:
+            self._timer = loop.call_later(LONGEST_S, self._give_up)
+        return await answer
+
+    def _count_full(self) -> None:
+        self._full += 1
+        if self._size > 1:
+            self._patience = PATIENCE
+        if self._full >= self._patience:
+            self._full, self._size = 0, min(2 * self._size, LARGEST)
+
+    def _give_up(self) -> None:
+        """No more have come in time."""
+        self._full, self._size = 0, max(self._size // 2, len(self._waiting))
+        if self._size == 1:
+            self._patience = min(2 * self._patience, LONGEST_PATIENCE)
+        self._answer_waiting()
+
+    def _answer_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        group, self._waiting = self._waiting, []
+        for call, answer in group:
+            if answer.done():
+                continue  # the call was cancelled
+            try:
+                answer.set_result(self._answer(call))
+            except Exception as error:  # noqa: BLE001 (it is its own caller's, as if there were no group)
+                answer.set_exception(error)

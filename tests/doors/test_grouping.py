@@ -1,0 +1,118 @@
+"""Groups of calls: everyone gets its own answer, in the order of the calls, and nobody waits for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from extauthz.doors import grouping
+from extauthz.doors.grouping import LARGEST, PATIENCE, Grouping
+
+
+class Door:
+    """Answers a number with its double, and remembers which it answered without a pause in between."""
+
+    def __init__(self) -> None:
+        self.answered: list[list[int]] = []
+        self._in_a_row = False
+        self.group = Grouping(self._answer)
+
+    def _answer(self, number: int) -> int:
+        if not self._in_a_row:
+            self._in_a_row = True
+            asyncio.get_running_loop().call_soon(self._pause)
+            self.answered.append([])
+        self.answered[-1].append(number)
+        if number < 0:
+            raise ValueError(number)
+        return 2 * number
+
+    def _pause(self) -> None:
+        self._in_a_row = False
+
+    async def crowd(self, calls: int, at_once: int = LARGEST) -> None:
+        """So many calls, so many of them under way at any time."""
+        numbers = iter(range(calls))
+
+        async def caller() -> None:
+            for number in numbers:
+                assert await self.group(number) == 2 * number
+
+        await asyncio.gather(*(caller() for _ in range(at_once)))
+
+
+@pytest.fixture
+def give_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets how long a call waits for others; an hour means for ever."""
+
+    def within(seconds: float) -> None:
+        monkeypatch.setattr(grouping, "LONGEST_S", seconds)
+
+    within(3600)
+    return within
+
+
+async def crowded(give_up: Callable[[float], None]) -> Door:
+    """A door at which calls have come thick for a while."""
+    door = Door()
+    await asyncio.wait_for(door.crowd(1000 * LARGEST), 30)
+    door.answered.clear()
+    return door
+
+
+async def test_a_call_that_comes_by_itself_is_answered_at_once(give_up) -> None:
+    door = Door()
+    for number in range(PATIENCE):
+        assert await asyncio.wait_for(door.group(number), 30) == 2 * number
+    assert door.answered == [[number] for number in range(PATIENCE)]
+
+
+async def test_calls_that_come_thick_are_answered_in_groups_and_in_order(give_up) -> None:
+    door = await crowded(give_up)
+    await asyncio.wait_for(door.crowd(10 * LARGEST), 30)
+    assert door.answered == [list(range(first, first + LARGEST)) for first in range(0, 10 * LARGEST, LARGEST)]
+
+
+async def test_a_call_waits_for_others_no_longer_than_allowed(give_up) -> None:
+    door = await crowded(give_up)
+    give_up(0)
+    assert await asyncio.wait_for(door.group(7), 30) == 14
+
+
+async def test_when_fewer_come_fewer_are_waited_for(give_up) -> None:
+    door = await crowded(give_up)
+    give_up(0)
+    for number in range(3):  # a half, a quarter, one by itself
+        assert await asyncio.wait_for(door.group(number), 30) == 2 * number
+    give_up(3600)
+    assert await asyncio.wait_for(door.group(4), 30) == 8
+
+
+async def test_of_calls_that_come_one_by_one_few_are_made_to_wait(give_up, monkeypatch) -> None:
+    waited = []
+    give_up(0)
+    door = Door()
+    monkeypatch.setattr(door.group, "_give_up", lambda: (waited.append(1), Grouping._give_up(door.group)))
+    for number in range(5_000):
+        await asyncio.wait_for(door.group(number), 30)
+    assert 5 < len(waited) < 20
+
+
+async def test_a_call_whose_caller_has_gone_is_not_answered(give_up) -> None:
+    door = await crowded(give_up)
+    calls = [asyncio.ensure_future(door.group(number)) for number in range(LARGEST - 1)]
+    await asyncio.sleep(0)
+    calls[2].cancel()
+    await asyncio.wait_for(door.group(99), 30)
+    await asyncio.wait(calls)
+    assert door.answered == [[0, 1, 3, 4, 5, 6, 99]]
+
+
+async def test_what_goes_wrong_with_one_call_is_no_other_callers(give_up) -> None:
+    door = await crowded(give_up)
+    answers = await asyncio.wait_for(
+        asyncio.gather(*(door.group(number - 3) for number in range(LARGEST)), return_exceptions=True), 30
+    )
+    assert [type(answer) for answer in answers] == [ValueError] * 3 + [int] * 5
