@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
 from extauthz.render.options import Profile
-from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.api import Api, RefusedError, eventually, path_of
 from tests.controlplane.workspace import Workspace
 
 WITHIN_S = 90.0
@@ -26,10 +25,13 @@ class Load:
         self.refused: Counter[int] = Counter()
         """HTTP code → how often."""
         self.most = 0
-        """The largest number of replicas that all had together, as the API server tells it."""
+        """The largest number of replicas that all had together, in the order in which the API server tells it."""
         self._workspace, self._limit = workspace, most
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._scale, args=(name,), name=name) for name in names]
+        self._threads = [
+            threading.Thread(target=self._scale, args=(name, workspace.world.client(Profile.SCALE)), name=name)
+            for name in names
+        ]
         self._threads.append(threading.Thread(target=self._look, name="look"))
         self._failures: list[Exception] = []
 
@@ -51,9 +53,8 @@ class Load:
         """Goes on until true."""
         eventually(lambda: what() or self._failures, lambda: (self.grown, self.refused), WITHIN_S)
 
-    def _scale(self, name: str) -> None:
+    def _scale(self, name: str, client: Api) -> None:
         choose = random.Random(name)
-        client = self._workspace.world.client(Profile.SCALE)
         now = 1
         try:
             while not self._stop.is_set():
@@ -64,18 +65,23 @@ class Load:
                     now = wanted
                 except RefusedError as error:
                     self.refused[error.code] += 1
-                time.sleep(0.02)
         except Exception as error:  # noqa: BLE001 (raised again at the end)
             self._failures.append(error)
         finally:
             client.close()
 
     def _look(self) -> None:
+        """Every state that there ever was, however short: from a watch, not from lists now and then."""
+        path = path_of("Deployment", self._workspace.namespace)
+        found = self._workspace.api.call("GET", path)
+        version = found["metadata"]["resourceVersion"]
+        replicas = {each["metadata"]["name"]: each["spec"]["replicas"] for each in found["items"]}
         try:
             while not self._stop.is_set():
-                found = self._workspace.api.list("Deployment", self._workspace.namespace)
-                self.most = max(self.most, sum(each["spec"]["replicas"] for each in found))
-                time.sleep(0.02)
+                for event in self._workspace.api.watch(path, version, seconds=1):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    replicas[event["object"]["metadata"]["name"]] = event["object"]["spec"]["replicas"]
+                    self.most = max(self.most, sum(replicas.values()))
         except Exception as error:  # noqa: BLE001 (raised again at the end)
             self._failures.append(error)
 
