@@ -126,6 +126,8 @@ class LiveCluster:
         self.resources: dict[Kind, Resource] = {(one.group, one.plural): one for phase in PHASES for one in phase}
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         self._custom: dict[ScaledKind, tuple[Listed, asyncio.Task[None]]] = {}
+        self._read: dict[str, int] = {}
+        """The highest resourceVersion that consistent reads have brought, by kind."""
         self._group = asyncio.TaskGroup()
         self._definitions = Listed(ScaledKinds(self._set_custom))
         self.synced = asyncio.Event()
@@ -173,6 +175,29 @@ class LiveCluster:
         if (ref.group, ref.resource) == (DEPLOYMENTS.group, DEPLOYMENTS.plural):
             return REPLICA_SETS, spelled(tree["spec"]["selector"])
         return None
+
+    def seen(self) -> dict[str, int]:
+        """``deployments.apps`` to the highest resourceVersion of any object of that kind that was shown to the gate."""
+        kinds = {resource.group_resource: one.seen for resource, one in self._reflectors.items()}
+        for kind, version in self._read.items():
+            kinds[kind] = max(version, kinds.get(kind, 0))
+        return kinds
+
+    def reached(self, kind: str, version: int) -> bool:
+        """Whether the watch of a kind has come as far as ``version``; also if nothing of that kind is watched."""
+        reflector = next((one for resource, one in self._reflectors.items() if resource.group_resource == kind), None)
+        return reflector is None or (reflector.version.isdecimal() and int(reflector.version) >= version)
+
+    def read(self, resource: Resource, tree: Tree) -> None:
+        """Hand on what a consistent read has brought of a watched resource."""
+        tree.setdefault("apiVersion", resource.api_version)
+        tree.setdefault("kind", resource.kind)
+        version = facts.version_of(tree)
+        if version.isdecimal():
+            kind = resource.group_resource
+            self._read[kind] = max(int(version), self._read.get(kind, 0))
+        feed = self.feeds[resource.group, resource.plural]
+        feed.changed("MODIFIED", feed.convert(tree))
 
     def watches(self) -> Iterator[Watch]:
         """Every watch as it stands now."""

@@ -201,13 +201,10 @@ class ConsistentReads:
             *([("labelSelector", labels)] if labels else []),
         ]
         path = resource.collection(namespace or None)
-        feed = self._cluster.feeds[resource.group, resource.plural]
         answer = await self._connection.call("GET", path, query=query, timeout_s=READ_WITHIN_S)
         items: list[Tree] = answer.get("items") or []
         for tree in items:
-            tree.setdefault("apiVersion", resource.api_version)
-            tree.setdefault("kind", resource.kind)
-            feed.changed("MODIFIED", feed.convert(tree))
+            self._cluster.read(resource, tree)
         if name and not items:
-            feed.gone((namespace, name), facts.version_of(answer))
+            self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), facts.version_of(answer))
         return items

@@ -106,6 +106,8 @@ class Reflector(Generic[Item]):
         """A whole list has been handed on, once at least."""
         self.version = ""
         """The resourceVersion up to which everything has been handed on; ``""``: the list must be taken."""
+        self.seen = 0
+        """The highest resourceVersion of any object that was handed on; bookmarks do not count."""
         self.last_heard_s = float("-inf")
         """On ``clock``: the last list, event or bookmark. What was handed on is what the cluster had then."""
         self.relists = 0
@@ -216,6 +218,9 @@ class Reflector(Generic[Item]):
     def _convert(self, tree: Tree) -> Item:
         """Items of lists do not say what they are, and nobody reads who owns which field."""
         _metadata(tree).pop("managedFields", None)
+        version = _version(tree)
+        if version.isdecimal():
+            self.seen = max(self.seen, int(version))
         tree.setdefault("apiVersion", self.resource.api_version)
         tree.setdefault("kind", self.resource.kind)
         return self._sink.convert(tree)

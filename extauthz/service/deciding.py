@@ -8,12 +8,15 @@ import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
+
+Commit: TypeAlias = Callable[[Request, Decision], Awaitable[Decision]]
+"""Makes of a grant in memory one that every gate knows of, or a refusal."""
 
 INTERNAL_ERROR = "internal-error"
 
@@ -32,8 +35,8 @@ class Decides(Protocol):
 
 
 class Deciding:
-    """Callable by every door. Never raises, and waits only to look at a workload that was not seen yet: what goes
-    wrong inside is an answer too.
+    """Callable by every door. Never raises, and waits only to look at a workload that was not seen yet, and for
+    other gates to agree: what goes wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
@@ -41,6 +44,7 @@ class Deciding:
         log: told of each decision, and of the traceback where we are at fault.
         look: brings a workload into the picture; ``None``: that cannot be done.
         heed: told of each decision too; must neither block nor raise.
+        commit: agrees with other gates upon a grant that is in memory so far; ``None``: there are none.
     """
 
     def __init__(
@@ -50,11 +54,13 @@ class Deciding:
         log: Log,
         look: Look | None = None,
         heed: Callable[[Decision], None] | None = None,
+        commit: Commit | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
         self._log = log
         self._look = look
+        self._commit = commit
         self._heed = heed
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
@@ -62,6 +68,8 @@ class Deciding:
         started_s = time.monotonic()
         decision_id = new_id()
         decision = self._decide(request, decision_id, started_s)
+        if decision.intent is not None and self._commit is not None:
+            return self._after_a_commit(self._commit, request, decision, started_s)
         if decision.reason in NOT_SEEN and decision.ref is not None and self._look is not None:
             return self._after_a_look(self._look, decision.ref, request, decision_id, started_s)
         return self._tell(decision, request, started_s)
@@ -73,7 +81,17 @@ class Deciding:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_WITHIN_S):
                 await look(ref)
-        return self._tell(self._decide(request, decision_id, time.monotonic()), request, started_s)
+        decision = self._decide(request, decision_id, time.monotonic())
+        if decision.intent is not None and self._commit is not None:
+            return await self._after_a_commit(self._commit, request, decision, started_s)
+        return self._tell(decision, request, started_s)
+
+    async def _after_a_commit(self, commit: Commit, request: Request, decision: Decision, started_s: float) -> Decision:
+        try:
+            decision = await commit(request, decision)
+        except Exception:  # noqa: BLE001 (as in _decide)
+            decision = self._failed(decision.id)
+        return self._tell(decision, request, started_s)
 
     def _decide(self, request: Request, decision_id: str, now_s: float) -> Decision:
         try:

@@ -68,6 +68,10 @@ class LiveQuotas:
         self._in_force: dict[str, WorkspaceQuota] = {}
         """The last good spec of each object that is there, or what could be read of one that never had any."""
         self._changed = asyncio.Event()
+        self._taken = 0
+        """The watch's version when what is in force was put together."""
+        self._tree_since = 0
+        """The same when the tree was last another one than before."""
         self._planted: tuple[tuple[WorkspaceQuota, ...], QuotaTree, tuple[TreeProblem, ...]] | None = None
         self.reflector = Reflector(connection, WORKSPACE_QUOTAS, self, clock=clock)
 
@@ -79,7 +83,27 @@ class LiveQuotas:
                 await self._changed.wait()
                 await asyncio.sleep(GATHER_S)
                 self._changed.clear()
-                self._accept(self.quotas())
+                self._put_in_force()
+
+    def _put_in_force(self) -> None:
+        before = self._planted
+        self._accept(self.quotas())
+        self._taken = self._watched()
+        if self._planted is not before:
+            self._tree_since = self._taken
+
+    def _watched(self) -> int:
+        return int(self.reflector.version) if self.reflector.version.isdecimal() else 0
+
+    # How far it has come (DESIGN §6.8). Statuses are written often and change no tree: they do not count as seen.
+
+    def seen(self) -> dict[str, int]:
+        """Its kind, to the version that the tree in force rests on."""
+        return {WORKSPACE_QUOTAS.group_resource: self._tree_since}
+
+    def has_reached(self, version: int) -> bool:
+        """Whether every spec up to ``version`` is in force."""
+        return (self._taken if self._changed.is_set() else self._watched()) >= version
 
     # The sink.
 

@@ -413,3 +413,17 @@ def test_a_template_that_can_not_be_priced_makes_usage_unknown_and_growth_unavai
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
     assert ask(scale("odd", 2)).reason == "unknown-footprint"
     assert ask(scale("odd", 1)).verdict is Verdict.ALLOW
+
+
+def test_an_intent_of_another_gate_holds_its_room_until_it_is_forgotten():
+    giver, taker = asker(), asker()
+    granted = giver(scale("web", 5))
+    ref, intent = giver.gate.ledger.intent(granted.intent)
+    taker.gate.ledger.adopt(ref, intent)
+    assert books(taker) == (3, 2)
+    assert taker.gate.ledger.roots_of(granted.intent) == {"acme"}
+    for _ in range(2):
+        taker.gate.ledger.forget(granted.intent)
+        assert books(taker) == (3, 0)
+    assert taker.gate.ledger.intent(granted.intent) is None
+    assert taker.gate.ledger.roots_of(granted.intent) == frozenset()
