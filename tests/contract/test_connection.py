@@ -151,6 +151,18 @@ async def test_a_rotated_token_is_used_before_the_old_one_is_refused(api: ApiSer
             await connection.call("GET", NAMESPACES)
 
 
+async def test_a_kubeconfigs_token_file_is_read_again_before_the_old_token_is_refused(server: Server, tmp_path):
+    now = [0.0]
+    user = USERS["token-file"](tmp_path, server.tokens[0])
+    write_kubeconfig(tmp_path / "config", server.url, server.ca, user)
+    async with connect(tmp_path / "config", clock=lambda: now[0]) as connection:
+        (tmp_path / "token").write_text("expired")
+        await connection.call("GET", NAMESPACES)
+        now[0] += 61
+        with pytest.raises(ApiError, match="401"):
+            await connection.call("GET", NAMESPACES)
+
+
 FAR = "2999-01-01T00:00:00Z"
 PAST = "1999-01-01T00:00:00Z"
 EXPIRIES = {"far": ({"expirationTimestamp": FAR}, 2), "untold": ({}, 2), "past": ({"expirationTimestamp": PAST}, 3)}
