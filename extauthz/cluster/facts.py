@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
@@ -76,6 +77,17 @@ def version_of(root: Tree) -> str:
     """``metadata.resourceVersion``. Raises ObjectError."""
     metadata = mapping(mapping(root, "(root)").get("metadata"), "metadata")
     return text(metadata.get("resourceVersion"), "metadata.resourceVersion")
+
+
+def unreadable(root: Tree) -> Observed:
+    """What counts of a workload that cannot be read: that it is there, and as far as they can be read, whose it is."""
+    metadata = root["metadata"]
+    observed = Observed(1, None, resource_version=version_of(root))
+    with suppress(ObjectError):
+        observed.uid = text(metadata.get("uid"), "metadata.uid")
+        observed.labels = objects.labels_text(mapping(metadata.get("labels"), "metadata.labels"))
+        observed.owner = objects.controller(metadata.get("ownerReferences"))
+    return observed
 
 
 def required(metadata: Mapping[str, Tree], key: str) -> str:

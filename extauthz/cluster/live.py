@@ -183,7 +183,7 @@ class LiveCluster:
             kinds[kind] = max(version, kinds.get(kind, 0))
         return kinds
 
-    def reached(self, kind: str, version: int) -> bool:
+    def has_reached(self, kind: str, version: int) -> bool:
         """Whether the watch of a kind has come as far as ``version``; also if nothing of that kind is watched."""
         reflector = next((one for resource, one in self._reflectors.items() if resource.group_resource == kind), None)
         return reflector is None or (reflector.version.isdecimal() and int(reflector.version) >= version)

@@ -95,7 +95,7 @@ class Workloads:
             workload = self._read(tree)
         except (ObjectError, FootprintError) as error:
             self._troubles.bad(self._resource, place, error)
-            return Seen(ref, Observed(1, None, resource_version=version), version)
+            return Seen(ref, facts.unreadable(tree), version)
         self._troubles.over(self._resource, place)
         return Seen(ref, workload[1] if workload is not None else None, version)
 
@@ -172,8 +172,9 @@ class Revisions:
             observed = facts.revision(tree)[1] if facts.is_of_a_stateful_set(tree) else None
         except ObjectError as error:
             self._troubles.bad(self._resource, place, error)
-            return place, Observed(1, None)
-        self._troubles.over(self._resource, place)
+            observed = facts.unreadable(tree)
+        else:
+            self._troubles.over(self._resource, place)
         if observed is not None:
             observed.resource_version = ""
         return place, observed

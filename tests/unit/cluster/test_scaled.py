@@ -1,0 +1,256 @@
+"""Custom resources with a scale subresource: what is read of one, and what it costs where it declares no template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extauthz.cluster.live import PODS
+from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects, dearest, read
+from extauthz.cluster.sinks import Troubles
+from extauthz.core.decision.gate import Gate
+from extauthz.core.footprint import per_pod
+from extauthz.core.intake import objects
+from extauthz.core.intake.faults import ObjectError
+from extauthz.core.model import WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.kube.discovery import ScaledKind
+from extauthz.kube.resource import Resource
+from extauthz.testing.builders import pod, quota
+
+Tree = Any
+RESOURCE = Resource("example.dev", "v1", "gadgets", "Gadget")
+KIND = ScaledKind(RESOURCE, ("spec", "size"), ("status", "size"), ("status", "selector"))
+GIZMO = WorkloadRef("example.dev", "gadgets", "team-a", "gizmo")
+CPU = 10**9
+
+
+def gadget(
+    size: Tree = 2, *, template: Tree = None, selector: Tree = "app=gizmo", version: str = "5", **spec: Tree
+) -> Tree:
+    metadata = {"name": "gizmo", "namespace": "team-a", "uid": "u1", "resourceVersion": version, "labels": {"a": "b"}}
+    spec |= {"size": size} | ({"template": template} if template is not None else {})
+    return {
+        "apiVersion": "example.dev/v1",
+        "kind": "Gadget",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"selector": selector},
+    }
+
+
+@pytest.mark.parametrize(("size", "replicas"), [(3, 3), (0, 0), (None, 1)], ids=["given", "zero", "left-out"])
+def test_the_count_is_where_the_definition_says(size, replicas):
+    ref, observed = read(KIND, TEMPLATE, gadget(size))
+    assert (ref, observed.replicas, observed.uid, observed.labels) == (GIZMO, replicas, "u1", "a=b")
+
+
+@pytest.mark.parametrize(
+    ("selector", "plain"),
+    [("app=x,tier=y", "app=x,tier=y"), ("app in (x)", None), ("", None), (None, None)],
+    ids=["labels", "expressions", "empty", "none"],
+)
+def test_its_selector_is_kept_if_it_is_plain(selector, plain):
+    assert read(KIND, TEMPLATE, gadget(selector=selector))[1].selector == plain
+
+
+@pytest.mark.parametrize(
+    ("tree", "keys", "has_one"),
+    [
+        pytest.param(gadget(template=pod({"cpu": "1"})), TEMPLATE, True, id="usual-place"),
+        pytest.param(gadget(worker={"pod": pod({"cpu": "1"})}), ("spec", "worker", "pod"), True, id="declared-place"),
+        pytest.param(gadget(template={"spec": {"image": "x"}}), TEMPLATE, False, id="something-else"),
+        pytest.param(gadget(template="x"), TEMPLATE, False, id="text"),
+        pytest.param(gadget(), TEMPLATE, False, id="none"),
+    ],
+)
+def test_a_template_is_one_by_its_containers(tree, keys, has_one):
+    assert (read(KIND, keys, tree)[1].template is not None) is has_one
+
+
+@pytest.mark.parametrize(
+    "tree", [gadget("many"), gadget(-1), gadget(selector="a b")], ids=["text", "negative", "selector"]
+)
+def test_what_cannot_be_read_is_refused(tree):
+    with pytest.raises(ObjectError):
+        read(KIND, TEMPLATE, tree)
+
+
+def priced(*requests: Tree) -> Tree:
+    return [objects.pod_template(pod(one)["spec"]) for one in requests]
+
+
+def cost(template: Tree) -> dict[str, int]:
+    import json
+
+    return per_pod(json.loads(template.text))
+
+
+def test_the_dearest_of_several_is_so_resource_by_resource():
+    cpu, memory, gpu = priced({"cpu": "2", "memory": "1Gi"}, {"cpu": "500m", "memory": "64Gi"}, {"nvidia.com/gpu": "1"})
+    found = cost(dearest([cpu, memory, gpu]))
+    assert {key: found[key] for key in ("requests.cpu", "requests.memory", "requests.nvidia.com/gpu", "pods")} == {
+        "requests.cpu": 2 * CPU,
+        "requests.memory": 64 * 2**30 * CPU,
+        "requests.nvidia.com/gpu": CPU,
+        "pods": CPU,
+    }
+
+
+def test_the_dearest_of_one_is_that_one():
+    (one,) = priced({"cpu": "1"})
+    assert dearest([one]) is one
+
+
+def test_the_dearest_has_the_claims_of_all():
+    claim = {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    with_claim = pod({"cpu": "1"})["spec"] | {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}]}
+    (plain,) = priced({"cpu": "2"})
+    found = cost(dearest([plain, objects.pod_template(with_claim)]))
+    assert (found["requests.storage"], found["requests.cpu"]) == (2**30 * CPU, 2 * CPU)
+
+
+def test_a_pod_whose_cost_cannot_be_told_leaves_that_of_all_unknown():
+    good, bad = priced({"cpu": "1"}, {"cpu": "?"})
+    assert dearest([good, bad]) is None
+
+
+class Feeds:
+    """A gate with feeds of gadgets and pods."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "99"})]), 0.0)
+        self.gate.observe_namespace("team-a", {"workspace": "acme"})
+        self.gate.observe_kind("example.dev", "Gadget", "gadgets")
+        self.looked: list[WorkloadRef] = []
+        self.troubles: list[str] = []
+        troubles = Troubles(lambda resource, name, why: self.troubles.append(f"{name}: {why}"))
+        prices = PodPrices(lambda ref: self.gadgets.repriced(ref), self.looked.append)
+        self.gadgets = ScaledObjects(KIND, TEMPLATE, self.gate, troubles, prices)
+        self.pods = Pods(PODS, self.gate, troubles, prices)
+
+    def gadget(self, tree: Tree) -> None:
+        self.gadgets.changed("MODIFIED", self.gadgets.convert(tree))
+
+    def pod(
+        self,
+        name: str,
+        cpu: str = "1",
+        *,
+        app: str = "gizmo",
+        version: str = "1",
+        event: str = "ADDED",
+        phase: str = "Running",
+    ) -> None:
+        self.pods.changed(event, self.pods.convert(self.a_pod(name, cpu, app=app, version=version, phase=phase)))
+
+    def a_pod(
+        self, name: str, cpu: str = "1", *, app: str = "gizmo", version: str = "1", phase: str = "Running"
+    ) -> Tree:
+        owner = {"apiVersion": "example.dev/v1", "kind": "Gadget", "name": "gizmo", "uid": "u1", "controller": True}
+        metadata = {
+            "name": name,
+            "namespace": "team-a",
+            "uid": name,
+            "resourceVersion": version,
+            "labels": {"app": app},
+        }
+        status = {"phase": phase}
+        return {
+            "metadata": metadata | {"ownerReferences": [owner]},
+            "spec": pod({"cpu": cpu})["spec"],
+            "status": status,
+        }
+
+    def cpus(self) -> int:
+        return next(row.used // CPU for row in self.gate.usage())
+
+    def is_unknown(self) -> bool:
+        return next(one.unpriced for one in self.gate.ledger.coverage()) > 0
+
+
+@pytest.fixture
+def fed() -> Feeds:
+    return Feeds()
+
+
+def test_without_template_and_pods_its_cost_is_unknown(fed):
+    fed.gadget(gadget(3))
+    assert (fed.cpus(), fed.is_unknown()) == (0, True)
+
+
+def test_it_costs_what_the_dearest_of_its_pods_does_as_they_come_and_go(fed):
+    fed.gadget(gadget(3))
+    fed.pod("a", "1")
+    assert (fed.cpus(), fed.is_unknown()) == (3, False)
+    fed.pod("b", "2")
+    fed.pod("c", "9", app="other")
+    assert fed.cpus() == 6 + 9, "one that it does not select counts by itself"
+    fed.pod("c", "9", app="other", event="DELETED")
+    fed.pod("b", "2", event="DELETED")
+    assert fed.cpus() == 3
+    fed.pod("a", "1", phase="Succeeded")
+    assert fed.is_unknown()
+
+
+def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):
+    fed.gadget(gadget(2))
+    fed.pods.replaced([fed.pods.convert(fed.a_pod(name, cpu)) for name, cpu in (("a", "1"), ("b", "4"))], "9")
+    assert fed.cpus() == 8
+    fed.pods.replaced([fed.pods.convert(fed.a_pod("a", "1"))], "10")
+    assert fed.cpus() == 2
+
+
+def test_a_price_survives_a_change_of_the_count(fed):
+    fed.gadget(gadget(2))
+    fed.pod("a", "3")
+    fed.gadget(gadget(4, version="6"))
+    assert fed.cpus() == 12
+    fed.gadgets.replaced([fed.gadgets.convert(gadget(1, version="7"))], "8")
+    assert fed.cpus() == 3
+
+
+def test_it_is_looked_at_once_its_selector_is_known_since_its_pods_may_be_there_already(fed):
+    fed.gadget(gadget(2, selector=""))
+    assert fed.looked == []
+    assert fed.gadgets.of_pods(gadget(2, selector="")) == ""
+    fed.gadget(gadget(2, version="6"))
+    fed.gadget(gadget(3, version="7"))
+    assert fed.looked == [GIZMO]
+    assert fed.gadgets.of_pods(gadget(3)) == "app=gizmo"
+
+
+def test_one_that_declares_a_template_later_is_priced_by_that(fed):
+    fed.gadget(gadget(2))
+    fed.pod("a", "1")
+    fed.gadget(gadget(2, template=pod({"cpu": "2"}), version="6"))
+    assert fed.cpus() == 4
+    fed.pod("b", "1")
+    assert fed.cpus() == 4
+    assert fed.gadgets.of_pods(gadget(2)) == ""
+
+
+@pytest.mark.parametrize("how", ["told", "listed"])
+def test_one_that_is_gone_counts_no_more_and_its_pods_for_themselves(fed, how):
+    fed.gadget(gadget(4))
+    fed.pod("a", "3")
+    if how == "told":
+        fed.gadgets.changed("DELETED", fed.gadgets.convert(gadget(4, version="6")))
+    else:
+        fed.gadgets.replaced([], "6")
+    assert fed.cpus() == 3
+    fed.pod("b", "1")
+    assert fed.cpus() == 4
+
+
+def test_one_that_cannot_be_read_is_told_once_and_of_unknown_cost(fed):
+    fed.gadget(gadget("many"))
+    fed.gadget(gadget("many", version="6"))
+    assert len(fed.troubles) == 1
+    assert fed.is_unknown()
+    fed.gadget(gadget(1, template=pod({"cpu": "1"}), version="7"))
+    assert not fed.is_unknown()
+    fed.gadget(gadget("many", version="8"))
+    assert len(fed.troubles) == 2

@@ -1,0 +1,191 @@
+"""Feeds: what cannot be read is told and never lost, and what a read has overtaken takes nothing back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extauthz.cluster.live import feeds
+from extauthz.cluster.scaled import PodPrices
+from extauthz.cluster.sinks import Troubles
+from extauthz.core.decision.gate import Gate
+from extauthz.core.model import WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import owned_by, pod, quota, workload
+
+Tree = Any
+CPU = 10**9
+
+
+class Fed:
+    """A gate with all feeds, in a namespace of workspace acme."""
+
+    def __init__(self) -> None:
+        self.troubles: list[str] = []
+        self.gate = Gate()
+        self.gate.load_quotas(
+            QuotaTree.build([quota("acme", {"requests.cpu": "99", "persistentvolumeclaims": "9"})]), 0.0
+        )
+        troubles = Troubles(
+            lambda resource, name, why: self.troubles.append(f"{resource.group_resource} {name}: {why}")
+        )
+        self.feeds = feeds(self.gate, troubles, PodPrices(print, print))
+        self.tell("namespaces", namespace())
+
+    def feed(self, plural: str) -> Any:
+        (found,) = (feed for (_, resource), feed in self.feeds.items() if resource == plural)
+        return found
+
+    def tell(self, plural: str, tree: Tree, event: str = "MODIFIED") -> None:
+        feed = self.feed(plural)
+        feed.changed(event, feed.convert(tree))
+
+    def list(self, plural: str, *trees: Tree, version: str = "50") -> None:
+        feed = self.feed(plural)
+        feed.replaced([feed.convert(tree) for tree in trees], version)
+        feed.reached("51")
+
+    def cpus(self) -> int:
+        return next(row.used // CPU for row in self.gate.usage())
+
+    def is_unknown(self) -> bool:
+        return next(one.unpriced for one in self.gate.ledger.coverage()) > 0
+
+
+@pytest.fixture
+def fed() -> Fed:
+    return Fed()
+
+
+def namespace(version: str = "1", workspace: Tree = "acme") -> Tree:
+    return {"metadata": {"name": "team-a", "resourceVersion": version, "labels": {"workspace": workspace}}}
+
+
+def limits(cpu: str, version: str = "1", name: str = "l") -> Tree:
+    spec = {"limits": [{"type": "Container", "defaultRequest": {"cpu": cpu}}]}
+    return {"metadata": {"name": name, "namespace": "team-a", "resourceVersion": version}, "spec": spec}
+
+
+def spoilt(version: str = "2") -> Tree:
+    tree = workload("web", 3, version=version)
+    tree["spec"]["replicas"] = "three"
+    return tree
+
+
+def test_a_workload_that_cannot_be_read_is_told_once_by_name_and_its_cost_unknown(fed):
+    fed.tell("deployments", workload("web", 3))
+    fed.tell("deployments", spoilt())
+    fed.tell("deployments", spoilt("3"))
+    (trouble,) = fed.troubles
+    assert trouble.startswith("deployments.apps team-a/web: ")
+    assert "spec.replicas" in trouble
+    assert fed.is_unknown()
+    assert fed.gate.ledger.get(WorkloadRef("apps", "deployments", "team-a", "web")).observed.labels == "app=web"
+    fed.tell("deployments", workload("web", 3, version="4"))
+    assert (fed.cpus(), fed.is_unknown()) == (3, False)
+    fed.tell("deployments", spoilt("5"))
+    assert len(fed.troubles) == 2
+
+
+def test_a_workload_that_is_gone_is_no_trouble_any_more(fed):
+    fed.tell("deployments", spoilt())
+    fed.tell("deployments", spoilt("3"), "DELETED")
+    assert not fed.is_unknown()
+    fed.tell("deployments", spoilt("4"))
+    assert len(fed.troubles) == 2
+
+
+def test_a_list_with_one_bad_object_brings_all_others(fed):
+    fed.list("deployments", spoilt(), workload("api", 2))
+    assert fed.cpus() == 2
+    assert len(fed.troubles) == 1
+
+
+@pytest.mark.parametrize("plural", ["namespaces", "limitranges"])
+def test_of_what_bears_on_others_the_last_that_could_be_read_stays_in_force(fed, plural):
+    fed.tell("limitranges", limits("2"))
+    fed.tell("deployments", workload("web", 3, {}))
+    assert fed.cpus() == 6
+    fed.tell(plural, {"namespaces": namespace("2", 7), "limitranges": limits("lots", "2")}[plural])
+    assert fed.cpus() == 6
+    assert len(fed.troubles) == 1
+
+
+def test_a_bad_revision_of_a_rollout_leaves_its_cost_unknown(fed):
+    status = {"observedGeneration": 1, "currentRevision": "db-1", "updateRevision": "db-2"}
+    fed.tell("statefulsets", workload("db", 3, kind="StatefulSet", generation=1) | {"status": status})
+    metadata = {"name": "db-1", "namespace": "team-a", "resourceVersion": "3"}
+    metadata["ownerReferences"] = owned_by("db", kind="StatefulSet")
+    fed.tell("controllerrevisions", {"metadata": metadata, "data": {"spec": {"template": pod({"cpu": "4"})}}})
+    assert (fed.cpus(), fed.is_unknown()) == (12, False)
+    fed.tell("controllerrevisions", {"metadata": metadata | {"resourceVersion": "4"}, "data": "?"})
+    assert fed.is_unknown()
+    fed.tell("controllerrevisions", {"metadata": metadata | {"resourceVersion": "5"}, "data": "?"}, "DELETED")
+    assert (fed.cpus(), fed.is_unknown()) == (3, False)
+
+
+def test_a_stateful_set_whose_status_cannot_be_read_is_told_and_counted(fed):
+    fed.tell("statefulsets", workload("db", 3, kind="StatefulSet") | {"status": {"currentRevision": 7}})
+    assert (fed.cpus(), len(fed.troubles)) == (3, 1)
+
+
+def test_a_revision_that_is_run_and_then_no_more_counts_and_then_no_more(fed):
+    metadata = {"namespace": "team-a", "resourceVersion": "3", "ownerReferences": owned_by("db", kind="StatefulSet")}
+    for name, cpu in (("db-1", "4"), ("db-2", "2")):
+        fed.tell(
+            "controllerrevisions",
+            {"metadata": metadata | {"name": name}, "data": {"spec": {"template": pod({"cpu": cpu})}}},
+        )
+
+    def run(current: str, version: str) -> Tree:
+        status = {"observedGeneration": 1, "currentRevision": current, "updateRevision": "db-3"}
+        return workload("db", 3, kind="StatefulSet", generation=1, version=version) | {"status": status}
+
+    for version, (current, cpus) in enumerate([("db-1", 12), ("db-2", 6), ("db-3", 3), ("db-1", 12)], 10):
+        fed.tell("statefulsets", run(current, str(version)))
+        assert fed.cpus() == cpus
+    fed.list("statefulsets", run("db-2", "20"))
+    assert fed.cpus() == 6
+    fed.list("statefulsets")
+    assert fed.cpus() == 0
+    fed.list("controllerrevisions")
+    fed.tell("statefulsets", run("db-1", "60"))
+    assert fed.cpus() == 3, "it is not there"
+
+
+def test_a_late_watch_takes_nothing_back_of_what_was_read(fed):
+    fed.tell("limitranges", limits("2", "9"))
+    fed.tell("deployments", workload("web", 3, {}, version="9"))
+    fed.tell("limitranges", limits("5", "8"))
+    fed.tell("limitranges", limits("5", "8"), "DELETED")
+    fed.tell("deployments", workload("web", 7, {}, version="8"))
+    fed.tell("deployments", workload("web", 7, {}, version="8"), "DELETED")
+    assert fed.cpus() == 6
+
+
+def test_limit_ranges_of_a_namespace_count_together_and_go_one_by_one(fed):
+    fed.tell("deployments", workload("web", 1, {}))
+    fed.list("limitranges", limits("2", name="a"), limits("5", name="b"))
+    assert fed.cpus() == 5
+    fed.list("limitranges", limits("2", name="a"))
+    assert fed.cpus() == 2
+    fed.tell("limitranges", limits("2", "3", "a"), "DELETED")
+    assert fed.cpus() == 0
+
+
+def test_runtime_classes_and_storage_classes_bear_on_what_is_there(fed):
+    kata = workload("web", 2)
+    kata["spec"]["template"]["spec"]["runtimeClassName"] = "kata"
+    fed.tell("deployments", kata)
+    fed.tell(
+        "runtimeclasses", {"metadata": {"name": "kata", "resourceVersion": "1"}, "overhead": {"podFixed": {"cpu": "1"}}}
+    )
+    assert fed.cpus() == 4
+    fed.list("runtimeclasses")
+    assert fed.cpus() == 2
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    fed.tell("storageclasses", {"metadata": {"name": "fast", "resourceVersion": "1", "annotations": default}})
+    assert fed.gate.ledger.scope.default_storage_class == "fast"
+    fed.list("storageclasses")
+    assert fed.gate.ledger.scope.default_storage_class == ""
