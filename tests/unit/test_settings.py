@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.service.loading import SERVICE_LINK, ConfigFileError, SettingsError, load
-from extauthz.service.settings import Settings, markdown, shown, variable, word
+from extauthz.service.settings import Settings, markdown, shown, templates, variable, word
 
 
 @pytest.fixture
@@ -126,3 +126,31 @@ def test_wrong_usage_ends_with_one_line_and_64(words, says, capsys) -> None:
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "quotas", "live"),
+    [
+        pytest.param({"quotas": "kubernetes", "state": "s"}, "kubernetes", True, id="the-word"),
+        pytest.param({"quotas": "./kubernetes", "state": "s"}, Path("kubernetes"), False, id="a-file-of-that-name"),
+        pytest.param({"quotas": "q", "state": "kubernetes"}, Path("q"), True, id="state-alone"),
+    ],
+)
+def test_a_cluster_is_named_in_place_of_a_path(given, quotas, live) -> None:
+    settings = load(given, {}, None)
+    assert (settings.quotas, settings.live) == (quotas, live)
+
+
+def test_templates_of_custom_resources_are_named_by_their_place() -> None:
+    text = "rollouts.argoproj.io=.spec.template, gadgets.example.dev=.spec.worker.pod"
+    assert templates(load({"scaled_templates": text}, {}, None).scaled_templates) == {
+        "rollouts.argoproj.io": ("spec", "template"),
+        "gadgets.example.dev": ("spec", "worker", "pod"),
+    }
+    assert templates("") == {}
+
+
+@pytest.mark.parametrize("text", ["rollouts=.spec", "a.b", "a.b=spec.template", "a.b=.", "a.b=.spec..template"])
+def test_a_place_that_is_none_is_refused_with_an_example(text) -> None:
+    with pytest.raises(SettingsError, match="write for example rollouts.argoproj.io=.spec.template"):
+        load({"scaled_templates": text}, {}, None)

@@ -1,0 +1,61 @@
+"""What is noticed of a live cluster's watches: which fails, which stalls, and what is still waited for."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from extauthz.cluster.live import Watch
+from extauthz.observe.log import Log
+from extauthz.service.live import Watchdog, waiting
+
+
+def watch(resource: str, age_s: float = 1.0, error: str = "", *, synced: bool = True) -> Watch:
+    return Watch(resource, synced, age_s, relists=0, failures=0, error=error)
+
+
+class Guarded:
+    """A watchdog, and what it logs."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self._log = Log(self._stream)
+        self.dog = Watchdog(self._log, stale_after_s=60.0)
+
+    def told(self) -> list[tuple[str, str]]:
+        self._log.close()
+        lines = [json.loads(line) for line in self._stream.getvalue().splitlines()]
+        return [(line["resource"], line["error"]) for line in lines if line["event"] == "watch-failed"]
+
+
+@pytest.mark.parametrize(
+    ("watches", "why"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([watch("pods", 59.0)], None, id="fresh"),
+        pytest.param([watch("pods", 61.0)], "nothing was heard of pods for 61 s", id="silent"),
+        pytest.param(
+            [watch("pods", 70.0), watch("jobs", 90.0)], "nothing was heard of jobs for 90 s", id="the-longest"
+        ),
+        pytest.param([watch("pods", 61.0, "reset")], "nothing was heard of pods for 61 s (reset)", id="with-its-error"),
+        pytest.param([watch("gadgets", 900.0, synced=False)], None, id="never-listed"),
+    ],
+)
+def test_a_watch_is_stalled_when_it_was_silent_for_too_long(watches, why):
+    assert Guarded().dog.stale(watches) == why
+
+
+def test_each_error_is_told_once_and_again_after_it_was_over():
+    guarded = Guarded()
+    for error in ("reset", "reset", "refused", "", "refused"):
+        guarded.dog.look([watch("pods", error=error), watch("jobs")])
+    assert guarded.told() == [("pods", "reset"), ("pods", "refused"), ("pods", "refused")]
+
+
+def test_what_is_waited_for_is_named_with_what_is_wrong():
+    assert waiting([watch("pods"), watch("jobs", synced=False), watch("gadgets", error="403", synced=False)]) == [
+        "jobs has not been listed yet",
+        "gadgets has not been listed yet: 403",
+    ]
