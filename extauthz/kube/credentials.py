@@ -67,15 +67,14 @@ class KubeConfig:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._plugin: KubeConfigLoader | None = None
-        """Kept, since it knows when the plugin's credentials expire."""
+        self._kept: KubeConfigLoader | None = None
+        """It knows when a plugin's credentials expire, and reads token files whenever it loads."""
 
     async def load(self, *, anew: bool) -> Configuration:
-        kept = None if anew else self._plugin
         configuration = Configuration()
         try:
             async with asyncio.timeout(PLUGIN_WITHIN_S):
-                loader = kept or self._loader()
+                loader = self._loader() if anew or self._kept is None else self._kept
                 await loader.load_and_set(configuration)
         except TimeoutError as error:
             raise self._useless(f"its exec plugin did not answer within {PLUGIN_WITHIN_S:.0f} s") from error
@@ -83,8 +82,8 @@ class KubeConfig:
             raise self._useless(str(error)) from error
         except (AttributeError, KeyError, TypeError, yaml.YAMLError) as error:  # the loader takes its form for granted
             raise self._useless("it must be YAML with a cluster, a user and a current context") from error
-        self._plugin = loader if _has_plugin(loader) else None
-        if self._plugin and not (configuration.api_key or configuration.cert_file):
+        self._kept = loader
+        if _has_plugin(loader) and not (configuration.api_key or configuration.cert_file):
             raise self._useless("its exec plugin brought no credentials (it logged why)")
         return configuration
 

@@ -22,10 +22,11 @@ from .resource import Resource
 
 Item = TypeVar("Item")
 
-SILENCE_S = 80.0
+SILENCE_S = 70.0
 """After this long without a word a watch is taken for dead. The server sends a bookmark a minute
 (``apiserver/pkg/storage/cacher/cacher.go``, ``defaultBookmarkFrequency``) if etcd has told it of progress
-(``--watch-progress-notify-interval``; kubeadm sets 5 s)."""
+(``--watch-progress-notify-interval``; kubeadm sets 5 s). Twice this is less than ``--stale-after-s``, so that a cluster
+without such bookmarks is not taken for stalled."""
 
 SILENCES = 2
 """After as many with nothing heard the list is taken anew: it alone then proves that nothing was missed."""
