@@ -53,6 +53,8 @@ class Metrics:
         self._skipped: dict[tuple[str, ...], int] = {}
         self._reads: dict[tuple[str, ...], int] = {}
         self._ended_by_reads = 0
+        self._ledger_writes: dict[tuple[str, ...], int] = {}
+        self._agreed = 0
         self._unreadable: dict[tuple[str, ...], int] = {}
         self._buckets = [0] * (len(BUCKETS_S) + 1)
         self._seconds = 0.0
@@ -80,6 +82,11 @@ class Metrics:
         """Count a consistent read, and the intents that it ended."""
         self._reads[result,] = self._reads.get((result,), 0) + 1
         self._ended_by_reads += ended
+
+    def ledger_write(self, result: str, grants: int) -> None:
+        """A write of a ledger object that gates share, and how many grants went with it."""
+        self._ledger_writes[result,] = self._ledger_writes.get((result,), 0) + 1
+        self._agreed += grants
 
     def unreadable(self, resource: str) -> None:
         """Count an object of the cluster that cannot be read."""
@@ -110,6 +117,8 @@ class Metrics:
             "extauthz_answers_total": dict(self._answers),
             "extauthz_access_log_skipped_total": dict(self._skipped),
             "extauthz_reads_total": dict(self._reads),
+            "extauthz_ledger_writes_total": dict(self._ledger_writes),
+            "extauthz_ledger_grants_total": {(): self._agreed},
             "extauthz_intents_ended_by_read_total": {(): self._ended_by_reads},
             "extauthz_unreadable_objects_total": dict(self._unreadable),
             "extauthz_stale": {(): int(now.stale)},

@@ -64,6 +64,14 @@ TABLE = (
         "Allowed writes that a consistent read ended: after their answer, or after W.",
     ),
     Family(
+        "extauthz_ledger_writes_total", "counter", "writes", ("result",),
+        "Writes of ledgers that gates share: ok, conflict (another gate was first), unclear, refused, too-large.",
+    ),
+    Family(
+        "extauthz_ledger_grants_total", "counter", "grants", (),
+        "Grants that went with these writes. Several share one while they come thick.",
+    ),
+    Family(
         "extauthz_unreadable_objects_total", "counter", "objects", ("resource",),
         "Objects of the cluster that could not be read, each counted once until it is good again.",
     ),

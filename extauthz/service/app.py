@@ -133,7 +133,8 @@ class App:
     ) -> None:
         self._holding.take_over()
         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-        deciding = Deciding(self._gate, self._metrics, self._log, inputs.state.look, inputs.state.heed)
+        commit = inputs.ledger.commit if inputs.ledger is not None else None
+        deciding = Deciding(self._gate, self._metrics, self._log, inputs.state.look, inputs.state.heed, commit)
         server = listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
         grpc_address = listening.bind_grpc(server, self._settings)
         await server.start()

@@ -61,8 +61,9 @@ class Holding:
         return unclean
 
     def _without_a_handover(self) -> str | None:
-        """A file is for demonstrations, and trusted as it stands; a cluster has writes under way."""
-        if self._settings.state != KUBERNETES:
+        """A file is for demonstrations, and trusted as it stands; a cluster has writes under way, which a shared ledger
+        knows."""
+        if self._settings.state != KUBERNETES or self._settings.ledger == KUBERNETES:
             return None
         return "without a handover it is not known which writes an earlier run allowed"
 

@@ -21,6 +21,7 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import spare_the_collector
+from extauthz.shared.books import Progress
 from extauthz.sources.kubernetes import LiveQuotas, Quotas
 
 
@@ -93,6 +94,11 @@ class LiveQuotaInput:
             group.create_task(self._quotas.run())
             if self._status is not None:
                 group.create_task(self._status.run())
+
+    @property
+    def progress(self) -> Progress:
+        """How far what is in force has come."""
+        return self._quotas
 
     def status_writes(self) -> Mapping[str, int]:
         """How many there were, by what became of them."""
@@ -191,6 +197,11 @@ class LiveStateInput:
     def event_writes(self) -> Mapping[str, int]:
         """How many there were, by what became of them."""
         return self._events.results if self._events is not None else {}
+
+    @property
+    def progress(self) -> Progress:
+        """How far what was shown to the gate has come."""
+        return self._cluster
 
     async def look(self, ref: WorkloadRef) -> None:
         """Read a workload that a check asks about and that no watch has shown."""

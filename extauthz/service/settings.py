@@ -165,6 +165,12 @@ class Settings(BaseModel):
     max_intents: int = Field(
         _POLICY.max_intents, ge=1, description="Allowed writes under way over all workloads; a bound of memory."
     )
+    ledger: Literal["memory", "kubernetes"] = Field(
+        "memory",
+        description="Where the writes under way are kept. `memory`: here, for a single gate. `kubernetes`: in a "
+        "WorkspaceLedger object of the cluster for each root quota, for any number of gates; needs "
+        "`state: kubernetes`, and no handover.",
+    )
     handover: Path | None = Field(
         None,
         description="File in which a clean stop leaves the writes under way for the next start. With it set, a "
@@ -192,6 +198,14 @@ class Settings(BaseModel):
         if path is not None and not path.is_file():
             raise ValueError(f"no such file: {path}")
         return path
+
+    @model_validator(mode="after")
+    def _ledger_is_live(self) -> Settings:
+        if self.ledger == KUBERNETES and self.state not in (KUBERNETES, None):
+            raise ValueError("ledger kubernetes needs state kubernetes; set both, or ledger memory")
+        if self.ledger == KUBERNETES and self.handover is not None:
+            raise ValueError("ledger kubernetes needs no handover; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _tls_pairs(self) -> Settings:

@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
-from extauthz.service.inputs import QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
+from extauthz.service.inputs import Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
 from extauthz.service.settings import KUBERNETES, Settings, templates
+from extauthz.service.sharing import LedgerInput, Together
 from extauthz.sources import file as quota_file
 
 
-class Inputs(NamedTuple):
+@dataclass(frozen=True)
+class Inputs:
     """What the gate knows by."""
 
     quotas: QuotaInput
     state: StateInput
+    ledger: LedgerInput | None
+    """``None``: this gate is the only one."""
+
+    def __iter__(self) -> Iterator[Input]:
+        yield from (self.quotas, self.state)
+        if self.ledger is not None:
+            yield self.ledger
 
 
 def inputs(settings: Settings, gate: Gate, connection: Connection | None, log: Log, metrics: Metrics) -> Inputs:
     """The inputs of ``settings``. ``connection`` is there if one of them is the cluster."""
     watchdog = Watchdog(log, settings.stale_after_s)
-    return Inputs(
-        _quotas(settings, gate, connection, watchdog, log, metrics),
-        _state(settings, gate, connection, watchdog, log, metrics),
+    quotas = _quotas(settings, gate, connection, watchdog, log, metrics)
+    state = _state(settings, gate, connection, watchdog, log, metrics)
+    if settings.ledger != KUBERNETES:
+        return Inputs(quotas, state, None)
+    assert connection is not None
+    progress = Together(
+        tuple(one.progress for one in (quotas, state) if isinstance(one, LiveQuotaInput | LiveStateInput))
     )
+    ledger = LedgerInput(connection, gate, progress, settings.window_s, state.list_anew, log, metrics)
+    return Inputs(quotas, state, ledger)
 
 
 def _quotas(

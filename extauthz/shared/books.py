@@ -33,7 +33,7 @@ class Progress(Protocol):
     def seen(self) -> Mapping[str, int]:
         """``deployments.apps`` to the highest resourceVersion of any object of that kind that it was shown."""
 
-    def reached(self, kind: str, version: int) -> bool:
+    def has_reached(self, kind: str, version: int) -> bool:
         """Whether every change of that kind up to ``version`` has been shown to it; also if there is no such kind."""
 
 
@@ -205,7 +205,7 @@ class Books:
     def behind(self, root: str) -> str | None:
         """A kind of which writers of this root have seen more than this gate; ``None``: there is none."""
         watermark = self[root].payload.watermark
-        return next((kind for kind, at in watermark.items() if not self._progress.reached(kind, at)), None)
+        return next((kind for kind, at in watermark.items() if not self._progress.has_reached(kind, at)), None)
 
     def fenced(self, root: str) -> set[str]:
         """Other roots whose objects still say that a quota of this one counts there. They must be written first."""

@@ -101,9 +101,10 @@ class LiveQuotas:
         """Its kind, to the version that the tree in force rests on."""
         return {WORKSPACE_QUOTAS.group_resource: self._tree_since}
 
-    def has_reached(self, version: int) -> bool:
+    def has_reached(self, kind: str, version: int) -> bool:
         """Whether every spec up to ``version`` is in force."""
-        return (self._taken if self._changed.is_set() else self._watched()) >= version
+        in_force = self._taken if self._changed.is_set() else self._watched()
+        return kind != WORKSPACE_QUOTAS.group_resource or in_force >= version
 
     # The sink.
 

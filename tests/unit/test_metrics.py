@@ -92,6 +92,7 @@ async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(met
     metrics.answer("refused")
     metrics.skipped("no-decision")
     metrics.read("ok", 1)
+    metrics.ledger_write("ok", 3)
     metrics.unreadable("pods")
     body, content_type = await metrics.scrape("")
     assert content_type.startswith("text/plain")

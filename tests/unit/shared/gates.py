@@ -30,7 +30,7 @@ class Sight:
     def seen(self) -> Mapping[str, int]:
         return self.shown
 
-    def reached(self, kind: str, version: int) -> bool:
+    def has_reached(self, kind: str, version: int) -> bool:
         return self.at.get(kind, 0) >= version
 
 
