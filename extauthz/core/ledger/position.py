@@ -34,7 +34,11 @@ def position(entry: Entry, scope: Scope) -> Position:
 def _only_its_count_may_change(entry: Entry) -> bool:
     if entry.intents and not all(intent.counts_alone for intent in entry.intents.values()):
         return False
-    return not entry.children or not any(one.intents for child in _children(entry) for one in _family(child))
+    return not entry.children or not _some_child_has_intents(entry)
+
+
+def _some_child_has_intents(entry: Entry) -> bool:
+    return any(child.intents or (child.children and _some_child_has_intents(child)) for child in _children(entry))
 
 
 def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
@@ -86,24 +90,35 @@ def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
             _add(excess, _excess(member, prices))
         if members:
             return excess  # its own pods are summed up with them
-    pods = _sum_of_pods((entry, *members), prices)
-    if pods and entry.observed is not None:
+    groups = _pods((entry, *members))
+    if groups and entry.observed is not None and not _are_within(groups, entry.observed, prices):
         asked = charge(_observed_products(entry, entry.observed, prices), {}).amounts
         free = surge(entry.observed)
         dearest = prices.highest(_running(entry)) if free else {}
-        for key, amount in pods.items():
+        for key, amount in _sum_of_pods(groups, prices).items():
             above = amount - asked.get(key, 0) - free * dearest.get(key, 0)
             if above > 0:
                 excess[key] = above
     return excess
 
 
-def _sum_of_pods(owners: Iterable[Entry], prices: Prices) -> dict[str, int]:
+def _pods(owners: Iterable[Entry]) -> list[Observed]:
+    groups = [group.observed for owner in owners if owner.pods for group in owner.pods.values()]
+    return [group for group in groups if group is not None]
+
+
+def _are_within(groups: list[Observed], owner: Observed, prices: Prices) -> bool:
+    """Whether there are no more pods than replicas, each as dear as the template: nearly always."""
+    if sum([group.replicas for group in groups]) > owner.replicas:
+        return False
+    each = prices.one(owner.template)
+    return all(prices.one(group.template) is each for group in groups)
+
+
+def _sum_of_pods(groups: list[Observed], prices: Prices) -> dict[str, int]:
     total: dict[str, int] = {}
-    for owner in owners:
-        for group in (owner.pods or {}).values():
-            assert group.observed is not None, "pods carry no intents"
-            _add(total, prices.one(group.observed.template), group.observed.replicas)
+    for group in groups:
+        _add(total, prices.one(group.template), group.replicas)
     return total
 
 
@@ -148,7 +163,7 @@ def _sum_of_members(entry: Entry, prices: Prices, *, pending: bool) -> tuple[dic
     total: dict[str, int] = {}
     count = 0
     if entry.ref[:2] not in SHARE_TEMPLATES:
-        _add(total, _sum_of_pods((entry,), prices))
+        _add(total, _sum_of_pods(_pods((entry,)), prices))
     for member in _members(entry):
         part = charge(_products(member, prices, pending=pending), {})
         count += part.replicas
