@@ -9,7 +9,7 @@ import socket
 import ssl
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class Plane:
     port: int
     folder: Path
     tls: ssl.SSLContext
+    restart: Callable[[], None]
+    """Ends the API server and starts it again, on the same port and the same data; returns once it is ready."""
 
     @property
     def url(self) -> str:
@@ -67,13 +69,23 @@ def running_plane(apiserver_flags: Sequence[str] = (), folder: Path | None = Non
         write_pki(folder)
         etcd_port, peer_port, port = free_ports(3)
         _start(stack, "etcd", folder, _etcd_flags(folder, etcd_port, peer_port))
-        server = _start(stack, "kube-apiserver", folder, [*_apiserver_flags(folder, etcd_port, port), *apiserver_flags])
+        flags = [*_apiserver_flags(folder, etcd_port, port), *apiserver_flags]
+        servers = [_start(stack, "kube-apiserver", folder, flags)]
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         tls.load_cert_chain(folder / "admin.crt", folder / "admin.key")
-        plane = Plane(port, folder, tls)
+
+        def ready() -> None:
+            servers[-1].until(lambda: _says_ok(plane), READY_WITHIN_S)
+
+        def restart() -> None:
+            servers[-1].terminate()
+            servers.append(_start(stack, "kube-apiserver", folder, flags))
+            ready()
+
+        plane = Plane(port, folder, tls, restart)
         user = {"client-certificate": str(folder / "admin.crt"), "client-key": str(folder / "admin.key")}
         write_kubeconfig(plane.kubeconfig, plane.url, plane.ca, user)
-        server.until(lambda: _says_ok(plane), READY_WITHIN_S)
+        ready()
         stack.callback(plane.api.close)
         yield plane
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +14,7 @@ from extauthz.testing.builders import pod
 from tests.controlplane.access import service_account
 from tests.controlplane.churn import Churn
 from tests.controlplane.living import NANO, agrees, deployment, living, namespace, owned
-from tests.controlplane.plane import write_kubeconfig
+from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 
 pytestmark = pytest.mark.controlplane
 
@@ -30,6 +31,26 @@ async def test_usage_from_watches_equals_usage_counted_from_what_kubectl_prints(
                 await asyncio.to_thread(churn.step)
             relay.cut()
             await agrees(live)
+    assert live.troubles == []
+
+
+@pytest.fixture(scope="module")
+def own_plane() -> Iterator[Plane]:
+    """One that may be restarted: nobody else is on it."""
+    with running_plane() as plane:
+        yield plane
+
+
+async def test_a_restart_of_the_api_server_loses_nothing(own_plane):
+    churn = Churn(own_plane, "restarted", 3)
+    for _ in range(20):
+        await asyncio.to_thread(churn.step)
+    async with connect(own_plane.kubeconfig) as connection, living(own_plane, connection, "restarted") as live:
+        await agrees(live)
+        await asyncio.to_thread(own_plane.restart)
+        for _ in range(20):
+            await asyncio.to_thread(churn.step)
+        await agrees(live)
     assert live.troubles == []
 
 
