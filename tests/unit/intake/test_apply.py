@@ -279,3 +279,20 @@ def test_a_label_that_is_null_is_set_to_nothing():
 def test_an_object_whose_template_is_unknown_gets_what_is_configured():
     configuration = {"spec": tree(container(requests={"cpu": "1"}))}
     assert written(configuration, Observed(3, None)).templates == (intern(prune(configuration["spec"])),)
+
+
+FIVE = {"ordinals": {"start": 5}}
+
+
+@pytest.mark.parametrize(
+    ("live", "given", "left"),
+    [
+        pytest.param({}, {}, [{}], id="neither"),
+        pytest.param(FIVE, {}, [FIVE, {}], id="left-out-it-stays-or-goes"),
+        pytest.param({}, FIVE, [FIVE], id="given"),
+        pytest.param(FIVE, {"ordinals": {"start": 2}}, [{"ordinals": {"start": 2}}], id="given-anew"),
+    ],
+)
+def test_the_first_ordinal_of_a_stateful_set_is_as_given_or_stays_or_goes(live, given, left):
+    whole = tree(container(requests={"cpu": "1"}, limits={"cpu": "1"}))
+    assert apply.templates(whole | live, whole | given) == [whole | start for start in left]

@@ -13,7 +13,16 @@ from extauthz.core import footprint
 from extauthz.core.intake.documents import document, scale_document
 from extauthz.core.intake.faults import ObjectError
 from extauthz.core.intake.gojson import Number
-from extauthz.core.intake.objects import controller, intern, labels_dict, labels_text, observe, prune
+from extauthz.core.intake.objects import (
+    claim_template,
+    controller,
+    intern,
+    labels_dict,
+    labels_text,
+    observe,
+    pod_template,
+    prune,
+)
 from extauthz.core.intake.partial import Hidden
 from extauthz.core.model import Observed, OwnerRef, WorkloadRef
 
@@ -359,3 +368,62 @@ def test_a_workload_whose_template_is_shared_takes_less_than_600_bytes():
     tracemalloc.stop()
     print(size / len(kept))
     assert size / len(kept) < 600
+
+
+# What is there, and patched by nobody.
+
+
+def test_pods_that_differ_in_names_alone_have_one_template():
+    """A token's volume has a name of its own in each pod (``kube-api-access-x7k2p``)."""
+
+    def one(at: str) -> dict:
+        init = {"name": f"i{at}", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}
+        return {
+            "containers": [CONTAINER | {"name": at}],
+            "initContainers": [init],
+            "volumes": [{"name": f"kube-api-access-{at}", "projected": {}}],
+            "overhead": {"cpu": "1"},
+        }
+
+    assert pod_template(one("a")) is pod_template(one("b"))
+    assert footprint.per_pod(json.loads(pod_template(one("a")).text))["requests.cpu"] == 3_100_000_000
+
+
+def test_ephemeral_volumes_of_a_pod_are_kept():
+    claim = {"spec": {"resources": {"requests": {"storage": "5"}}}}
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": claim}}, {"name": "token"}]
+    template = pod_template({"containers": [CONTAINER], "volumes": volumes})
+    assert footprint.per_pod(json.loads(template.text))["requests.storage"] == 5 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("status", "storage"),
+    [
+        pytest.param({}, 5, id="none"),
+        pytest.param({"allocatedResources": {"storage": "8"}}, 8, id="expanding"),
+        pytest.param({"allocatedResources": {"storage": "3"}}, 5, id="smaller"),
+    ],
+)
+def test_a_claim_costs_the_larger_of_what_it_asks_for_and_what_it_is_given(status, storage):
+    spec = {"resources": {"requests": {"storage": "5"}}, "storageClassName": "fast"}
+    template = claim_template({"metadata": {"name": "data"}, "spec": spec, "status": status})
+    cost = footprint.per_pod(json.loads(template.text))
+    assert cost["fast.storageclass.storage.k8s.io/requests.storage"] == cost["requests.storage"] == storage * 10**9
+    assert cost["count/persistentvolumeclaims"] == 10**9
+
+
+def test_claims_of_a_stateful_set_are_priced_by_name_with_its_first_ordinal():
+    def claim(name: str, size: str) -> dict:
+        return {"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": size}}}}
+
+    tree = pruned({"containers": []}, volumeClaimTemplates=[claim("a", "1"), claim("b", "2")], ordinals={"start": 4})
+    start, claims = footprint.per_claim(tree, "fast")
+    assert (start, {name: cost["requests.storage"] // 10**9 for name, cost in claims.items()}) == (4, {"a": 1, "b": 2})
+    assert footprint.per_claim(pruned({"containers": []}, ordinals={"start": 0})) == (0, {})
+
+
+def test_a_patch_of_the_first_ordinal_finds_the_one_that_is_there():
+    seen = Observed(1, intern(pruned({"containers": []}, ordinals={"start": 4})))
+    ref = WorkloadRef("apps", "statefulsets", "shop", "db")
+    assert document(ref, seen)["spec"]["ordinals"] == {"start": 4}
+    assert "ordinals" not in document(ref, Observed(1, intern(pruned({"containers": []}))))["spec"]

@@ -222,3 +222,9 @@ def test_no_bytes_raise_anything_else(raw, message):
             assert type(goproto.loads(data, message)) is dict
         except BodyError as refused:
             assert refused.code  # noqa: PT017  it is the second of two allowed outcomes
+
+
+def test_the_first_ordinal_of_a_stateful_set_is_read():
+    assert goproto.loads(body(field(2, field(11, field(1, 5)))), OBJECTS["statefulsets"])["spec"] == {
+        "ordinals": {"start": 5}
+    }
