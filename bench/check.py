@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +20,14 @@ from extauthz.testing.gate import Gate
 
 from . import inputs, noop
 from .figures import Figure, Goal, median_ratio
-from .h2load import Connection
+from .h2load import Connection, Run
 from .population import Population
 from .requests import SENDERS
 
 METHOD = f"/{ext_authz.SERVICE}/Check"
 THROUGHPUT = 0.80
+FIRST_COUNT = 1000
+GRANTS = 'extauthz_decisions_total{reason="fits",verdict="allow"}'
 IN_FLIGHT = 32
 """As many as an Envoy worker may well have under way; fewer measure latency."""
 
@@ -59,14 +61,16 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
                 ["--max-intents", "1000000", "--max-intents-per-source", "1000000"],
             )
         )
-        floor = stack.enter_context(noop.Noop())
+        floors = [stack.enter_context(noop.Noop(*options)) for options in ((), ("--groups",))]
         messages = checks(size.population)
         servers = []
-        for server in (gate, floor):
+        for server in (gate, *floors):
             _allowed(server.port, messages[:20])
             connection = stack.enter_context(Connection(server.port, METHOD))
-            servers.append(_Server(server.pid, connection))
-        return _throughput(size, *servers, messages, say)
+            servers.append(_Server(server.pid, connection, growing(messages)))
+        figures = _throughput(size, servers, say)
+        assert gate.metric(GRANTS) >= servers[0].calls, "each check was a grant that grows"
+        return figures
 
 
 def checks(population: Population) -> list[bytes]:
@@ -74,7 +78,15 @@ def checks(population: Population) -> list[bytes]:
     pick = random.Random(1)
     picked = pick.sample(range(population.workload_count), population.workload_count)
     senders = list(SENDERS.values())
-    return [message(senders[n % len(senders)](population, i, 9 + i % 3)) for n, i in enumerate(picked)]
+    return [message(senders[n % len(senders)](population, i, FIRST_COUNT)) for n, i in enumerate(picked)]
+
+
+def growing(messages: list[bytes]) -> Iterator[bytes]:
+    """Each workload in turn, over and over, and every time for one replica more."""
+    for count in range(FIRST_COUNT + 1, 10 * FIRST_COUNT):
+        spelled = b":%d}" % count  # as long as the one in its place, so that no length in the message changes
+        for one in messages:
+            yield one.replace(b":%d}" % FIRST_COUNT, spelled)
 
 
 def message(request: Request) -> bytes:
@@ -93,18 +105,25 @@ def message(request: Request) -> bytes:
 
 @dataclass
 class _Server:
-    """One of the two, and what was measured of it, a number a round."""
+    """One of them, and what was measured of it, a number a round."""
 
     pid: int
     connection: Connection
+    supply: Iterator[bytes]
+    calls: int = 0
     rates: list[float] = field(default_factory=list)
     """Checks a second."""
     costs: list[float] = field(default_factory=list)
     """Checks a second of the server's processor time, all its threads together."""
 
-    def run(self, messages: list[bytes], seconds: float) -> None:
+    def warm_up(self, seconds: float) -> Run:
+        run = self.connection.run(self.supply, seconds, IN_FLIGHT)
+        self.calls += run.calls
+        return run
+
+    def measure(self, seconds: float) -> None:
         before = _processor_s(self.pid)
-        run = self.connection.run(messages, seconds, IN_FLIGHT)
+        run = self.warm_up(seconds)
         self.rates.append(run.calls / run.seconds)
         self.costs.append(run.calls / (_processor_s(self.pid) - before))
 
@@ -115,26 +134,27 @@ def _processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _throughput(
-    size: Size, gate: _Server, floor: _Server, messages: list[bytes], say: Callable[[str], None]
-) -> list[Figure]:
-    for server in (gate, floor):
-        server.connection.run(messages, size.seconds, IN_FLIGHT)  # warm-up
+def _throughput(size: Size, servers: list[_Server], say: Callable[[str], None]) -> list[Figure]:
+    gate, floor, grouped = servers
+    for server in servers:
+        server.warm_up(size.seconds)
     for number in range(size.rounds):
-        for server in (gate, floor) if number % 2 else (floor, gate):
-            server.run(messages, size.seconds)
+        for server in servers if number % 2 else reversed(servers):
+            server.measure(size.seconds)
         ratios = f"{gate.rates[-1] / floor.rates[-1]:.2f}, by processor time {gate.costs[-1] / floor.costs[-1]:.2f}"
         say(f"check over gRPC, round {number + 1} of {size.rounds}: {ratios}")
     goal = Goal(THROUGHPUT, at_least=True)
     return [
-        _figure("throughput", gate.rates, floor.rates, goal),
-        _figure("checks a second of processor time", gate.costs, floor.costs, goal),
+        _figure("a no-op handler: throughput", gate.rates, floor.rates, goal),
+        _figure("a no-op handler: checks a second of processor time", gate.costs, floor.costs, goal),
+        _figure("one that answers in groups too: throughput", gate.rates, grouped.rates),
+        _figure("one that answers in groups too: checks a second of processor time", gate.costs, grouped.costs),
     ]
 
 
-def _figure(name: str, gate: list[float], floor: list[float], goal: Goal) -> Figure:
+def _figure(name: str, gate: list[float], floor: list[float], goal: Goal | None = None) -> Figure:
     measured, beside = f"{median(gate):,.0f}/s", f"{median(floor):,.0f}/s"
-    return Figure(f"check over gRPC against a no-op handler: {name}", measured, beside, median_ratio(gate, floor), goal)
+    return Figure(f"check over gRPC against {name}", measured, beside, median_ratio(gate, floor), goal)
 
 
 def _allowed(port: int, messages: list[bytes]) -> None:

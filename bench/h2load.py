@@ -9,8 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Sequence
-from itertools import cycle
+from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -50,9 +49,8 @@ class Connection:
     def __exit__(self, *error: object) -> None:
         self._socket.close()
 
-    def run(self, messages: Sequence[bytes], seconds: float, in_flight: int) -> Run:
-        """Keep so many calls under way for a while, with the messages over and over."""
-        supply = cycle([_length_prefixed(message) for message in messages])
+    def run(self, supply: Iterator[bytes], seconds: float, in_flight: int) -> Run:
+        """Keep so many calls under way for a while, with the next messages of an endless supply."""
         start = time.perf_counter()
         finish = start + seconds
         done, waiting, under_way = 0, in_flight, 0
@@ -66,12 +64,12 @@ class Connection:
                 waiting = 0
         return Run(done, time.perf_counter() - start)
 
-    def _send(self, supply: cycle[bytes], count: int) -> tuple[int, int]:
+    def _send(self, supply: Iterator[bytes], count: int) -> tuple[int, int]:
         """Start up to ``count`` calls, as the connection's window allows. How many wait, and how many were sent."""
         out = bytearray()
         sent = 0
         while sent < count and self._window > 16_384:
-            message = next(supply)
+            message = _length_prefixed(next(supply))
             self._stream += 2
             self._window -= len(message)
             out += _frame(_HEADERS, _END_HEADERS, self._stream, self._fields)

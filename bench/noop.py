@@ -1,4 +1,7 @@
-"""The floor: the same messages on the same stack, answered with OK and nothing else. ``python -m bench.noop``."""
+"""The floor: the same messages on the same stack, answered with OK and nothing else. ``python -m bench.noop``.
+
+With ``--groups``, in groups as the gate answers: what is left between the two is the decision.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,29 @@ import uvloop
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.doors import ext_authz
+from extauthz.doors.grouping import Grouping
 
 
-async def check(message: CheckRequest, context: grpc.aio.ServicerContext) -> CheckResponse:
+def allowed(message: CheckRequest) -> CheckResponse:
     """The least that Envoy takes for OK."""
     response = CheckResponse()
     response.ok_response.SetInParent()
     return response
 
 
+async def check(message: CheckRequest, context: grpc.aio.ServicerContext) -> CheckResponse:
+    """A handler as anybody would write it."""
+    return allowed(message)
+
+
 class Noop:
     """The handler in a process of its own. A context manager."""
 
+    def __init__(self, *options: str) -> None:
+        self._command = [sys.executable, "-m", "bench.noop", *options]
+
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen([sys.executable, "-m", "bench.noop"], stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.pid = self._process.pid
         self.port = int(self._process.stdout.readline())
@@ -39,7 +51,13 @@ class Noop:
 
 async def main() -> None:
     """Serve on a free port, told on standard output, until SIGTERM."""
-    method = grpc.unary_unary_rpc_method_handler(check, CheckRequest.FromString, CheckResponse.SerializeToString)
+    grouping = Grouping(allowed)
+
+    async def check_in_groups(message: CheckRequest, context: grpc.aio.ServicerContext) -> CheckResponse:
+        return await grouping(message)
+
+    one = check_in_groups if "--groups" in sys.argv else check
+    method = grpc.unary_unary_rpc_method_handler(one, CheckRequest.FromString, CheckResponse.SerializeToString)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(ext_authz.SERVICE, {"Check": method}),))
     port = server.add_insecure_port("127.0.0.1:0")

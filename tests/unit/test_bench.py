@@ -20,6 +20,8 @@ ROWS = (
     "memory a workload",
     "check over gRPC against a no-op handler: throughput",
     "check over gRPC against a no-op handler: checks a second of processor time",
+    "check over gRPC against one that answers in groups too: throughput",
+    "check over gRPC against one that answers in groups too: checks a second of processor time",
     "latency through Envoy, median",
     "latency through Envoy, p99",
 )
