@@ -42,9 +42,11 @@ class Growth(NamedTuple):
     grows: bool
     unpriced: tuple[str, ...]
     illegible: tuple[str, ...]
+    risen: Amounts
 
 
 _NOTHING_RESERVED: dict[str, int] = {}
+_AUDIT = Mode.AUDIT
 
 
 class _Account:
@@ -57,11 +59,11 @@ class _Account:
         self.unpriced = 0
         self.workloads = 0
 
-    def reserve(self, key: str, more: int) -> None:
-        """Change what is reserved of ``key``."""
+    def own_reserved(self) -> dict[str, int]:
+        """``reserved``, to be changed."""
         if self.reserved is _NOTHING_RESERVED:
             self.reserved = {}
-        self.reserved[key] = self.reserved.get(key, 0) + more
+        return self.reserved
 
     def taken(self, key: str) -> int:
         """Used and reserved together, nano-units."""
@@ -81,7 +83,9 @@ class Accounts:
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""
         if _only_reserves(before, after):
-            self._reserve(before.envelope.amounts, after.envelope.amounts, after.envelope_in)
+            risen = _risen(before.envelope.amounts, after.envelope.amounts)
+            fallen = _risen(after.envelope.amounts, before.envelope.amounts)
+            self._reserve(risen | {key: -less for key, less in fallen.items()}, after.envelope_in)
             return
         for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
@@ -101,21 +105,27 @@ class Accounts:
                     account.used[key] = account.used.get(key, 0) + used
                     assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
                 if charged != used:
-                    account.reserve(key, charged - used)
-                    assert account.reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+                    reserved = account.own_reserved()
+                    reserved[key] = reserved.get(key, 0) + charged - used
+                    assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
-    def _reserve(self, before: Amounts, after: Amounts, nodes: Nodes) -> None:
+    def grow(self, before: Position, after: Position, risen: Amounts) -> None:
+        """``move`` for a grant, whose ``risen`` is what ``weigh`` has told."""
+        if _only_reserves(before, after):
+            self._reserve(risen, after.envelope_in)
+        else:
+            self.move(before, after)
+
+    def _reserve(self, changes: Amounts, nodes: Nodes) -> None:
         """``move`` for nearly every grant, and for its end: nothing but the envelope changes."""
         for node in nodes:
-            quota = node.quota
-            if quota.mode is Mode.AUDIT:
+            if node.quota.mode is _AUDIT:
                 continue
-            account = self._accounts[node]
-            for key in quota.hard:
-                more = after.get(key, 0) - before.get(key, 0)
-                if more:
-                    account.reserve(key, more)
-                    assert account.reserved[key] >= 0, f"reserve of {key} in {quota.name} fell below zero"
+            hard, reserved = node.quota.hard, self._accounts[node].own_reserved()
+            for key, more in changes.items():
+                if key in hard:
+                    reserved[key] = total = reserved.get(key, 0) + more
+                    assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
     def weigh(self, before: Position, after: Position) -> Growth:
         """Judge the move: only keys that grow are checked, in every quota and ancestor."""
@@ -129,22 +139,22 @@ class Accounts:
         wanted, standing = after.envelope.amounts, before.envelope.amounts
         risen = _risen(standing, wanted) if wanted is not standing else {}
         for node in after.envelope_in:
-            audits = node.quota.mode is Mode.AUDIT
+            audits = node.quota.mode is _AUDIT
             grows_here = unknown or (entered and node not in before.envelope_in)
             _, charged = _standing(before, node)
-            account = self._accounts.get(node, _UNTOUCHED)
             risen_here = risen if charged is standing else _risen(charged, wanted)
             if not risen_here and not grows_here:
                 continue
+            account = self._accounts.get(node, _UNTOUCHED)
+            used_of, reserved_of, growth_of = account.used.get, account.reserved.get, risen_here.get
             for key, hard in node.quota.hard.items():
-                growth = risen_here.get(key)
-                if growth is None:
-                    continue
-                grows_here = True
-                used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
-                if used + reserved + growth > hard:
-                    short = Shortage(node.quota.name, node.path, key, growth, used, reserved, hard)
-                    (audited if audits else refused).append(short)
+                growth = growth_of(key, 0)
+                if growth:
+                    grows_here = True
+                    used, reserved = used_of(key, 0), reserved_of(key, 0)
+                    if used + reserved + growth > hard:
+                        short = Shortage(node.quota.name, node.path, key, growth, used, reserved, hard)
+                        (audited if audits else refused).append(short)
             if node.quota.illegible:
                 grows_here = True
                 illegible.append(node.quota.name)
@@ -152,7 +162,7 @@ class Accounts:
                 grows = True
                 if account.unpriced:
                     unpriced.append(node.quota.name)
-        return Growth(tuple(refused), tuple(audited), grows, tuple(unpriced), tuple(illegible))
+        return Growth(tuple(refused), tuple(audited), grows, tuple(unpriced), tuple(illegible), risen)
 
     def largest_replicas(self, before: Position, after: Position, per_pod: Amounts) -> int | None:
         """The highest count of pods that cost ``per_pod`` which would fit, in every enforcing quota.
@@ -161,7 +171,7 @@ class Accounts:
         """
         best: int | None = None
         for node in after.envelope_in:
-            if node.quota.mode is Mode.AUDIT:
+            if node.quota.mode is _AUDIT:
                 continue
             for key, hard in node.quota.hard.items():
                 charged = _standing(before, node)[1].get(key, 0)
@@ -192,7 +202,7 @@ class Accounts:
 def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
     """What ``node`` counts of a position as used, and as charged in all."""
     used = at.used.amounts if node in at.used_in else _NOTHING
-    charges = node.quota.mode is not Mode.AUDIT and node in at.envelope_in
+    charges = node.quota.mode is not _AUDIT and node in at.envelope_in
     return used, at.envelope.amounts if charges else used
 
 

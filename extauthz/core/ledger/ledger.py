@@ -13,7 +13,7 @@ from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.observing import Observing
 from extauthz.core.ledger.position import pods_of
-from extauthz.core.model import Observed, Shortage, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Shortage, WorkloadRef
 
 
 class Proposal(NamedTuple):
@@ -35,6 +35,8 @@ class Proposal(NamedTuple):
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
     illegible: tuple[str, ...]
     """Quotas whose limits cannot be told; each grows by whatever it covers."""
+    risen: Amounts
+    """What the envelope has more of."""
 
 
 class Ledger(Observing):
@@ -130,7 +132,8 @@ class Ledger(Observing):
         if entry.observed is None:
             self._families.regroup(entry, self._entries)
         self._pending.add(entry, intent)
-        self._book(proposal.head, proposal.before, proposal.after)
+        self._accounts.grow(proposal.before, proposal.after, proposal.risen)
+        proposal.head.standing = proposal.after if proposal.head.intents else None
 
     def adopt(self, ref: WorkloadRef, intent: Intent) -> None:
         """Record an intent that another gate, or an earlier life of this one, has granted."""
