@@ -16,6 +16,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import connect
 from extauthz.service.settings import Settings, word
 from extauthz.service.version import VERSION
+from extauthz.shared.kubernetes import WORKSPACE_LEDGERS
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, eventually
@@ -31,12 +32,13 @@ SYNCED_WITHIN_S = 30.0
 
 WATCHED: set[Right] = {
     (one.group, one.plural, verb)
-    for one in (WORKSPACE_QUOTAS, *(resource for phase in PHASES for resource in phase))
+    for one in (WORKSPACE_QUOTAS, WORKSPACE_LEDGERS, *(resource for phase in PHASES for resource in phase))
     for verb in ("list", "watch")
 }
 DISCOVERED: set[Right] = {("apiextensions.k8s.io", "customresourcedefinitions", verb) for verb in ("list", "watch")}
 WRITTEN: set[Right] = {
     ("extauthz.dev", "workspacequotas/status", "patch"),
+    *(("extauthz.dev", "workspaceledgers", verb) for verb in ("get", "create", "update")),
     ("events.k8s.io", "events", "create"),
     ("events.k8s.io", "events", "patch"),
 }
@@ -58,6 +60,7 @@ FORBIDDEN: tuple[Right, ...] = (
     ("apps", "deployments/scale", "update"),
     ("extauthz.dev", "workspacequotas", "update"),
     ("extauthz.dev", "workspacequotas", "patch"),
+    ("extauthz.dev", "workspaceledgers", "delete"),
     ("events.k8s.io", "events", "delete"),
     ("rbac.authorization.k8s.io", "clusterroles", "escalate"),
 )
