@@ -149,6 +149,21 @@ async def test_answers_of_one_workload_close_together_cost_one_read_and_end_toge
     assert running.told[-1] == (Result.OK, 2)
 
 
+async def test_a_read_that_began_before_the_answer_ends_nothing(reading):
+    reading.put(workload("web", 2))
+    await reading.reads.read(WEB)
+    decision = reading.decide(scale("web", 4))
+    early = asyncio.create_task(reading.reads.read(WEB))
+    await asyncio.sleep(0)  # it has begun
+    reading.now_s += 1
+    reading.gate.settle(decision.id, Event.ANSWERED_OK, reading.now_s)
+    assert await early
+    assert reading.gate.ledger.intents == 1
+    reading.now_s += 1
+    await reading.reads.read(WEB)
+    assert reading.gate.ledger.intents == 0
+
+
 async def test_an_intent_whose_w_has_elapsed_is_ended_by_a_read_that_nobody_asked_for(running):
     running.put(workload("web", 2))
     await running.reads.read(WEB)
