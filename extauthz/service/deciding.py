@@ -45,6 +45,8 @@ class Deciding:
         look: brings a workload into the picture; ``None``: that cannot be done.
         heed: told of each decision too; must neither block nor raise.
         commit: agrees with other gates upon a grant that is in memory so far; ``None``: there are none.
+        clock: seconds, monotonic.
+        ids: makes an id for each decision.
     """
 
     def __init__(
@@ -55,6 +57,9 @@ class Deciding:
         look: Look | None = None,
         heed: Callable[[Decision], None] | None = None,
         commit: Commit | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        ids: Callable[[], str] | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
@@ -62,11 +67,13 @@ class Deciding:
         self._look = look
         self._commit = commit
         self._heed = heed
+        self._clock = clock
+        self._new_id = ids if ids is not None else new_id
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
         """The decision, or where it waits for a look, what to await for it."""
-        started_s = time.monotonic()
-        decision_id = new_id()
+        started_s = self._clock()
+        decision_id = self._new_id()
         decision = self._decide(request, decision_id, started_s)
         if decision.intent is not None and self._commit is not None:
             return self._after_a_commit(self._commit, request, decision, started_s)
@@ -81,7 +88,7 @@ class Deciding:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_WITHIN_S):
                 await look(ref)
-        decision = self._decide(request, decision_id, time.monotonic())
+        decision = self._decide(request, decision_id, self._clock())
         if decision.intent is not None and self._commit is not None:
             return await self._after_a_commit(self._commit, request, decision, started_s)
         return self._tell(decision, request, started_s)
@@ -100,7 +107,7 @@ class Deciding:
             return self._failed(decision_id)
 
     def _tell(self, decision: Decision, request: Request, started_s: float) -> Decision:
-        self._metrics.decision(decision, time.monotonic() - started_s)
+        self._metrics.decision(decision, self._clock() - started_s)
         self._log.decision(decision, request.headers.get("user-agent", ""))
         if self._heed is not None:
             self._heed(decision)
