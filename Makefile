@@ -20,8 +20,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: setup  ## recorded autoscalers through a real Envoy and the gate; ends by itself
-	@$(BIN)/python -m extauthz.testing.demo
+demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built
+	@$(BIN)/python -m tests.controlplane.demo
 
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..processes import StartError
+from .cluster import Cluster, StandIn
 from .scenes import Scene, complaints, outcome_of, scenes, sentence_of
 from .screen import Row, Screen
 from .world import World
@@ -18,11 +19,14 @@ Workspace acme may use 12 CPUs and 4 GPUs, of big-corp's 16 CPUs; its lab 3 pods
 real autoscalers, by https through a real Envoy, which asks the gate about every write that can grow a workload."""
 
 
-def main() -> int:
-    """Run all scenes; the exit code."""
+def main(start: Callable[[Path], Cluster] = StandIn) -> int:
+    """Run all scenes on the cluster that ``start`` makes in a directory; the exit code."""
     screen = Screen()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="extauthz-demo-") as directory, World(Path(directory)) as world:
+    with (
+        tempfile.TemporaryDirectory(prefix="extauthz-demo-") as name,
+        World(Path(name), start(Path(name))) as world,
+    ):
         screen.heading("extauthz demo: workspace quotas between autoscalers and the API server")
         screen.paragraph(ABOUT)
         try:
@@ -42,7 +46,7 @@ def main() -> int:
 def _start(world: World, screen: Screen) -> None:
     screen.heading("starting")
     parts: dict[str, Callable[[], str]] = {
-        "API server (stand-in), holding 3 Deployments": world.start_api,
+        f"{world.cluster.title}, holding 3 Deployments": world.start_api,
         "gate (extauthz serve), 3 WorkspaceQuotas": world.start_gate,
         "Envoy (the rendered sidecar), TLS in and out": world.start_envoy,
     }
@@ -57,13 +61,12 @@ def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
     if scene.headline:
         screen.happens(scene.headline)
     scene.before(world)
-    if scene.workload and scene.recording.resource_version:
-        world.rewind(scene.workload, scene.recording.resource_version)
+    recording = world.cluster.meet(scene.recording, scene.workload)
     if world.gate.running:
-        world.show_state()
+        world.cluster.show(world.gate)
     intents = world.intents()
-    answer = world.send(scene.recording)
-    held = world.replicas(scene.workload) if scene.workload else None
+    answer = world.send(recording)
+    held = world.cluster.replicas(scene.workload) if scene.workload else None
     wrong = complaints(scene, answer, held)
     if scene.uncharged and world.intents() != intents:
         wrong.append("a question was charged")

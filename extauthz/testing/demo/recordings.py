@@ -25,12 +25,12 @@ class Recording:
     body: bytes
 
     @property
-    def resource_version(self) -> str | None:
-        """That the client asks the API server to verify."""
+    def precondition(self) -> dict[str, str]:
+        """``resourceVersion`` and ``uid`` that the client asks the API server to verify, if it does."""
         if not self.body.startswith(b"{"):
-            return None
-        version: str | None = json.loads(self.body).get("metadata", {}).get("resourceVersion")
-        return version
+            return {}
+        metadata = json.loads(self.body).get("metadata", {})
+        return {key: metadata[key] for key in ("resourceVersion", "uid") if key in metadata}
 
     def changed(self, *, path: str | None = None, body: bytes | None = None) -> Recording:
         """The same client asking for something else."""

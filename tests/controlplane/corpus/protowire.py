@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 Tree = Any
@@ -88,3 +89,27 @@ def envelope(raw: bytes, api_version: str, kind: str, more: bytes = b"") -> byte
 def document(tree: Tree) -> bytes:
     """A whole object in its envelope."""
     return envelope(raw_object(tree), tree["apiVersion"], tree["kind"])
+
+
+def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The length-delimited fields of a message, varints left out."""
+    at = 0
+    while at < len(message):
+        key, at = _varint_at(message, at)
+        length, after = _varint_at(message, at)
+        if key & 7 == 0:  # a varint: the value, not a length
+            at = after
+            continue
+        assert key & 7 == 2, "no other wire type is read here"
+        at = after + length
+        yield key >> 3, message[after:at]
+
+
+def _varint_at(message: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = message[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number, at
