@@ -157,14 +157,28 @@ class LiveCluster:
         return kind in self.resources or not self._definitions.first.is_set()
 
     async def list_anew(self) -> None:
-        """List once more all that counts, beside the watches: nothing written before this call is missed then."""
-        for resource in [one for phase in PHASES[1:] for one in phase] + [kind.resource for kind in self._custom]:
-            listed = Listed(self.feeds[resource.group, resource.plural])
-            following = asyncio.create_task(Reflector(self._connection, resource, listed, clock=self._clock).run())
-            try:
-                await listed.first.wait()
-            finally:
-                following.cancel()
+        """List once more all that counts, beside the watches: nothing written before this call is missed then.
+
+        A custom resource that cannot be listed any more is not waited for: its watch is about to be stalled.
+        """
+        for resource in (one for phase in PHASES[1:] for one in phase):
+            await self._list_anew(resource)
+        for kind, (listed, _) in list(self._custom.items()):
+            if listed.first.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CUSTOM_WITHIN_S):
+                        await self._list_anew(kind.resource)
+
+    async def _list_anew(self, resource: Resource) -> None:
+        feed = self.feeds.get((resource.group, resource.plural))
+        if feed is None:  # its definition has gone meanwhile
+            return
+        listed = Listed(feed)
+        following = asyncio.create_task(Reflector(self._connection, resource, listed, clock=self._clock).run())
+        try:
+            await listed.first.wait()
+        finally:
+            following.cancel()
 
     def belonging(self, ref: WorkloadRef, tree: Tree) -> tuple[Resource, str] | None:
         """What must be read with an object to know its cost: a resource and a label selector."""
@@ -208,9 +222,10 @@ class LiveCluster:
     # Custom resources.
 
     def _set_custom(self, kinds: frozenset[ScaledKind]) -> None:
-        """Follow these kinds and no others."""
+        """Follow these kinds and no others. What is there of one stays counted while its definition is changed."""
+        served = {kind.resource.group_resource for kind in kinds}
         for kind in self._custom.keys() - kinds:
-            self._unfollow(kind)
+            self._unfollow(kind, is_gone=kind.resource.group_resource not in served)
         for kind in kinds - self._custom.keys():
             resource = kind.resource
             if resource.namespaced:
@@ -222,11 +237,13 @@ class LiveCluster:
                 listed = Listed(feed)
                 self._custom[kind] = (listed, self._follow(resource, listed))
 
-    def _unfollow(self, kind: ScaledKind) -> None:
+    def _unfollow(self, kind: ScaledKind, *, is_gone: bool) -> None:
         resource = kind.resource
         _, task = self._custom.pop(kind)
         task.cancel()
-        self.feeds.pop((resource.group, resource.plural)).replaced((), "")
+        feed = self.feeds.pop((resource.group, resource.plural))
+        if is_gone:
+            feed.replaced((), "")
         del self.resources[resource.group, resource.plural]
         del self._reflectors[resource]
 

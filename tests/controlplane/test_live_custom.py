@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from extauthz.testing.builders import pod
 from tests.controlplane.api import RefusedError
 from tests.controlplane.api import eventually as sync_eventually
 from tests.controlplane.fixtures import DEFINITIONS, custom
-from tests.controlplane.living import NANO, Live, eventually, living, namespace, owned
+from tests.controlplane.living import NANO, WITHIN_S, Live, eventually, living, namespace, owned
 
 pytestmark = pytest.mark.controlplane
 
@@ -90,6 +91,26 @@ async def test_pods_that_were_there_before_are_looked_up(plane, relayed, shop):
     async with living(plane, relayed, shop) as live:
         plane.api.patch("Widget.example.dev/v1", "knob", shop, {"status": {"selector": "app=knob"}}, sub="status")
         await eventually(lambda: live.used()[f"{shop} requests.cpu"] == 6 * NANO, live.used)
+
+
+async def test_what_is_there_stays_counted_while_its_definition_is_changed(plane, relayed, shop):
+    tree = custom("Gadget", "gizmo", 3) | {"metadata": {"name": "gizmo", "namespace": shop}}
+    tree["spec"] |= {"template": pod({"cpu": "2"}), "replicas": 4}
+    plane.api.create(tree)
+    cpu = f"{shop} requests.cpu"
+    async with living(plane, relayed, shop) as live:
+        assert live.used()[cpu] == 6 * NANO
+        name = "gadgets.example.dev"
+        versions = plane.api.get("CustomResourceDefinition", name)["spec"]["versions"]
+        versions[0]["subresources"]["scale"]["specReplicasPath"] = ".spec.replicas"
+        plane.api.patch("CustomResourceDefinition", name, None, {"spec": {"versions": versions}})
+
+        async with asyncio.timeout(WITHIN_S):
+            while (now := live.used()[cpu]) != 8 * NANO:
+                assert now == 6 * NANO
+                await asyncio.sleep(0)  # at every turn, so that no moment is missed
+        await live.cluster.list_anew()
+        assert live.used()[cpu] == 8 * NANO
 
 
 async def test_a_kind_goes_with_its_definition_and_comes_with_it(plane, relayed, shop):
