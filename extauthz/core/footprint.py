@@ -86,23 +86,21 @@ def per_pod(
     spec = mapping(mapping(tree["template"], "template").get("spec"), path)
     result = _compute(spec, path, limit_ranges, overheads)
     result["pods"] = result["count/pods"] = NANO
-    for claim, at in _claims(tree, spec, path):
+    for claim, at, _ in _claims(tree, spec, path):
         _add(result, _claim(claim, at, default_storage_class))
     return result
 
 
 def per_claim(template: Tree, default_storage_class: str = "") -> tuple[int, dict[str, dict[str, int]]]:
-    """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
+    """A StatefulSet's first ordinal (else 0), and what each claim that is made for one pod costs.
 
-    Raises FootprintError.
+    By name of the claim template; where there is none, of the ephemeral volume. Raises FootprintError.
     """
     tree = mapping(template, "")
-    named = (
-        (text(mapping(claim.get("metadata"), f"{path}.metadata"), "name", path) or "", claim, path)
-        for claim, path in items(tree.get("volumeClaimTemplates"), "volumeClaimTemplates")
-    )
+    spec = mapping(mapping(tree.get("template"), "template").get("spec"), "template.spec")
     start = mapping(tree.get("ordinals"), "ordinals").get("start", 0)
-    return start, {name: _claim(claim, path, default_storage_class) for name, claim, path in named}
+    claims = _claims(tree, {} if tree.get("volumeClaimTemplates") else spec, "template.spec")
+    return start, {name: _claim(claim, at, default_storage_class) for claim, at, name in claims}
 
 
 def parse_limit_range(tree: Tree) -> LimitRangeDefaults:
@@ -229,14 +227,19 @@ def _is_counted(name: str) -> bool:
     return name in _COMPUTE or name.startswith((_HUGEPAGES, _DEVICE_CLASS)) or is_extended(name)
 
 
-def _claims(tree: Mapping[str, Tree], spec: Mapping[str, Tree], path: str) -> Iterator[tuple[Mapping[str, Tree], str]]:
-    """Claims made for each pod: of a StatefulSet's ordinals, and of generic ephemeral volumes (KEP-1698)."""
-    yield from items(tree.get("volumeClaimTemplates"), "volumeClaimTemplates")
-    for volume, at in items(spec.get("volumes"), f"{path}.volumes"):
-        at = f"{at}.ephemeral"
-        claim = mapping(volume.get("ephemeral"), at).get("volumeClaimTemplate")
-        if claim is not None:
-            yield mapping(claim, f"{at}.volumeClaimTemplate"), f"{at}.volumeClaimTemplate"
+def _claims(
+    tree: Mapping[str, Tree], spec: Mapping[str, Tree], path: str
+) -> Iterator[tuple[Mapping[str, Tree], str, str]]:
+    """Claims made for each pod, with path and name: of a StatefulSet's ordinals, and of generic ephemeral volumes
+    (KEP-1698)."""
+    for claim, at in items(tree.get("volumeClaimTemplates"), "volumeClaimTemplates"):
+        yield claim, at, text(mapping(claim.get("metadata"), f"{at}.metadata"), "name", f"{at}.metadata") or ""
+    for volume, outer in items(spec.get("volumes"), f"{path}.volumes"):
+        at = f"{outer}.ephemeral"
+        made = mapping(volume.get("ephemeral"), at).get("volumeClaimTemplate")
+        if made is not None:
+            at = f"{at}.volumeClaimTemplate"
+            yield mapping(made, at), at, text(volume, "name", outer) or ""
 
 
 def _claim(claim: Mapping[str, Tree], path: str, default_class: str) -> _Amounts:

@@ -102,14 +102,13 @@ def prune(spec: Tree) -> Tree:
 def pod_template(spec: Tree) -> Template:
     """What a Pod that is there costs. Raises ObjectError.
 
-    No patch of it is ever read, so that no name is kept: pods of one owner, told apart by the names of their volumes,
-    have one template.
+    No patch of it is ever read, so that of names only those that its claims have are kept: pods of one owner are alike.
     """
     pod = _pod(spec, "spec")
     for key in ("containers", "initContainers"):
         if key in pod:
             pod[key] = [{name: value for name, value in item.items() if name != "name"} for item in pod[key]]
-    volumes = [{"ephemeral": volume["ephemeral"]} for volume in pod.pop("volumes", ()) if "ephemeral" in volume]
+    volumes = [volume for volume in pod.pop("volumes", ()) if "ephemeral" in volume]
     return intern({"template": {"spec": pod | ({"volumes": volumes} if volumes else {})}})
 
 

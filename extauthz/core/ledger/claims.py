@@ -1,4 +1,4 @@
-"""Volume claims of StatefulSets: which exist, and what a count of replicas costs beside them (DESIGN §6.7).
+"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (DESIGN §6.7).
 
 A claim outlives the replica it was made for, and is taken up again when that ordinal comes back. So a StatefulSet costs
 the claims that exist, whatever their ordinal, and those that ordinals within its count lack.
@@ -27,7 +27,10 @@ class ClaimPrices(Protocol):
 
 
 class Claims:
-    """The claims that exist of one StatefulSet: ordinals by claim template and size, of which there are few."""
+    """The claims that exist of one StatefulSet: ordinals by claim template and size, of which there are few.
+
+    Or of a group of pods that are alike: by ephemeral volume and size, each as if it were of ordinal 0.
+    """
 
     def __init__(self) -> None:
         self._ordinals: dict[tuple[str, Template | None], list[int]] = {}
@@ -36,10 +39,13 @@ class Claims:
     def __bool__(self) -> bool:
         return bool(self._places)
 
-    def add(self, ref: WorkloadRef, observed: Observed, owner: WorkloadRef) -> None:
-        """Take up a claim that exists."""
+    def add(self, ref: WorkloadRef, observed: Observed, owner: WorkloadRef, volume: str | None = None) -> None:
+        """Take up a claim that exists; ``volume``: the ephemeral one that it is of."""
         stem, ordinal = split(ref.name)
-        group = stem.removesuffix(f"-{owner.name}"), observed.template
+        if volume is not None:
+            group, ordinal = (volume, observed.template), 0
+        else:
+            group = stem.removesuffix(f"-{owner.name}"), observed.template
         insort(self._ordinals.setdefault(group, []), ordinal)
         self._places[ref.name] = group, ordinal
 
@@ -92,6 +98,22 @@ def stems(ref: WorkloadRef, observed: Observed | None) -> tuple[WorkloadRef, ...
     if ref[:2] != STATEFUL_SETS or observed is None or observed.template is None:
         return ()
     return tuple(WorkloadRef(*CLAIMS, ref.namespace, f"{claim}-{ref.name}") for claim in _names(observed.template))
+
+
+def ephemeral(pod: WorkloadRef, observed: Observed | None) -> dict[WorkloadRef, str]:
+    """The claims of a pod's generic ephemeral volumes, each with its volume.
+
+    ``VolumeClaimName`` in ``k8s.io/component-helpers/storage/ephemeral``.
+    """
+    if observed is None or observed.template is None:
+        return {}
+    return {WorkloadRef(*CLAIMS, pod.namespace, f"{pod.name}-{name}"): name for name in _volumes(observed.template)}
+
+
+@lru_cache(maxsize=4096)
+def _volumes(template: Template) -> tuple[str, ...]:
+    volumes = json.loads(template.text)["template"]["spec"].get("volumes", ())
+    return tuple(volume["name"] for volume in volumes)
 
 
 @lru_cache(maxsize=4096)

@@ -34,6 +34,8 @@ class Families:
         """Live StatefulSet to the stems of its claims."""
         self._claimants: dict[WorkloadRef, dict[WorkloadRef, None]] = {}
         """Stem to the live StatefulSets that name their claims so: two may, and the first has them."""
+        self._pods: dict[WorkloadRef, tuple[WorkloadRef, str]] = {}
+        """Claim of an ephemeral volume to the pods that its own is one of, and the volume."""
 
     def touched(self, entry: Entry, observed: Observed | None, entries: Entries) -> tuple[Entry, ...]:
         """Every entry whose position may change when ``entry`` becomes ``observed``. Each once, ``entry`` first."""
@@ -61,6 +63,12 @@ class Families:
         self._detach(entry)
         self._unname_owner(entry)
 
+    def set_pods(self, claim: WorkloadRef, pods: WorkloadRef | None, volume: str) -> None:
+        """Take note of whose ephemeral volume a claim is; ``None``: of no pod that is there."""
+        self._pods.pop(claim, None)
+        if pods is not None:
+            self._pods[claim] = pods, volume
+
     def names_owner(self, ref: WorkloadRef) -> bool:
         """Whether it names one that may come to cover it."""
         return ref in self._owners
@@ -68,11 +76,15 @@ class Families:
     def _named(self, ref: WorkloadRef, shown: Observed | None) -> WorkloadRef | None:
         if shown is None:
             return None
-        return stem_of(ref) if ref[:2] == CLAIMS else self.kinship.owner_ref(ref, shown.owner)
+        if ref[:2] != CLAIMS:
+            return self.kinship.owner_ref(ref, shown.owner)
+        return ref if ref in self._pods else stem_of(ref)
 
     def _owner(self, named: WorkloadRef | None, entries: Entries) -> Entry | None:
         if named is None:
             return None
+        if named in self._pods:
+            return entries.get(self._pods[named][0])
         if named[:2] == CLAIMS:
             named = next(iter(self._claimants.get(named, ())), None)
         return entries.get(named) if named is not None else None
@@ -115,7 +127,7 @@ class Families:
             return
         if child.ref[:2] == CLAIMS:
             head.claims = head.claims or Claims()
-            head.claims.add(child.ref, shown, head.ref)
+            head.claims.add(child.ref, shown, head.ref, self._pods.get(child.ref, (None, None))[1])
         elif not self.kinship.covers(head.ref, head.observed, child.ref, shown):
             return
         elif child.ref[:2] == PODS:

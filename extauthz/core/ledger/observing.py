@@ -8,6 +8,7 @@ from dataclasses import replace
 from cachetools import FIFOCache
 
 from extauthz.core.ledger.books import Books
+from extauthz.core.ledger.claims import ephemeral
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.families import Families
 from extauthz.core.ledger.intents import Event, Intent, is_newer
@@ -31,6 +32,10 @@ class Observing(Books):
         self._families = Families()
         self._pods = Pods()
         self._pending = Pending()
+        self._ephemeral: dict[WorkloadRef, dict[WorkloadRef, str]] = {}
+        """Pods to the claims of their ephemeral volumes. Few have any."""
+        self._claiming: dict[WorkloadRef, tuple[WorkloadRef | None, str]] = {}
+        """Claims whose pod has come, gone, or changed its group."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """As of which resourceVersion workloads were gone, of the last that were."""
 
@@ -93,13 +98,29 @@ class Observing(Books):
 
     def _take(self, ref: WorkloadRef, observed: Observed | None) -> None:
         if ref[:2] == PODS:
+            self._take_claims(ref, observed)
             self._pods.put(ref, observed)
             observed = observed if observed is None or observed.owner is None else None
         self._take_one(ref, observed)
 
+    def _take_claims(self, ref: WorkloadRef, pod: Observed | None) -> None:
+        """Note the claims of a pod's ephemeral volumes, those that it had before among them."""
+        known = self._ephemeral.pop(ref, {})
+        if after := ephemeral(ref, pod):
+            self._ephemeral[ref] = after
+        for claim, volume in (known | after).items():
+            self._claiming[claim] = ref if claim in after else None, volume
+
     def _take_groups(self) -> None:
         for ref, observed in self._pods.changes():
             self._take_one(ref, observed)
+        claiming, self._claiming = self._claiming, {}
+        for claim, (pod, volume) in claiming.items():
+            self._families.set_pods(claim, (self._pods.group(pod) or pod) if pod is not None else None, volume)
+            entry = self._entries.get(claim)
+            if entry is not None:
+                self._move(entry, entry.observed)
+                self._release(entry)
 
     def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
         entry = self._entries.get(ref) or Entry(ref)

@@ -49,6 +49,11 @@ class Pods:
         found = self._names.get(ref.namespace, {}).get(ref.name)
         return found[1] if found is not None else ""
 
+    def group(self, ref: WorkloadRef) -> WorkloadRef | None:
+        """The group that a pod is in."""
+        found = self._names.get(ref.namespace, {}).get(ref.name)
+        return found[0].ref if found is not None else None
+
     def put(self, ref: WorkloadRef, pod: Observed | None) -> None:
         """Take the newest state of a pod; ``None``: it is gone, or has no controller."""
         names = self._names.get(ref.namespace, {})

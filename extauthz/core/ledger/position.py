@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extauthz.core.ledger.charge import NOTHING, Product, charge
+from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.kinship import PRICED_EACH, REVISIONS, SHARE_TEMPLATES
@@ -92,7 +93,7 @@ def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
             return excess  # its own pods are summed up with them
     groups = _pods((entry, *members))
     if groups and entry.observed is not None and not _are_within(groups, entry.observed, prices):
-        asked = charge(_observed_products(entry, entry.observed, prices), {}).amounts
+        asked = _asked_of_pods(entry, entry.observed, prices)
         free = surge(entry.observed)
         dearest = prices.highest(_running(entry)) if free else {}
         for key, amount in _sum_of_pods(groups, prices).items():
@@ -102,23 +103,34 @@ def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
     return excess
 
 
-def _pods(owners: Iterable[Entry]) -> list[Observed]:
-    groups = [group.observed for owner in owners if owner.pods for group in owner.pods.values()]
-    return [group for group in groups if group is not None]
+def _asked_of_pods(entry: Entry, observed: Observed, prices: Prices) -> dict[str, int]:
+    """What ``entry`` asks for without the claims that are made for its ordinals: those are no part of its pods."""
+    products = [product._replace(beside={}) for product in _observed_products(entry, observed, prices)]
+    asked = dict(charge(products, {}).amounts)
+    if stems(entry.ref, observed):
+        for claim in prices.claims(observed.template)[1].values():
+            _add(asked, claim, -observed.replicas)
+    return asked
 
 
-def _are_within(groups: list[Observed], owner: Observed, prices: Prices) -> bool:
+def _pods(owners: Iterable[Entry]) -> list[tuple[Entry, Observed]]:
+    groups = [group for owner in owners if owner.pods for group in owner.pods.values()]
+    return [(group, group.observed) for group in groups if group.observed is not None]
+
+
+def _are_within(groups: list[tuple[Entry, Observed]], owner: Observed, prices: Prices) -> bool:
     """Whether there are no more pods than replicas, each as dear as the template: nearly always."""
-    if sum([group.replicas for group in groups]) > owner.replicas:
+    if sum([seen.replicas for _, seen in groups]) > owner.replicas:
         return False
     each = prices.one(owner.template)
-    return all(prices.one(group.template) is each for group in groups)
+    return all(prices.one(seen.template) is each and not group.claims for group, seen in groups)
 
 
-def _sum_of_pods(groups: list[Observed], prices: Prices) -> dict[str, int]:
+def _sum_of_pods(groups: list[tuple[Entry, Observed]], prices: Prices) -> dict[str, int]:
     total: dict[str, int] = {}
-    for group in groups:
-        _add(total, prices.one(group.template), group.replicas)
+    for group, seen in groups:
+        _add(total, prices.one(seen.template), seen.replicas)
+        _add(total, _of_claims(group, seen.replicas, (seen.template,), prices))
     return total
 
 

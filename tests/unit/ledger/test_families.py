@@ -356,6 +356,64 @@ def test_how_much_still_fits_is_exact_where_claims_are_there_already():
     assert ask(scale("db", 4, resource="statefulsets")).verdict is Verdict.ALLOW
 
 
+# Claims of ephemeral volumes.
+
+
+def with_scratch(pod_spec: dict[str, Any], storage: str = "5") -> dict[str, Any]:
+    template = {"spec": {"resources": {"requests": {"storage": storage}}}}
+    return pod_spec | {"volumes": [{"name": "tmp", "ephemeral": {"volumeClaimTemplate": template}}]}
+
+
+def scratch_set(replicas: int) -> dict[str, Any]:
+    made = revision("web-1", replicas)
+    made["spec"]["template"]["spec"] = with_scratch(made["spec"]["template"]["spec"])
+    return made
+
+
+def scratch_pod(name: str, of: OwnerRef | None = WEB_SET) -> tuple[WorkloadRef, Observed]:
+    ref, observed = a_pod(name, of)
+    observed.template = objects.pod_template(with_scratch(pod({"cpu": "1"})["spec"]))
+    return ref, observed
+
+
+def test_a_claim_of_an_ephemeral_volume_counts_with_its_pod_whatever_is_seen_first():
+    for order in permutations([scratch_set(2), scratch_pod("web-1-0"), claim("web-1-0-tmp"), claim("web-1-0-other")]):
+        ask = asker()
+        see(ask, *order)
+        assert (books(ask, STORAGE), books(ask, "persistentvolumeclaims")) == ((15, 0), (3, 0))
+
+
+def test_a_claim_of_an_ephemeral_volume_that_is_larger_than_its_pod_asks_for_counts_as_it_is():
+    ask = asker(scratch_set(1))
+    see(ask, scratch_pod("web-1-0"), claim("web-1-0-tmp", "7"))
+    assert books(ask, STORAGE) == (7, 0)
+    see(ask, claim("web-1-0-tmp", "9"))
+    assert books(ask, STORAGE) == (9, 0)
+
+
+@pytest.mark.parametrize("of", [WEB_SET, None], ids=["of-a-set", "bare"])
+def test_a_claim_of_an_ephemeral_volume_outlives_its_pod_until_it_is_collected(of: OwnerRef | None):
+    ask = asker()
+    see(ask, scratch_pod("web-1-0", of), scratch_pod("web-1-1", of), claim("web-1-0-tmp"))
+    assert (books(ask, STORAGE), books(ask)) == ((10, 0), (2, 0))
+    see(ask, (scratch_pod("web-1-0")[0], None))
+    assert (books(ask, STORAGE), books(ask)) == ((10, 0), (1, 0))
+    see(ask, (scratch_pod("web-1-1")[0], None))
+    assert books(ask, STORAGE) == (5, 0)
+    see(ask, (claim("web-1-0-tmp")[0], None))
+    assert (books(ask, STORAGE), len(ask.gate.ledger)) == ((0, 0), 0)
+
+
+def test_a_claim_of_an_ephemeral_volume_follows_its_pod_into_other_hands():
+    ask = asker(scratch_set(1))
+    see(ask, scratch_pod("web-1-0"), claim("web-1-0-tmp", "6"))
+    assert books(ask, STORAGE) == (6, 0)
+    see(ask, scratch_pod("web-1-0", None))
+    assert books(ask, STORAGE) == (11, 0)
+    see(ask, scratch_pod("web-1-0"))
+    assert books(ask, STORAGE) == (6, 0)
+
+
 # Custom resources with a scale subresource.
 
 

@@ -63,7 +63,9 @@ class Thing:
         if self.kind == "PersistentVolumeClaim":
             return objects.claim_template({"spec": claim_spec(self.size)})
         if self.kind == "Pod":
-            return objects.pod_template(pod({"cpu": str(self.size)})["spec"])
+            volume = {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec(self.storage)}}}
+            spec = pod({"cpu": str(self.size)})["spec"] | ({"volumes": [volume]} if self.storage else {})
+            return objects.pod_template(spec)
         spec: dict = {"template": pod({"cpu": str(self.size)})}
         if self.storage:
             spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim_spec(self.storage)}]
@@ -107,13 +109,15 @@ def of_head(head: Thing, things: list[Thing]) -> int:
 
 
 def storage(things: list[Thing]) -> int:
-    """Every claim there is, and every claim that a StatefulSet asks for, by name; of both the larger."""
+    """Every claim there is, and every claim that a StatefulSet or a pod asks for, by name; of both the larger."""
     claims = {one.name: one.size for one in things if one.kind == "PersistentVolumeClaim"}
     for one in things:
         if one.kind == "StatefulSet" and one.storage:
             for ordinal in range(one.start, one.start + one.replicas):
                 name = f"data-{one.name}-{ordinal}"
                 claims[name] = max(claims.get(name, 0), one.storage)
+        if one.kind == "Pod" and one.storage:
+            claims[f"{one.name}-tmp"] = max(claims.get(f"{one.name}-tmp", 0), one.storage)
     return sum(claims.values())
 
 
@@ -131,7 +135,15 @@ def owners(*kinds: tuple[str, str]) -> st.SearchStrategy:
 
 
 PODS = [f"p{n}" for n in range(5)]
-CLAIMS = [*(f"data-s0-{n}" for n in (0, 1, 2, 5)), "data-s1-0", "data-s0-00", "data-s0", "other-s0-1"]
+CLAIMS = [
+    "p0-tmp",
+    "p1-tmp",
+    *(f"data-s0-{n}" for n in (0, 1, 2, 5)),
+    "data-s1-0",
+    "data-s0-00",
+    "data-s0",
+    "other-s0-1",
+]
 things = st.one_of(
     named("Deployment", ["d0"], replicas=counts, size=sizes, app=apps),
     named("ReplicaSet", ["r0", "r1"], replicas=counts, size=sizes, app=apps, owner=owners(("Deployment", "d0"))),
@@ -146,6 +158,7 @@ things = st.one_of(
         app=apps,
         owner=owners(("ReplicaSet", "r0"), ("ReplicaSet", "r1"), ("StatefulSet", "s0"), ("Job", "j0")),
         index=st.none() | st.integers(1, 3),
+        storage=st.sampled_from([0, 0, 2]),
     ),
 )
 History: TypeAlias = list[tuple[Thing, bool]]
