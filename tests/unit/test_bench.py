@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import report
+from bench import cluster, report
 from bench.figures import Figure, Goal, median_ratio, percentile
 from bench.h2load import _frame
+from tests.controlplane import parts
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +25,13 @@ ROWS = (
     "check over gRPC against one that answers in groups too: checks a second of processor time",
     "latency through Envoy, median",
     "latency through Envoy, p99",
+)
+
+
+LIVE_ROWS = (
+    "live cluster, 100 Deployments: ready",
+    "live cluster, 100 Deployments: memory",
+    "live cluster, 100 Deployments: API calls",
 )
 
 
@@ -58,11 +66,19 @@ def test_a_frame_has_its_length_type_flags_and_stream_in_front():
 
 @pytest.mark.envoy
 def test_a_quick_run_reports_every_row_and_draws_the_plot(tmp_path: Path):
+    rows = ROWS if parts.missing(cluster.NEEDED) else ROWS + LIVE_ROWS
     command = [sys.executable, "-m", "bench", "--quick", "--out", str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     table = (tmp_path / "report.md").read_text()
-    for row in ROWS:
+    for row in rows:
         assert f"| {row}" in table, f"no row {row!r}"
         assert row in run.stdout
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_real_api_server_it_says_loudly_what_is_not_measured(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KUBE_APISERVER", "/nowhere")
+    said: list[str] = []
+    assert cluster.measure(cluster.QUICK, said.append) == []
+    assert said == ["NOT MEASURED, a live cluster: KUBE_APISERVER=/nowhere: no such file"]
