@@ -113,9 +113,8 @@ def _found(plane: Plane, size: Size, say: Callable[[str], None]) -> _Found:
         start = time.monotonic()
         with _gate(plane) as gate:
             found.ready_s.append(time.monotonic() - start)
-            say(
-                f"start {number + 1} of {size.starts}: ready after {found.ready_s[-1]:.1f} s, a plain list {list_s:.1f} s"
-            )
+            times = f"ready after {found.ready_s[-1]:.1f} s, a plain list {list_s:.1f} s"
+            say(f"start {number + 1} of {size.starts}: {times}")
             if number == size.starts - 1:
                 found.resident_bytes = _resident_bytes(gate) - empty_bytes
                 _await_idle(gate)
