@@ -108,6 +108,13 @@ class ConsistentReads:
             task = self._begin(ref, self._read_for_check(ref))
         return await asyncio.shield(task)
 
+    async def read_anew(self, ref: WorkloadRef) -> bool:
+        """Read a workload by a read that begins after this call. False if it could not be read."""
+        under_way = self._under_way.get(ref)
+        if under_way is not None:
+            await asyncio.shield(under_way)
+        return await self.read(ref)
+
     def soon(self, ref: WorkloadRef) -> None:
         """Read a workload once others had time to ask for the same."""
         self._queue.setdefault(ref, self._clock() + COALESCE_S)

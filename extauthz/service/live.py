@@ -207,6 +207,10 @@ class LiveStateInput:
         """Read a workload that a check asks about and that no watch has shown."""
         await self._reads.look(ref)
 
+    async def read_anew(self, ref: WorkloadRef) -> bool:
+        """Read a workload as it is from now on; False if that cannot be done."""
+        return await self._reads.read_anew(ref)
+
     def answered(self, ref: WorkloadRef) -> None:
         """Read it soon: that ends the intent."""
         self._reads.soon(ref)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from extauthz.cluster.live import Watch
 from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.service.live import LiveStateInput
+from extauthz.service.settings import Settings
 from extauthz.shared.books import Progress
 from extauthz.shared.committing import Committer
 from extauthz.shared.kubernetes import KubernetesStore
@@ -39,8 +41,8 @@ class LedgerInput:
         connection: Connection,
         gate: Gate,
         progress: Progress,
-        window_s: float,
-        list_anew: Callable[[], Awaitable[None]],
+        state: LiveStateInput,
+        settings: Settings,
         log: Log,
         metrics: Metrics,
     ) -> None:
@@ -49,9 +51,11 @@ class LedgerInput:
             gate,
             KubernetesStore(connection),
             progress,
-            window_s,
+            settings.window_s,
             time.monotonic,
-            list_anew=list_anew,
+            look=state.read_anew,
+            list_anew=state.list_anew,
+            holds_new=settings.on_unclean_start == "deny",
             wrote=metrics.ledger_write,
             tell=log.event,
         )

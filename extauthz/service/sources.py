@@ -41,10 +41,11 @@ def inputs(settings: Settings, gate: Gate, connection: Connection | None, log: L
     if settings.ledger != KUBERNETES:
         return Inputs(quotas, state, None)
     assert connection is not None
+    assert isinstance(state, LiveStateInput)
     progress = Together(
         tuple(one.progress for one in (quotas, state) if isinstance(one, LiveQuotaInput | LiveStateInput))
     )
-    ledger = LedgerInput(connection, gate, progress, settings.window_s, state.list_anew, log, metrics)
+    ledger = LedgerInput(connection, gate, progress, state, settings, log, metrics)
     return Inputs(quotas, state, ledger)
 
 

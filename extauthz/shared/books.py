@@ -57,7 +57,8 @@ class Books:
 
     Args:
         window_s: W. Another gate's intent expires so long after this gate first saw it (DESIGN §6.11).
-        tell: a line for the log: event and fields.
+        tell: a line for the log: level, event and fields.
+        holds_new: whether a new object holds growth back for W.
     """
 
     def __init__(
@@ -67,12 +68,15 @@ class Books:
         window_s: float,
         clock: Callable[[], float],
         tell: Callable[..., None],
+        *,
+        holds_new: bool = True,
     ) -> None:
         self._ledger = ledger
         self._progress = progress
         self._window_s = window_s
         self._clock = clock
         self._tell = tell
+        self._holds_new = holds_new
         self._books: dict[str, Book] = {}
         self._members: dict[str, tuple[str, ...]] = {}
         """Root to all quotas of its tree."""
@@ -194,7 +198,7 @@ class Books:
     def holds(self, root: str) -> bool:
         """Whether writes may still land that an earlier ledger of this root has known and this one does not."""
         book = self[root]
-        return book.base is None or book.payload.holds
+        return self._holds_new if book.base is None else book.payload.holds
 
     def is_held_until(self, book: Book) -> float:
         """When W of all that an earlier ledger may have known has passed; never where nothing is held or it is over."""
@@ -252,5 +256,5 @@ class Books:
         watermark = dict(book.payload.watermark)
         for kind, version in self._progress.seen().items():
             watermark[kind] = max(version, watermark.get(kind, 0))
-        holds = book.base is None or (book.payload.holds and not book.released)
+        holds = self._holds_new if book.base is None else book.payload.holds and not book.released
         return Payload(intents, watermark, self._members_of(book), holds)

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Decision, Request
+from extauthz.core.model import Decision, Request, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.shared.committing import Committer
 from extauthz.shared.memory import MemoryStore
@@ -45,16 +45,23 @@ class Member:
         self.writes: list[tuple[str, int]] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.lists = 0
+        self.looks: list[WorkloadRef] = []
+        self.can_look = True
         self.committer = Committer(
             gate,
             store,
             self.sight,
             window_s,
             time.monotonic,
+            look=self._look,
             list_anew=self._list_anew,
             wrote=lambda result, grants: self.writes.append((result, grants)),
             tell=lambda level, event, **fields: self.told.append((event, {"level": level, **fields})),
         )
+
+    async def _look(self, ref: WorkloadRef) -> bool:
+        self.looks.append(ref)
+        return self.can_look
 
     async def _list_anew(self) -> None:
         self.lists += 1

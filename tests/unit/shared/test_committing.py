@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
 from extauthz.core.ledger.intents import Event
 from extauthz.core.ledger.payload import decode
-from extauthz.core.model import Verdict
+from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.shared.memory import MemoryStore
 from extauthz.shared.store import Conflict, Refused, Stored, Unclear
-from extauthz.testing.builders import quota, scale, workload
-from tests.unit.shared.gates import Member, members, until
+from extauthz.testing.builders import create, quota, scale, workload
+from tests.unit.shared.gates import Member, members, tree, until
 
 CPU = {"requests.cpu": "10"}
 
@@ -202,7 +203,7 @@ async def test_no_order_of_things_goes_over(seed: int):
         async def one(gate: Member) -> None:
             name, replicas = chance.choice(names), chance.randrange(1, 6)
             answer = await gate.ask(scale(name, replicas))
-            if answer.verdict is Verdict.DENY:
+            if answer.verdict is not Verdict.ALLOW:
                 return
             granted[answer.id] = name, replicas
             assert sum(max((n for w, n in granted.values() if w == each), default=0) for each in names) <= 10
@@ -214,3 +215,97 @@ async def test_no_order_of_things_goes_over(seed: int):
 
         for _ in range(4):
             await asyncio.gather(*(one(chance.choice(gates)) for _ in range(30)))
+
+
+async def test_what_was_decided_while_behind_is_decided_anew():
+    """DESIGN §6.8: web→9 was settled at version 7, which the second gate has not seen when it decides."""
+    objects = workload("web", 1), workload("api", 0)
+    async with members(2, [quota("acme", CPU)], *objects) as (first, second):
+        granted = await first.ask(scale("web", 9))
+        await until(lambda: second.gate.ledger.follows(granted.id))
+        web = WorkloadRef("apps", "deployments", "team-a", "web")
+        grown = replace(first.gate.ledger.get(web).observed, replicas=9, resource_version="7")
+        first.gate.observe(web, grown)
+        first.sight.shown = first.sight.at = {"deployments.apps": 7}
+        first.gate.settle(granted.id, Event.REFUSED, 0.0)  # or a read after its answer: it ends
+        await until(lambda: not second.gate.ledger.follows(granted.id))
+        waiting = asyncio.create_task(second.ask(scale("api", 5)))
+        await asyncio.sleep(0.05)
+        second.gate.observe(web, grown)
+        second.sight.at = {"deployments.apps": 7}
+        assert (await waiting).verdict is Verdict.DENY
+
+
+async def test_an_object_that_is_to_be_made_anew_is_looked_at_first():
+    """Another gate may know that it is gone, and have given its room away."""
+    async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
+        web = WorkloadRef("apps", "deployments", "team-a", "web")
+        assert (await gate.ask(create(workload("web", 5)))).reason == "no-growth"
+        assert gate.looks == [web]
+        gate.can_look = False
+        refused = await gate.ask(create(workload("web", 5)))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
+        await gate.ask(create(workload("new", 1)))
+        assert gate.looks == [web, web], "what is not there is growth as it is"
+
+
+async def test_what_a_look_shows_to_be_gone_is_growth():
+    async with members(1, [quota("acme", CPU)], workload("web", 5), workload("api", 1)) as (gate,):
+
+        async def look(ref: WorkloadRef) -> bool:
+            gate.gate.observe(ref, None, version="9")
+            api = ref._replace(name="api")
+            gate.gate.observe(api, replace(gate.gate.ledger.get(api).observed, replicas=6))
+            return True
+
+        gate.committer._look = look
+        assert (await gate.ask(create(workload("web", 5)))).verdict is Verdict.DENY
+
+
+async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pytest.MonkeyPatch):
+    async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
+        monkeypatch.setattr("extauthz.core.ledger.payload.MAX_TEXT_BYTES", 200)
+        refused = await first.ask(scale("web", 2))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
+        assert not first.reserved
+        monkeypatch.undo()
+        assert (await second.ask(scale("web", 2))).verdict is Verdict.ALLOW
+
+
+async def test_an_object_that_no_gate_wrote_holds_growth_and_is_mended():
+    store = MemoryStore()
+    async with members(1, [quota("acme", CPU)], workload("web", 1), store=store, window_s=0.5) as (gate,):
+        before = await store.get("acme")
+        await store.put("acme", "gibberish", 0, before)
+        await until(lambda: gate.committer.notes())
+        assert "ledger-unreadable" in [event for event, _ in gate.told]
+        assert (await gate.ask(scale("web", 2))).reason == "hold"
+        await until(lambda: not gate.committer.notes())
+        assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
+
+
+async def test_a_quota_that_moves_under_another_root_takes_its_intents_along():
+    acme, corp = quota("acme", CPU), quota("corp", {"requests.cpu": "12"}, namespaces={})
+    async with members(2, [acme, corp], workload("web", 1)) as (first, second):
+        granted = await first.ask(scale("web", 9))
+        moved = tree(quota("acme", CPU, parent="corp"), corp)
+        for gate in (first, second):
+            gate.gate.load_quotas(moved, 0.0)
+        await until(lambda: second.committer.books["acme"].payload.quotas == ())
+        assert second.committer.books["corp"].payload.quotas == ("acme", "corp")
+        assert granted.id in second.committer.books["corp"].payload.intents
+        await until(lambda: not second.committer.books["acme"].payload.intents)
+        assert first.gate.ledger.follows(granted.id)
+        assert second.gate.ledger.follows(granted.id)
+
+
+async def test_nothing_is_granted_under_a_root_while_another_ledger_still_claims_its_quota():
+    """A gate that knows the old tree only would write there, and both would grant the same room."""
+    acme, corp = quota("acme", CPU), quota("corp", {"requests.cpu": "12"}, namespaces={"none": "such"})
+    store = MemoryStore()
+    async with members(1, [acme, corp], workload("web", 1), store=store) as (gate,):
+        gate.gate.load_quotas(tree(quota("acme", CPU, parent="corp"), corp), 0.0)
+        gate.committer.books.plant(gate.gate.ledger.scope.tree)
+        assert gate.committer.books.fenced("corp") == {"acme"}
+        assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
+        assert gate.committer.books["acme"].payload.quotas == ()
