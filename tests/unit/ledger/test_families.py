@@ -414,6 +414,14 @@ def test_a_claim_of_an_ephemeral_volume_follows_its_pod_into_other_hands():
     assert books(ask, STORAGE) == (6, 0)
 
 
+def test_claims_that_a_stateful_set_is_granted_hide_none_of_what_its_pods_claim():
+    ask = asker(db(2))
+    stray = scratch_pod("db-0", owner("db", "StatefulSet"))
+    stray[1].labels = "app=db"
+    see(ask, *claims(0, 1), stray)
+    assert (books(ask, STORAGE), books(ask)) == ((15, 0), (2, 0))
+
+
 # Custom resources with a scale subresource.
 
 
