@@ -92,7 +92,7 @@ def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
         if members:
             return excess  # its own pods are summed up with them
     groups = _pods((entry, *members))
-    if groups and entry.observed is not None and not _are_within(groups, entry.observed, prices):
+    if groups and entry.observed is not None and not _are_within(groups, entry, entry.observed, prices):
         asked = _asked_of_pods(entry, entry.observed, prices)
         free = surge(entry.observed)
         dearest = prices.highest(_running(entry)) if free else {}
@@ -118,11 +118,11 @@ def _pods(owners: Iterable[Entry]) -> list[tuple[Entry, Observed]]:
     return [(group, group.observed) for group in groups if group.observed is not None]
 
 
-def _are_within(groups: list[tuple[Entry, Observed]], owner: Observed, prices: Prices) -> bool:
+def _are_within(groups: list[tuple[Entry, Observed]], owner: Entry, observed: Observed, prices: Prices) -> bool:
     """Whether there are no more pods than replicas, each as dear as the template: nearly always."""
-    if sum([seen.replicas for _, seen in groups]) > owner.replicas:
+    if sum([seen.replicas for _, seen in groups]) > observed.replicas or stems(owner.ref, observed):
         return False
-    each = prices.one(owner.template)
+    each = prices.one(observed.template)
     return all(prices.one(seen.template) is each and not group.claims for group, seen in groups)
 
 
