@@ -25,6 +25,7 @@ class Gate:
         log: its file.
         options: more flags.
         grpc: where it listens. A unix socket is the same after a restart.
+        serve: the command, for a test that alters it.
     """
 
     def __init__(
@@ -35,9 +36,10 @@ class Gate:
         options: Sequence[str] = (),
         *,
         grpc: str = "127.0.0.1:0",
+        serve: Sequence[str] = SERVE,
     ) -> None:
         places = ["--quotas", str(quotas), "--state", str(state), "--grpc", grpc, "--http", "127.0.0.1:0"]
-        self._command = [*SERVE, *places, *options]
+        self._command = [*serve, *places, *options]
         self._log = log
         self._child: Child | None = None
         self.port = 0
@@ -103,15 +105,20 @@ class Gate:
 
     def metric(self, series: str) -> float:
         """The value of one series of /metrics, written as it stands there; 0 where there is none."""
-        page = self._get("/metrics").splitlines()
+        page = self.page("/metrics").splitlines()
         return next((float(line.rpartition(" ")[2]) for line in page if line.rpartition(" ")[0] == series), 0.0)
+
+    def page(self, path: str) -> str:
+        """A page of the operators' door: ``/metrics``, ``/readyz``.
+
+        Raises:
+            OSError: it does not answer, or not with 200.
+        """
+        with urllib.request.urlopen(f"http://{self._http}{path}", timeout=5) as answer:
+            return bytes(answer.read()).decode()
 
     def _ready(self) -> bool | None:
         try:
-            return bool(self._get("/readyz")) or None
+            return bool(self.page("/readyz")) or None
         except OSError:
             return None
-
-    def _get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://{self._http}{path}", timeout=5) as answer:
-            return bytes(answer.read()).decode()

@@ -31,6 +31,8 @@ class Plane:
     tls: ssl.SSLContext
     restart: Callable[[], None]
     """Ends the API server and starts it again, on the same port and the same data; returns once it is ready."""
+    etcd: Child
+    etcd_url: str
 
     @property
     def url(self) -> str:
@@ -68,7 +70,7 @@ def running_plane(apiserver_flags: Sequence[str] = (), folder: Path | None = Non
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="extauthz-plane-")))
         write_pki(folder)
         etcd_port, peer_port, port = free_ports(3)
-        _start(stack, "etcd", folder, _etcd_flags(folder, etcd_port, peer_port))
+        etcd = _start(stack, "etcd", folder, _etcd_flags(folder, etcd_port, peer_port))
         flags = [*_apiserver_flags(folder, etcd_port, port), *apiserver_flags]
         servers = [_start(stack, "kube-apiserver", folder, flags)]
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
@@ -82,7 +84,7 @@ def running_plane(apiserver_flags: Sequence[str] = (), folder: Path | None = Non
             servers.append(_start(stack, "kube-apiserver", folder, flags))
             ready()
 
-        plane = Plane(port, folder, tls, restart)
+        plane = Plane(port, folder, tls, restart, etcd, f"http://127.0.0.1:{etcd_port}")
         user = {"client-certificate": str(folder / "admin.crt"), "client-key": str(folder / "admin.key")}
         write_kubeconfig(plane.kubeconfig, plane.url, plane.ca, user)
         ready()
