@@ -9,6 +9,7 @@ from extauthz.core.ledger.entry import Entry
 from extauthz.core.model import Kind, Observed, WorkloadRef
 
 _Names: TypeAlias = dict[str, Observed | Entry]
+_Spaces: TypeAlias = dict[str, _Names]
 
 
 class Store:
@@ -19,49 +20,50 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self._spaces: dict[str, dict[Kind, _Names]] = {}
-        """Namespace, then group and resource, to names: a name costs no key of its own."""
+        self._kinds: dict[Kind, _Spaces] = {}
+        """Kinds, which are few, then namespaces, to names: so there is one table a namespace and kind, and a name costs
+        no key of its own."""
 
     def get(self, ref: WorkloadRef) -> Entry | None:
         """The entry of a workload; until it is held, another one each time."""
-        names = self._spaces.get(ref.namespace, _EMPTY).get(ref[:2])
+        names = self._kinds.get(ref[:2], _EMPTY).get(ref.namespace)
         found = names.get(ref.name) if names is not None else None
         return _entry(ref, found) if found is not None else None
 
     def __len__(self) -> int:
-        return sum(len(names) for kinds in self._spaces.values() for names in kinds.values())
+        return sum(len(names) for spaces in self._kinds.values() for names in spaces.values())
 
     def __iter__(self) -> Iterator[Entry]:
-        for namespace in self._spaces:
-            yield from self.in_namespace(namespace)
+        for kind, spaces in self._kinds.items():
+            for namespace, names in spaces.items():
+                yield from _entries(kind, namespace, names)
 
     def in_namespace(self, namespace: str) -> Iterator[Entry]:
         """All entries of one namespace."""
-        for (group, resource), names in self._spaces.get(namespace, _EMPTY).items():
-            for name, found in names.items():
-                yield _entry(WorkloadRef(group, resource, namespace, name), found)
+        for kind, spaces in self._kinds.items():
+            yield from _entries(kind, namespace, spaces.get(namespace, {}))
 
     def observed(self, kind: Kind) -> Iterator[WorkloadRef]:
         """Every workload of a kind that is there, as far as was seen."""
-        for namespace, kinds in self._spaces.items():
-            for name, found in kinds.get(kind, {}).items():
+        for namespace, names in self._kinds.get(kind, _EMPTY).items():
+            for name, found in names.items():
                 if not isinstance(found, Entry) or found.observed is not None:
                     yield WorkloadRef(*kind, namespace, name)
 
     def kinds(self) -> set[Kind]:
         """The kinds that some workload is of."""
-        return {kind for kinds in self._spaces.values() for kind in kinds}
+        return set(self._kinds)
 
     def hold(self, entry: Entry) -> None:
         """Keep this very entry, so that ``get`` gives it to all."""
-        names = self._spaces.setdefault(entry.ref.namespace, {}).setdefault(entry.ref[:2], {})
+        names = self._kinds.setdefault(entry.ref[:2], {}).setdefault(entry.ref.namespace, {})
         names[entry.ref.name] = entry
 
     def release(self, entry: Entry, *, is_plain: bool) -> None:
         """Keep of a held entry what has to be kept: nothing, what is observed if it is plain, or all of it."""
         ref = entry.ref
-        kinds = self._spaces.get(ref.namespace, _EMPTY)
-        names = kinds.get(ref[:2], {})
+        spaces = self._kinds.get(ref[:2], _EMPTY)
+        names = spaces.get(ref.namespace, {})
         if names.get(ref.name) is not entry:
             return
         if entry.observed is not None and is_plain:
@@ -69,12 +71,17 @@ class Store:
         elif entry.idle:
             del names[ref.name]
             if not names:
-                del kinds[ref[:2]]
-            if not kinds:
-                del self._spaces[ref.namespace]
+                del spaces[ref.namespace]
+            if not spaces:
+                del self._kinds[ref[:2]]
 
 
-_EMPTY: dict[Kind, _Names] = {}
+_EMPTY: _Spaces = {}
+
+
+def _entries(kind: Kind, namespace: str, names: _Names) -> Iterator[Entry]:
+    for name, found in names.items():
+        yield _entry(WorkloadRef(*kind, namespace, name), found)
 
 
 def _entry(ref: WorkloadRef, found: Observed | Entry) -> Entry:
