@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Tree: TypeAlias = Any
 """A decoded body: dict, list, str, int, float, bool or None, as JSON has them."""
@@ -223,6 +223,24 @@ class Outcome(NamedTuple):
 
 # Decisions.
 
+OnUnknown: TypeAlias = Literal["deny", "allow"]
+"""What is done about a write where something is not known (DESIGN rule 6)."""
+
+
+class Unknown(StrEnum):
+    """What a gate may not know. Each has a setting, and a field of that name in ``spec.onUnknown`` of a quota."""
+
+    STALE = "stale"
+    """Whether quotas or state are out of date, or what a quota limits."""
+    UNSYNCED = "unsynced"
+    """What there is, before all lists are in; and what may still land after an unclean start."""
+    UNREADABLE = "unreadable"
+    """What a write says."""
+    WORKLOAD = "unknownWorkload"
+    """A workload or namespace that no source has shown."""
+    FOOTPRINT = "unknownFootprint"
+    """What a pod costs."""
+
 
 class Verdict(StrEnum):
     ALLOW = "allow"
@@ -264,10 +282,12 @@ class Decision(NamedTuple):
     replicas_before: int | None = None
     """Observed."""
     shortages: tuple[Shortage, ...] = ()
-    """Every quota and resource that refused."""
+    """Every quota and resource that refused, or would have (``would``)."""
     audit: tuple[Shortage, ...] = ()
     """What quotas in mode Audit would have refused."""
     fits: int | None = None
     """Largest replica count that fits; ``None`` where it was not asked or has no bound."""
     intent: str | None = None
     """The id of the intent that was recorded, if one was."""
+    would: Verdict | None = None
+    """What the answer would have been, had the gate not been told only to audit (``Policy.mode``)."""

@@ -82,7 +82,7 @@ class Log:
         Of the headers only the user-agent is kept: it names the autoscaler, which is the first thing asked of a
         refusal, and Kubernetes clients put no secret there. No other header's value is ever logged.
         """
-        if decision.verdict in self._decisions:
+        if (decision.would or decision.verdict) in self._decisions:
             self._put(decision_fields(decision, user_agent, self._clock()))
 
     def close(self) -> None:
@@ -132,12 +132,14 @@ def decision_fields(decision: Decision, user_agent: str, at: float) -> Fields:
     """The line of a decision as documented in ``docs/log.md``. Fields without a value are left out."""
     fields: Fields = {
         "time": _stamp(at),
-        "level": DECISION_LEVELS[decision.verdict],
+        "level": DECISION_LEVELS[decision.would or decision.verdict],
         "event": "decision",
         "id": decision.id,
         "verdict": decision.verdict,
         "reason": decision.reason,
     }
+    if decision.would is not None:
+        fields["would"] = decision.would
     if decision.ref is not None:
         _add_write(fields, decision, decision.ref)
     if user_agent:

@@ -49,6 +49,7 @@ class Metrics:
         self._levels = levels
         self._decisions: dict[tuple[str, ...], int] = {}
         self._audited = 0
+        self._would: dict[tuple[str, ...], int] = {}
         self._answers: dict[tuple[str, ...], int] = {}
         self._skipped: dict[tuple[str, ...], int] = {}
         self._reads: dict[tuple[str, ...], int] = {}
@@ -69,6 +70,9 @@ class Metrics:
         self._seconds += seconds
         if decision.audit:
             self._audited += 1
+        if decision.would is not None:
+            would = (decision.would, decision.reason)
+            self._would[would] = self._would.get(would, 0) + 1
 
     def answer(self, event: str) -> None:
         """Count what became of a decided request."""
@@ -111,6 +115,7 @@ class Metrics:
         levels: dict[str, Level] = {
             "extauthz_decisions_total": dict(self._decisions),
             "extauthz_audit_refusals_total": {(): self._audited},
+            "extauthz_would_refuse_total": dict(self._would),
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.intents},

@@ -26,6 +26,10 @@ TABLE = (
         "Allowed requests that a quota in mode Audit would have refused.",
     ),
     Family(
+        "extauthz_would_refuse_total", "counter", "decisions", ("verdict", "reason"),
+        "Requests that were allowed only because the setting mode is audit, by what the answer would have been.",
+    ),
+    Family(
         "extauthz_check_seconds", "histogram", "seconds", (),
         "Time from a received request to its decision, without the work of gRPC.",
     ),

@@ -76,6 +76,7 @@ class App:
         self._connection: Connection | None = None
         self._inputs: sources.Inputs | None = None
         self._stale: str | None = None
+        self._audits = settings.mode == "audit"
 
     async def run(self) -> None:
         """Start, serve until told to stop, stop cleanly. Should anything that runs for ever fail, all ends."""
@@ -134,7 +135,15 @@ class App:
         self._holding.take_over()
         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
         commit = inputs.ledger.commit if inputs.ledger is not None else None
-        deciding = Deciding(self._gate, self._metrics, self._log, inputs.state.look, inputs.state.heed, commit)
+        deciding = Deciding(
+            self._gate,
+            self._metrics,
+            self._log,
+            inputs.state.look,
+            inputs.state.heed,
+            commit,
+            audits=self._audits,
+        )
         server = listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
         grpc_address = listening.bind_grpc(server, self._settings)
         await server.start()
@@ -162,6 +171,8 @@ class App:
         self._log.event(
             "info", "serving", version=VERSION, grpc=str(grpc_address), http=str(http), tls=tls, pid=os.getpid()
         )
+        if self._audits:
+            self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
         if not tls and not grpc_address.loopback:
             cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
@@ -206,6 +217,8 @@ class App:
         inputs = self._inputs or ()
         missing = [why for one in inputs for why in one.missing()]
         notes = [note for one in inputs for note in one.notes()] + self._holding.notes()
+        if self._audits:
+            notes.append("only audits: nothing is refused")
         if self._stale is not None:
             notes.append(f"{self._stale}; growth: {self._settings.on_stale}")
         return Readiness(missing or ([self._stage] if self._stage else []), notes)

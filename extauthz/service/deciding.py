@@ -10,6 +10,7 @@ from contextlib import suppress
 from random import Random
 from typing import Protocol, TypeAlias
 
+from extauthz.core.decision.auditing import audited
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
@@ -45,6 +46,7 @@ class Deciding:
         look: brings a workload into the picture; ``None``: that cannot be done.
         heed: told of each decision too; must neither block nor raise.
         commit: agrees with other gates upon a grant that is in memory so far; ``None``: there are none.
+        audits: nothing is refused, whatever goes wrong.
         clock: seconds, monotonic.
         ids: makes an id for each decision.
     """
@@ -58,6 +60,7 @@ class Deciding:
         heed: Callable[[Decision], None] | None = None,
         commit: Commit | None = None,
         *,
+        audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] | None = None,
     ) -> None:
@@ -67,6 +70,7 @@ class Deciding:
         self._look = look
         self._commit = commit
         self._heed = heed
+        self._audits = audits
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
 
@@ -116,7 +120,8 @@ class Deciding:
     def _failed(self, decision_id: str) -> Decision:
         self._log.event("error", INTERNAL_ERROR, id=decision_id, traceback=traceback.format_exc())
         sentence = f"this write was not decided: the quota gate failed (decision {decision_id}); its log says why"
-        return Decision(decision_id, Verdict.UNAVAILABLE, INTERNAL_ERROR, sentence)
+        failed = Decision(decision_id, Verdict.UNAVAILABLE, INTERNAL_ERROR, sentence)
+        return audited(failed) if self._audits else failed
 
 
 _RANDOM = Random()  # noqa: S311 (seeded by the system; an id is a name and no secret)

@@ -92,9 +92,9 @@ class Holding:
         return [f"grants no growth for another {left_s:.0f} s: writes of before the start may still land"]
 
     def hand_over(self) -> None:
-        """Leave the intents to the next run."""
+        """Leave the intents to the next run. What a gate let pass that only audits nobody knows, and the next holds."""
         path = self._settings.handover
-        if path is None:
+        if path is None or self._settings.mode == "audit":
             return
         intents = self._gate.export_intents(time.monotonic())
         try:

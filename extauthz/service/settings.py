@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from extauthz.core.decision.policy import OnUnknown, Policy
+from extauthz.core.decision.policy import GateMode, Policy
+from extauthz.core.model import OnUnknown
 from extauthz.service import addresses
 
 ENV_PREFIX = "EXTAUTHZ_"
@@ -120,6 +121,11 @@ class Settings(BaseModel):
         description="Authorities whose client certificates are accepted, PEM. Clients without one are refused.",
     )
     reflection: bool = Field(False, description="Serve gRPC reflection, so that grpcurl works without protos.")
+    mode: GateMode = Field(
+        _POLICY.mode,
+        description="`audit`: decide in full, tell in log and metrics what would have been refused, allow whatever "
+        "it is, and charge nothing but what is observed. For the first days of an installation.",
+    )
     on_unreadable: OnUnknown = Field(
         _POLICY.on_unreadable,
         description="A write that may grow a workload and cannot be read. Allowing it lets any client around the "

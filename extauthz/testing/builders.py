@@ -31,6 +31,7 @@ def quota(
     namespaces: Mapping[str, str] | None = None,
     workloads: Mapping[str, str] | None = None,
     mode: str = "Enforce",
+    on_unknown: Mapping[str, str] | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
 
@@ -38,6 +39,8 @@ def quota(
     """
     spec: dict[str, Any] = {"hard": dict(hard), "mode": mode}
     spec["namespaceSelector"] = {"matchLabels": {"workspace": name} if namespaces is None else dict(namespaces)}
+    if on_unknown is not None:
+        spec["onUnknown"] = dict(on_unknown)
     if workloads is not None:
         spec["workloadSelector"] = {"matchLabels": dict(workloads)}
     if parent is not None:

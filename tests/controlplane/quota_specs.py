@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from extauthz.core.model import Unknown
 from extauthz.core.quota.spec import Mode
 
 Tree = Any
@@ -77,6 +78,14 @@ SPECS: dict[str, Tree] = {
     "unknown mode": {"mode": "Warn"},
     "mode in small letters": {"mode": "audit"},
     "empty mode": {"mode": ""},
+    **{f"on unknown {what}": {"onUnknown": {what: "Allow"}} for what in Unknown},
+    "on unknown, nothing": {"onUnknown": {}},
+    "on unknown, all": {"onUnknown": dict.fromkeys(Unknown, "Deny")},
+    "on unknown, neither": {"onUnknown": {"stale": "deny"}},
+    "on unknown, empty": {"onUnknown": {"stale": ""}},
+    "on unknown, a boolean": {"onUnknown": {"stale": True}},
+    "on unknown, unknown field": {"onUnknown": {"late": "Deny"}},
+    "on unknown, a word": {"onUnknown": "Deny"},
     "all namespaces": {"namespaceSelector": {}},
     "label": labels(team="a"),
     "label with a prefix": {"namespaceSelector": {"matchLabels": {"example.com/team": "a_b.c-d"}}},
@@ -146,6 +155,7 @@ MESSAGES: dict[str, tuple[Tree, str]] = {
     "half a pod": ({"hard": {"pods": "1.5"}}, "pods, claims and count/... are whole numbers; write an integer"),
     "own parent": ({"parent": "acme"}, "a quota cannot be its own parent; name another one, or remove parent"),
     "bad parent": ({"parent": "Big Corp"}, "not an object name: use lower-case letters"),
+    "on unknown": ({"onUnknown": {"stale": "maybe"}}, 'supported values: "Deny", "Allow"'),
     "mode": ({"mode": "Warn"}, 'supported values: "Enforce", "Clamp", "Audit"'),
     "label key": ({"namespaceSelector": {"matchLabels": {"a b": "c"}}}, "not a label key: write name or"),
     "label value": (labels(team="a b"), "not a label value: use letters, digits"),

@@ -322,6 +322,22 @@ class TestHandover:
             assert within(6, lambda: gate.allows(4))
 
 
+def test_a_gate_that_only_audits_allows_everything_and_hands_nothing_over(tmp_path: Path) -> None:
+    flags = ("--handover", str(tmp_path / "handover.json"))
+    with Running(tmp_path, *flags, "--mode", "audit", "--window-s", "0.1") as gate:
+        assert within(5, lambda: gate.events("released"))
+        assert gate.check(9).ok_response is not None
+        assert within(5, lambda: gate.events("decision"))
+        (told,) = gate.events("decision")
+        assert (told["verdict"], told["would"], told["reason"]) == ("allow", "deny", "exceeded-quota")
+        assert 'extauthz_would_refuse_total{reason="exceeded-quota",verdict="deny"} 1.0' in gate.get("/metrics")[1]
+        assert "only audits" in gate.get("/readyz")[1]
+        assert gate.child.terminate() == 0
+        assert not gate.events("handed-over")
+    with Running(tmp_path, *flags) as gate:
+        assert len(gate.events("holding")) == 2, "what the one before let pass may still land"
+
+
 def services(gate: Running) -> set[str]:
     """Names that gRPC reflection tells."""
     with gate.channel() as channel:

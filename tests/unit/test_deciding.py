@@ -64,6 +64,14 @@ async def test_a_failure_of_ours_is_refused_by_name_and_logged_with_its_tracebac
     assert 'extauthz_decisions_total{reason="internal-error",verdict="unavailable"} 1.0' in exposition
 
 
+async def test_a_failure_of_ours_refuses_nothing_where_the_gate_only_audits() -> None:
+    asked, log, stream = deciding(Broken(), audits=True)
+    decision = asked(REQUEST)
+    log.close()
+    assert (decision.verdict, decision.would) == (Verdict.ALLOW, Verdict.UNAVAILABLE)
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["internal-error", "decision"]
+
+
 @pytest.mark.parametrize("headers", [{}, {"user-agent": ""}], ids=["none", "empty"])
 def test_a_request_without_a_user_agent_is_decided(headers) -> None:
     stream = io.StringIO()

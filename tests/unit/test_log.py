@@ -150,3 +150,11 @@ def test_what_libraries_log_comes_in_the_same_form() -> None:
     bad, worse = map(json.loads, lines_of(stream))
     assert (bad["level"], bad["event"], bad["logger"], bad["message"]) == ("error", "library", "asyncio", "bad thing")
     assert worse["traceback"].endswith("ValueError: why")
+
+
+def test_what_is_allowed_only_for_audit_says_what_it_would_have_been_as_loud_as_a_refusal() -> None:
+    audited = denied(would=Verdict.DENY)._replace(verdict=Verdict.ALLOW)
+    (line,) = written("warning", "json", (audited, ""))
+    fields = json.loads(line)
+    assert (fields["level"], fields["verdict"], fields["would"]) == ("warning", "allow", "deny")
+    assert fields["shortages"][0]["quota"] == "big/acme"

@@ -88,6 +88,7 @@ async def test_a_refused_reload_leaves_the_time_of_the_last_good_one(metrics: Me
 
 async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(metrics: Metrics) -> None:
     metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), 0.1)
+    metrics.decision(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), 0.1)
     metrics.reload("state", "ok", 1.0)
     metrics.answer("refused")
     metrics.skipped("no-decision")

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from extauthz.core.decision import handover, sentences
+from extauthz.core.decision import doubts, handover, sentences
+from extauthz.core.decision.auditing import audited
+from extauthz.core.decision.doubts import Doubt
 from extauthz.core.decision.known import Known
 from extauthz.core.decision.landings import Landings, follow, is_patch
-from extauthz.core.decision.policy import OnUnknown, Policy
-from extauthz.core.decision.question import Doubt, Question
+from extauthz.core.decision.policy import Policy
+from extauthz.core.decision.question import Question
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Proposal
@@ -22,9 +24,11 @@ from extauthz.core.model import (
     Decision,
     NotAWrite,
     Observed,
+    OnUnknown,
     Operation,
     Outcome,
     Request,
+    Unknown,
     Unreadable,
     Verdict,
     WorkloadRef,
@@ -89,6 +93,10 @@ class Gate(Known):
 
     def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
         """Answer ``request``. With ``charge`` false the same path is taken and nothing is recorded (rule 4)."""
+        decision = self._decide(request, decision_id, now_s, charge)
+        return decision if self.policy.mode == "enforce" else audited(decision)
+
+    def _decide(self, request: Request, decision_id: str, now_s: float, charge: bool) -> Decision:
         reading = read(request)
         if isinstance(reading, NotAWrite):
             return Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
@@ -106,7 +114,8 @@ class Gate(Known):
         ref = reading.ref
         if ref is not None and self.synced and not self.ledger.scope.may_cover(ref.namespace):
             return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
-        allow = self.policy.on_unreadable == "allow"
+        concerned = self.ledger.scope.candidates(ref.namespace) if ref is not None else ()
+        allow = self.policy.on(Unknown.UNREADABLE, concerned) == "allow"
         why = f"cannot read it ({reading.code}): {reading.detail}"
         verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
         return Decision(decision_id, verdict, reading.code, sentences.unavailable(reading.ref, why), reading.ref)
@@ -122,19 +131,25 @@ class Gate(Known):
             return question.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
         if not self.synced:
             why = "does not know the quotas yet" if not self._quotas_known else "has not seen the cluster yet"
-            return self._unknown(question, self.policy.on_unsynced, "unsynced", f"{why}; try again shortly")
+            return self._unknown(
+                question, self._setting(question, Unknown.UNSYNCED), "unsynced", f"{why}; try again shortly"
+            )
         if not self.ledger.scope.may_cover(question.ref.namespace):
             return question.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", outcomes[0].replicas)
         if not creates and (entry is None or not entry.is_known):
             return self._unknown_workload(question)
         if question.ref.namespace not in self.ledger.scope.namespaces:
             why = f'has not seen the namespace "{question.ref.namespace}", so cannot tell which quotas cover it'
-            return self._unknown(question, self.policy.on_unknown_workload, "unknown-namespace", why)
+            return self._unknown(question, self._setting(question, Unknown.WORKLOAD), "unknown-namespace", why)
         return self._weigh(question, landings, creates)
 
     def _unknown_workload(self, question: Question) -> Decision:
         why = f'has not seen it in namespace "{question.ref.namespace}", so cannot tell what it costs'
-        return self._unknown(question, self.policy.on_unknown_workload, "unknown-workload", why)
+        return self._unknown(question, self._setting(question, Unknown.WORKLOAD), "unknown-workload", why)
+
+    def _setting(self, question: Question, unknown: Unknown) -> OnUnknown:
+        """What is done where it is not known which of the quotas over its namespace a write concerns."""
+        return self.policy.on(unknown, self.ledger.scope.candidates(question.ref.namespace))
 
     def _unknown(self, question: Question, setting: OnUnknown, reason: str, why: str) -> Decision:
         verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
@@ -181,9 +196,9 @@ class Gate(Known):
     def _refusal(self, question: Question, intent: Intent, proposal: Proposal) -> Decision | None:
         if not proposal.grows:
             return None
-        doubt = self._doubt(question, proposal)
-        if doubt is not None and doubt.setting == "deny":
-            return self._unknown(question, doubt.setting, doubt.reason, doubt.why)
+        for doubt in self._doubts(question, proposal):
+            if doubt.setting == "deny":
+                return self._unknown(question, doubt.setting, doubt.reason, doubt.why)
         if proposal.shortages:
             fits = self.ledger.largest_replicas(question.ref, intent, proposal)
             sentence = sentences.exceeded(question.write.ref, proposal.shortages, fits)
@@ -191,30 +206,22 @@ class Gate(Known):
             return question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas, short, audit, fits)
         return None
 
-    def _doubt(self, question: Question, proposal: Proposal) -> Doubt | None:
-        """What the gate does not know about growth. Where that may pass, what it does know is weighed all the same."""
-        if self._hold_until_s is not None and question.now_s < self._hold_until_s:
-            left = round(self._hold_until_s - question.now_s)
-            why = f"restarted and grants no growth for another {left} s, as writes of before may still land"
-            return Doubt(self.policy.on_unsynced, "hold", why)
-        if self._stale is not None:
-            return Doubt(self.policy.on_stale, "stale", f"may be out of date: {self._stale}")
-        if proposal.illegible:
-            why = f"cannot read the limits of quota {', '.join(proposal.illegible)}"
-            return Doubt(self.policy.on_stale, "illegible-quota", why)
-        if proposal.after.unknown:
-            why = "does not know what one of its pods costs"
-            return Doubt(self.policy.on_unknown_footprint, "unknown-footprint", why)
-        if proposal.unpriced:
-            why = f"does not know what quota {', '.join(proposal.unpriced)} has in use: some workload has no known cost"
-            return Doubt(self.policy.on_unknown_footprint, "unknown-usage", why)
-        return None
+    def _doubts(self, question: Question, proposal: Proposal) -> Iterable[Doubt]:
+        """What the gate does not know about growth."""
+        until_s = self._hold_until_s
+        ignorant = proposal.after.unknown or proposal.unpriced or proposal.illegible
+        if until_s is None and self._stale is None and not ignorant:
+            return ()  # nearly always, and so without a generator
+        left_s = until_s - question.now_s if until_s is not None and question.now_s < until_s else None
+        return doubts.of_growth(self.policy, proposal, left_s, self._stale)
 
     def _grant(self, question: Question, intent: Intent, proposal: Proposal) -> Decision:
         reason, sentence = self._why_granted(question, proposal)
         recorded = None
         if question.write.dry_run or not question.charge:
             sentence += "; a question, charged nothing"
+        elif self.policy.mode == "audit":
+            sentence += "; mode audit, charged as observed"
         elif _is_harmless(question.observed, intent):
             sentence += "; can land only on what is observed"
         else:
@@ -231,8 +238,7 @@ class Gate(Known):
             return "no-quota", "no quota covers this workload"
         if not proposal.grows:
             return "no-growth", "grows nothing"
-        doubt = self._doubt(question, proposal)
-        if doubt is not None:
+        for doubt in self._doubts(question, proposal):
             return doubt.reason, f"fits as far as can be told; the quota gate {doubt.why}"
         return "fits", "fits every quota"
 

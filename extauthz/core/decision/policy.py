@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-OnUnknown: TypeAlias = Literal["deny", "allow"]
+from extauthz.core.model import OnUnknown, Unknown
+from extauthz.core.quota.spec import Mode
+from extauthz.core.quota.tree import QuotaNode
+
+GateMode: TypeAlias = Literal["enforce", "audit"]
+
+_SETTINGS: Mapping[Unknown, str] = {
+    Unknown.STALE: "on_stale",
+    Unknown.UNSYNCED: "on_unsynced",
+    Unknown.UNREADABLE: "on_unreadable",
+    Unknown.WORKLOAD: "on_unknown_workload",
+    Unknown.FOOTPRINT: "on_unknown_footprint",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +31,8 @@ class Policy:
     what happened since.
     """
 
+    mode: GateMode = "enforce"
+    """``audit``: decide in full, say what the answer would have been, allow whatever it is, and charge as observed."""
     on_unreadable: OnUnknown = "deny"
     on_unknown_workload: OnUnknown = "deny"
     on_unknown_footprint: OnUnknown = "deny"
@@ -36,3 +51,13 @@ class Policy:
     the default limit of a controller's client, has 6,750 under way within W even if no answer is ever learnt."""
     max_intents: int = 100_000
     """A bound of memory: about 1 KiB each."""
+
+    def on(self, unknown: Unknown, nodes: Iterable[QuotaNode] = ()) -> OnUnknown:
+        """What is done about a write that concerns the quotas ``nodes``; empty: nobody knows which it concerns.
+
+        Every one of them has a say, as every one of them must have room: its own field, that of its nearest ancestor
+        that has it, else the setting. One that only audits refuses nothing.
+        """
+        default: OnUnknown = getattr(self, _SETTINGS[unknown])
+        said = {"allow" if n.quota.mode is Mode.AUDIT else n.on_unknown(unknown) or default for n in nodes}
+        return "deny" if "deny" in (said or {default}) else "allow"

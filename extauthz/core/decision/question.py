@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from extauthz.core.decision.policy import OnUnknown
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.model import Decision, Observed, Shortage, Verdict, WorkloadRef, Write
 
@@ -54,11 +52,3 @@ class Question:
             fits,
             intent,
         )
-
-
-class Doubt(NamedTuple):
-    """Something that the gate does not know, and what its policy says to that."""
-
-    setting: OnUnknown
-    reason: str
-    why: str

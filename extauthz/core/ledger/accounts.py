@@ -39,7 +39,7 @@ class Growth(NamedTuple):
 
     shortages: tuple[Shortage, ...]
     audit: tuple[Shortage, ...]
-    grows: bool
+    grows: Nodes
     unpriced: tuple[str, ...]
     illegible: tuple[str, ...]
     risen: Amounts
@@ -135,7 +135,7 @@ class Accounts:
         illegible: list[str] = []
         unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
         entered = after.unknown and after.envelope_in != before.envelope_in
-        grows = False
+        grows: list[QuotaNode] = []
         wanted, standing = after.envelope.amounts, before.envelope.amounts
         risen = _risen(standing, wanted) if wanted is not standing else {}
         for node in after.envelope_in:
@@ -159,10 +159,10 @@ class Accounts:
                 grows_here = True
                 illegible.append(node.quota.name)
             if grows_here and not audits:
-                grows = True
+                grows.append(node)
                 if account.unpriced:
                     unpriced.append(node.quota.name)
-        return Growth(tuple(refused), tuple(audited), grows, tuple(unpriced), tuple(illegible), risen)
+        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), risen)
 
     def largest_replicas(self, before: Position, after: Position, per_pod: Amounts) -> int | None:
         """The highest count of pods that cost ``per_pod`` which would fit, in every enforcing quota.

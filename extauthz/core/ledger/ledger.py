@@ -13,6 +13,7 @@ from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.observing import Observing
 from extauthz.core.ledger.position import pods_of
+from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Amounts, Observed, Shortage, WorkloadRef
 
 
@@ -29,8 +30,8 @@ class Proposal(NamedTuple):
     """What does not fit, in quotas that enforce."""
     audit: tuple[Shortage, ...]
     """What does not fit, in quotas that only audit."""
-    grows: bool
-    """Some quota key rises above the present envelope."""
+    grows: Nodes
+    """Quotas that enforce and of which some key rises above the present envelope."""
     unpriced: tuple[str, ...]
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
     illegible: tuple[str, ...]

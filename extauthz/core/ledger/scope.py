@@ -137,6 +137,11 @@ class Scope:
         known = self.namespaces.get(namespace)
         return known is None or known.covered
 
+    def candidates(self, namespace: str) -> Nodes:
+        """Every quota that may cover some workload there, and every ancestor; none where that is not known."""
+        known = self.namespaces.get(namespace)
+        return self.tree.may_cover(known.labels) if known is not None else ()
+
     def per_pod(self, namespace: str, template: Template) -> Amounts:
         """What one pod costs, nano-units by quota key.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from .. import quantities, resources
-from ..model import Amounts, Tree
+from ..model import Amounts, OnUnknown, Tree, Unknown
 from . import selectors
 from .problems import Path, Problem, Problems, shown
 from .selectors import LabelSelector
@@ -25,7 +25,8 @@ _METADATA_FIELDS = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "ownerReferences", "managedFields",
     "generateName", "selfLink",
 )  # fmt: skip
-_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode")
+_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown")
+_ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
 
 class Mode(StrEnum):
@@ -52,6 +53,8 @@ class WorkspaceQuota:
     hard: Amounts = field(default_factory=dict)
     """Canonical key to nano-units; a key that is not there has no limit."""
     mode: Mode = Mode.ENFORCE
+    on_unknown: Mapping[Unknown, OnUnknown] = field(default_factory=dict)
+    """What it wants done where something is not known. What is not there is left to its ancestors and the settings."""
     generation: int = 0
     illegible: bool = False
     """Its object was never good: what it limits is not known, and so nothing that it covers may grow."""
@@ -124,6 +127,7 @@ def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
         workload_selector=_unless_all(_selector(spec, "workloadSelector", problems)),
         hard=_hard(spec.get("hard"), problems),
         mode=_mode(spec.get("mode"), problems),
+        on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         generation=generation,
     )
 
@@ -173,6 +177,20 @@ def _mode(value: Tree, problems: Problems) -> Mode:
         return Mode(value)
     problems.add(("spec", "mode"), f"{shown(value)} is not a mode", f"use one of {', '.join(Mode)}")
     return Mode.ENFORCE
+
+
+def _on_unknown(tree: Tree, problems: Problems) -> dict[Unknown, OnUnknown]:
+    path: Path = ("spec", "onUnknown")
+    given = problems.mapping(tree, path)
+    problems.unknown_fields(given, list(Unknown), path)
+    said: dict[Unknown, OnUnknown] = {}
+    for unknown in Unknown:
+        value = given.get(unknown)
+        if isinstance(value, str) and value in _ON_UNKNOWN:
+            said[unknown] = _ON_UNKNOWN[value]
+        elif value is not None:
+            problems.add((*path, unknown), f"{shown(value)} is neither Deny nor Allow", "write Deny or Allow")
+    return said
 
 
 def _hard(tree: Tree, problems: Problems) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ..model import OnUnknown, Unknown
 from .index import SelectorIndex
 from .problems import Path, Problem
 from .spec import WorkspaceQuota
@@ -34,6 +35,10 @@ class QuotaNode:
     def path(self) -> tuple[str, ...]:
         """Names from the root of its tree down to it."""
         return tuple(node.quota.name for node in self.lineage)
+
+    def on_unknown(self, unknown: Unknown) -> OnUnknown | None:
+        """What its quota says to not knowing, or the nearest above it that says something; ``None``: none does."""
+        return next((said for node in reversed(self.lineage) if (said := node.quota.on_unknown.get(unknown))), None)
 
     def __repr__(self) -> str:
         return f"QuotaNode({'/'.join(self.path)})"
@@ -130,6 +135,10 @@ class QuotaTree:
         Where none of them has a ``workload_selector``, ``matching`` says the same for all workloads there.
         """
         return tuple(sorted(self._candidates(namespace_labels), key=_by_index))
+
+    def may_cover(self, namespace_labels: Mapping[str, str]) -> tuple[QuotaNode, ...]:
+        """Return every quota that may cover some workload in such a namespace, and every ancestor of one."""
+        return _with_ancestors(self._candidates(namespace_labels))
 
     def may_match_namespace(self, namespace_labels: Mapping[str, str]) -> bool:
         """Tell whether ``namespace_candidates`` has any, at the cost of the first."""

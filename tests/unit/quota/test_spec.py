@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from extauthz.core.model import Unknown
 from extauthz.core.quota.problems import shown
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode, QuotaSpecError, WorkspaceQuota, parse, salvage
@@ -200,3 +201,14 @@ def test_of_a_bad_one_it_is_told_whom_it_covers_and_that_its_limits_are_not_know
 )
 def test_what_is_hardly_an_object_covers_nobody(obj):
     assert salvage(obj).namespace_selector is None
+
+
+def test_what_is_to_be_done_where_something_is_not_known_is_read_field_by_field():
+    quota = parse(tree(spec={"onUnknown": {"stale": "Allow", "unreadable": "Deny", "unsynced": None}}))
+    assert quota.on_unknown == {Unknown.STALE: "allow", Unknown.UNREADABLE: "deny"}
+
+
+def test_of_answers_to_not_knowing_the_good_ones_are_salvaged():
+    bad = tree(spec={"onUnknown": {"stale": "Allow", "unreadable": "no"}, "hard": {"pods": "x"}})
+    assert refused(bad)["spec.onUnknown.unreadable"] == "'no' is neither Deny nor Allow; write Deny or Allow"
+    assert salvage(bad).on_unknown == {Unknown.STALE: "allow"}

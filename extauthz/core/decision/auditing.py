@@ -1,0 +1,13 @@
+"""A gate that only audits: it decides in full, and what it would have answered is said and not done."""
+
+from __future__ import annotations
+
+from extauthz.core.model import Decision, Verdict
+
+
+def audited(decision: Decision) -> Decision:
+    """The answer in place of ``decision``: allowed, whatever that is, and saying what it would have been."""
+    if decision.verdict is Verdict.ALLOW:
+        return decision
+    sentence = f"allowed, as the gate only audits; else: {decision.sentence}"
+    return decision._replace(verdict=Verdict.ALLOW, would=decision.verdict, sentence=sentence)
