@@ -255,6 +255,7 @@ class Books:
                 intents[intent_id] = record.dump(*found)
         watermark = dict(book.payload.watermark)
         for kind, version in self._progress.seen().items():
-            watermark[kind] = max(version, watermark.get(kind, 0))
+            if version:  # of what there is none, nobody has to have seen any
+                watermark[kind] = max(version, watermark.get(kind, 0))
         holds = self._holds_new if book.base is None else book.payload.holds and not book.released
         return Payload(intents, watermark, self._members_of(book), holds)

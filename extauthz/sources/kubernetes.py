@@ -71,7 +71,9 @@ class LiveQuotas:
         self._taken = 0
         """The watch's version when what is in force was put together."""
         self._tree_since = 0
-        """The same when the tree was last another one than before."""
+        """What a watch must have shown for the tree in force to be known."""
+        self._missed = False
+        """A deletion was learnt of from a list: when it was is not known."""
         self._planted: tuple[tuple[WorkspaceQuota, ...], QuotaTree, tuple[TreeProblem, ...]] | None = None
         self.reflector = Reflector(connection, WORKSPACE_QUOTAS, self, clock=clock)
 
@@ -90,7 +92,9 @@ class LiveQuotas:
         self._accept(self.quotas())
         self._taken = self._watched()
         if self._planted is not before:
-            self._tree_since = self._taken
+            # The version of a list, or of a bookmark, is none that another watch comes to before its next bookmark.
+            self._tree_since = self._taken if self._missed else min(self.reflector.seen, self._taken)
+        self._missed = False
 
     def _watched(self) -> int:
         return int(self.reflector.version) if self.reflector.version.isdecimal() else 0
@@ -119,6 +123,7 @@ class LiveQuotas:
         listed = {one.standing.name: one for one in objects}
         for name in self._reads.keys() - listed.keys():
             self._drop(name)
+            self._missed = True
         for one in listed.values():
             self._take(one)
         self._changed.set()

@@ -72,6 +72,14 @@ async def test_who_is_behind_waits_and_grants_nothing():
         assert (await waiting).verdict is Verdict.ALLOW
 
 
+async def test_who_lists_anew_a_kind_of_which_there_is_nothing_keeps_nobody_waiting():
+    async with members(1, [quota("acme", CPU)], workload("web", 1)) as (gate,):
+        gate.sight.shown = {"deployments.apps": 7, "jobs.batch": 0}
+        gate.sight.at = {"deployments.apps": 7}
+        await gate.ask(scale("web", 2))
+        assert gate.committer.books["acme"].payload.watermark == {"deployments.apps": 7}
+
+
 async def test_a_new_ledger_holds_growth_back_until_w_and_a_list():
     async with members(2, [quota("acme", CPU)], workload("web", 5), window_s=0.5, released=False) as (first, second):
         await until(lambda: second.committer.books.holds("acme") and first.committer.notes())

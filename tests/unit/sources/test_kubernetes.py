@@ -140,3 +140,47 @@ def test_a_child_above_its_parent_is_told_and_in_force():
     (warning,) = source.now.warnings
     assert warning.quota == "acme"
     assert source.stands()["acme"] == (None, 1)
+
+
+class Shown(Source):
+    """What the reflector itself hands on, put in force at once."""
+
+    def __init__(self) -> None:
+        self.accepted = []
+        self.live = LiveQuotas(None, self.accepted.append)  # type: ignore[arg-type]
+
+    def list(self, version: str, *listed: Tree) -> None:
+        reflector = self.live.reflector
+        reflector._replace([reflector._convert(one) for one in listed], version)
+        self.live._put_in_force()
+
+    def watch(self, event: str, version: str, tree: Tree) -> None:
+        tree["metadata"]["resourceVersion"] = version
+        self.live.reflector._hand_on(event, tree)
+        self.live._put_in_force()
+
+    @property
+    def seen(self) -> int:
+        (version,) = self.live.seen().values()
+        return version
+
+
+def test_what_other_gates_must_have_seen_is_an_object_that_was_changed_and_no_moment_of_a_list():
+    source = Shown()
+    source.list("90", quota("acme"), quota("corp"))
+    assert source.seen == 7, "their watches come to 90 with a bookmark only, which may take a minute"
+    source.watch("MODIFIED", "95", quota("acme", status={"used": {"pods": "1"}}))
+    assert source.seen == 7, "a status changes no limit"
+    source.watch("MODIFIED", "96", quota("acme", hard={"pods": "2"}))
+    assert source.seen == 96
+    source.watch("DELETED", "99", quota("acme"))
+    assert source.seen == 99
+
+
+def test_a_deletion_that_only_a_list_has_shown_may_be_as_late_as_the_list():
+    source = Shown()
+    source.list("90", quota("acme"), quota("corp"))
+    source.list("120", quota("corp"))
+    assert source.seen == 120
+    source.list("130", quota("corp"))
+    assert source.seen == 120
