@@ -14,6 +14,7 @@ from extauthz.service.version import VERSION
 COMMANDS = {
     "serve": "run the gate",
     "check": "decide one request without a server",
+    "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",
     "render": "print an Envoy configuration that asks the gate",
 }
 """Each is a module of this package with ``add_parser(commands)`` and ``run(arguments) -> exit code``."""

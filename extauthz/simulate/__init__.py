@@ -1,0 +1,1 @@
+"""A seeded world: the real gates on a virtual clock, an API server, faults, and rules (docs/simulate.md)."""

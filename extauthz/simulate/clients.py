@@ -1,0 +1,181 @@
+"""Those who write through the gates: an autoscaler and its Envoy, from the check to what becomes of the write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Protocol
+
+from extauthz.core.ledger.intents import Event
+from extauthz.core.model import Decision, Request, Verdict
+from extauthz.doors.access_log import Fate, event
+from extauthz.kube.connection import ApiError
+
+from .checks import Checks
+from .loop import VirtualLoop
+from .member import Member
+from .objects import Sent
+from .server import ApiServer
+from .truth import Truth
+
+AUTHZ_S = 2.0
+"""Envoy's ext_authz timeout."""
+
+LANDS_WITHIN_S = 5.0
+"""From there until an allowed write has landed or never will."""
+
+W_S = AUTHZ_S + LANDS_WITHIN_S + 1.0
+
+NO_FLAGS: frozenset[str] = frozenset()
+
+
+class Gates(Protocol):
+    """Where an Envoy finds them."""
+
+    def any_gate(self, random: Random) -> Member | None:
+        """One of those that a load balancer may choose, dead ones among them; ``None``: none is there."""
+
+
+class Client:
+    """Sends writes through Envoy, each once."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        server: ApiServer,
+        truth: Truth,
+        checks: Checks,
+        gates: Gates,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._server = server
+        self._truth = truth
+        self._checks = checks
+        self._gates = gates
+        self._tell = tell
+        self.under_way = 0
+
+    async def send(self, sent: Sent, how: Mapping[str, Any], random: Random) -> Decision | None:
+        """One write, until it has landed or never will; the decision that Envoy was told."""
+        self.under_way += 1
+        try:
+            begun_s = self._loop.time()
+            decision = await self._authorized(sent, random)
+            if decision is not None and decision.verdict is Verdict.ALLOW:
+                await self._forward(sent, decision, how, random, begun_s + AUTHZ_S + LANDS_WITHIN_S)
+            return decision
+        finally:
+            self.under_way -= 1
+
+    async def ask(self, sent: Sent, random: Random, member: Member) -> Decision | None:
+        """The decision of one gate on a write that goes no further."""
+        decision = await self._authorized(sent, random, member)
+        if decision is not None:
+            self._truth.promises.pop(decision.id, None)
+            self._hear(decision.id, Event.NOT_FORWARDED, {}, random)
+        return decision
+
+    async def _authorized(self, sent: Sent, random: Random, member: Member | None = None) -> Decision | None:
+        """Envoy's ext_authz filter: no answer in time is a refusal."""
+        await asyncio.sleep(random.uniform(0.0005, 0.005))
+        member = member or self._gates.any_gate(random)
+        if member is None or member.process.ended:
+            return None
+        self._checks.asked(self._loop.time(), sent.promise)
+        task = member.process.start(self._checked(member, sent))
+        done, _ = await asyncio.wait((task,), timeout=AUTHZ_S)
+        if not done or task.cancelled():
+            self._give_up(task, sent)
+            return None
+        if (error := task.exception()) is not None:
+            self._checks.broken("no failure", f"{member.name} failed: {error!r}")
+            return None
+        decision: Decision = task.result()
+        return decision
+
+    def _give_up(self, task: asyncio.Task[Decision], sent: Sent) -> None:
+        """Envoy has refused the write: whatever the gate says now, it is not forwarded."""
+
+        def withdrawn(task: asyncio.Task[Decision]) -> None:
+            if not task.cancelled() and task.exception() is None:
+                self._truth.promises.pop(task.result().id, None)
+
+        self._tell(f"no decision on {sent.request.method} {sent.promise}")
+        task.add_done_callback(withdrawn)
+
+    async def _checked(self, member: Member, sent: Sent) -> Decision:
+        """Within the gate's process."""
+        decision = await member.check(sent.request)
+        self._checks.answered(self._loop.time(), decision, sent.promise)
+        if decision.verdict is Verdict.ALLOW:
+            self._truth.promises[decision.id] = sent.promise
+        self._tell(f"{member.name}: {_told(decision, sent)}")
+        return decision
+
+    async def _forward(
+        self, sent: Sent, decision: Decision, how: Mapping[str, Any], random: Random, until_s: float
+    ) -> None:
+        end = how["end"]
+        if end == "not-forwarded":
+            fate = Fate(503, "no_healthy_upstream", frozenset({"no_healthy_upstream"}), 1, False)
+        elif end == "never-arrives":
+            await asyncio.sleep(random.uniform(0.01, 2.0))
+            fate = Fate(504, "response_timeout", frozenset({"upstream_request_timeout"}), 1, True)
+        elif end == "lands-late":
+            fate = Fate(504, "response_timeout", frozenset({"upstream_request_timeout"}), 1, True)
+            await asyncio.sleep(random.uniform(0.01, 1.0))
+            self._hear(decision.id, event(fate), how, random)
+            await asyncio.sleep(random.choice((random.random(), 1.0)) * (until_s - self._loop.time()))
+            self._land(sent, decision)
+            return
+        else:
+            await asyncio.sleep(random.choice((0.005, 0.05, 0.5)) * random.random())
+            fate = self._refused() if end == "refused" else self._land(sent, decision)
+            if end == "reply-lost":
+                fate = Fate(0, "upstream_reset_after_response_started", frozenset({"upstream_remote_reset"}), 1, True)
+            await asyncio.sleep(random.uniform(0.001, 0.05))
+        self._truth.promises.pop(decision.id, None)
+        self._hear(decision.id, event(fate), how, random)
+
+    @staticmethod
+    def _refused() -> Fate:
+        return Fate(403, "via_upstream", NO_FLAGS, 1, True)
+
+    def _land(self, sent: Sent, decision: Decision) -> Fate:
+        """It arrives at the API server."""
+        self._truth.promises.pop(decision.id, None)
+        before = self._truth.charges()
+        code = 200
+        try:
+            self._server.request(sent.request.method, sent.request.target, {}, sent.body)
+        except ApiError as error:
+            code = error.status
+        what = f"{decision.id} ({sent.promise.key[1]} to {sent.promise.replicas})"
+        self._tell(f"api: {what} landed: {code}")
+        self._checks.landed(self._loop.time(), before, self._truth.charges(), what)
+        return Fate(code, "via_upstream", NO_FLAGS, 1, True)
+
+    def _hear(self, decision_id: str, what: Event, how: Mapping[str, Any], random: Random) -> None:
+        """The entry in the access log, on its way to whichever gate."""
+        if how.get("log") != "lost":
+            late = how.get("log") == "late"
+            self._loop.world.start(self._log(decision_id, what, random.uniform(1, 7) if late else 0.1, random))
+
+    async def _log(self, decision_id: str, what: Event, after_s: float, random: Random) -> None:
+        await asyncio.sleep(after_s)
+        member = self._gates.any_gate(random)
+        if member is not None and member.serves and not member.process.ended:
+
+            async def heard() -> None:
+                member.answered(decision_id, what)
+
+            member.process.start(heard())
+
+
+def _told(decision: Decision, sent: Sent) -> str:
+    request: Request = sent.request
+    promise = sent.promise
+    to = f"{promise.replicas}" + (f" at {promise.cpu_m}m" if promise.cpu_m is not None else "")
+    return f"{request.method} {promise.key[1]} to {to}: {decision.verdict} {decision.id} ({decision.reason})"

@@ -1,0 +1,198 @@
+"""What happens in a simulated world, drawn from its seed before it begins: steps can be left out, and it is still the
+same world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, NamedTuple
+
+FAULTS: Mapping[str, str] = {
+    "lag": "watches bring events late, and one kind before another",
+    "drop": "watches break, and are resumed",
+    "relist": "watches break and the API server no longer knows the version (410)",
+    "lost": "calls of a gate get lost, or their answers after they were carried out; some land later; some get a 429",
+    "late": "allowed writes are refused, get lost, or land as late as W permits",
+    "unheard": "the access log comes late or not at all",
+    "crash": "gates are killed at any of their awaits, and started again",
+    "pause": "gates are stopped for a while, and go on",
+    "handover": "gates are stopped cleanly and started again",
+    "cut": "operators change the limits of quotas",
+    "ungated": "somebody scales, deletes or creates past the gates",
+    "partition": "a gate does not reach the API server for a while",
+    "deleted": "somebody deletes a ledger object",
+}
+"""What may go wrong."""
+
+SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
+
+ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
+"""What becomes of a write that was allowed."""
+
+
+class Step(NamedTuple):
+    """One thing that happens."""
+
+    number: int
+    at_s: float
+    what: str
+    how: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        words = " ".join(f"{key}={value}" for key, value in self.how.items())
+        return f"step {self.number}: {self.what} {words}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A world: all of it follows from this."""
+
+    seed: int
+    gates: int
+    ledger: str
+    workloads: tuple[str, ...]
+    """``namespace/tier-number``."""
+    quotas: tuple[Mapping[str, Any], ...]
+    steps: tuple[Step, ...]
+    faults: frozenset[str]
+
+    def without(self, numbers: frozenset[int]) -> Plan:
+        """The same world, in which some steps do not happen."""
+        return replace(self, steps=tuple(one for one in self.steps if one.number not in numbers))
+
+
+def draw(seed: int, steps: int, faults: frozenset[str], ledger: str = "", gates: int = 0) -> Plan:
+    """The world of a seed. Ledger and number of gates are drawn too unless they are given."""
+    random = Random(f"plan {seed}")  # noqa: S311 (to be repeated, not to be secret)
+    ledger = ledger or random.choice(("memory", "store", "kubernetes", "kubernetes"))
+    gates = 1 if ledger == "memory" else gates or random.choice((1, 2, 3))
+    workloads = _workloads(random)
+    quotas = _quotas(random)
+    return Plan(seed, gates, ledger, workloads, quotas, _steps(random, steps, faults, workloads, gates), faults)
+
+
+def _workloads(random: Random) -> tuple[str, ...]:
+    places = [f"{namespace}/{tier}" for namespace in ("shop", "lab", "zoo") for tier in ("web", "job")]
+    chosen = sorted(random.sample(places, random.randint(1, 4)))
+    return tuple(f"{place}-{number}" for number, place in enumerate(chosen))
+
+
+def _quotas(random: Random) -> tuple[Mapping[str, Any], ...]:
+    """Tight ones: there is room for a few pods more than there are at the start, which is one each."""
+
+    def hard(low: int, high: int) -> dict[str, str]:
+        cpu = {"requests.cpu": str(random.randint(low, high))}
+        pods = {"pods": str(random.randint(low, high))}
+        return random.choice((cpu, pods, {**cpu, **pods}))
+
+    quotas: list[dict[str, Any]] = [
+        {"name": "acme", "namespaces": {"workspace": "acme"}, "hard": hard(4, 9)},
+        {"name": "zoo", "namespaces": {"workspace": "zoo"}, "hard": hard(3, 6)},
+    ]
+    if random.random() < 0.5:
+        web = {"tier": "web"}
+        quotas.append({"name": "acme-web", "parent": "acme", "namespaces": {}, "workloads": web, "hard": hard(2, 6)})
+    if random.random() < 0.4:
+        quotas.append({"name": "site", "namespaces": {}, "hard": {"pods": str(random.randint(5, 12))}})
+    return tuple(quotas)
+
+
+def _steps(
+    random: Random, number: int, faults: frozenset[str], workloads: Sequence[str], gates: int
+) -> tuple[Step, ...]:
+    kinds = [kind for kind in _DRAWN if kind in ("scale", "rollout", "remake") or _FAULT_OF[kind] in faults]
+    weights = [_WEIGHTS.get(kind, 1.0) for kind in kinds]
+    at_s, steps = 1.0, []
+    for one in range(number):
+        at_s += random.expovariate(1 / random.choice((0.02, 0.3, 1.0)))
+        kind = random.choices(kinds, weights)[0]
+        steps.append(Step(one, round(at_s, 4), kind, _DRAWN[kind](random, faults, workloads, gates)))
+    return tuple(steps)
+
+
+def _scale(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {
+        "workload": random.choice(workloads),
+        "to": random.choice((0, 1, 1, 2, 3, 4, 5, 6, 8)),
+        "as": random.choice(SPELLINGS),
+        "tries": random.choice((1, 1, 1, 2, 3)),
+        **_fate(random, faults),
+    }
+
+
+def _rollout(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {
+        "workload": random.choice(workloads),
+        "to": random.choice((1, 2, 3, 5)),
+        "cpu": random.choice(("250m", "500m", "1", "2")),
+        **_fate(random, faults),
+    }
+
+
+def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"workload": random.choice(workloads), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
+
+
+def _fate(random: Random, faults: frozenset[str]) -> dict[str, Any]:
+    fate: dict[str, Any] = {"end": "answered"}
+    if "late" in faults and random.random() < 0.5:
+        fate["end"] = random.choice(ENDS)
+    if "unheard" in faults and random.random() < 0.4:
+        fate["log"] = random.choice(("lost", "late"))
+    return fate
+
+
+def _gate(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"gate": random.randrange(gates), "for_s": round(random.uniform(0.1, 4.0), 2)}
+
+
+def _crash(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"gate": random.randrange(gates), "after": random.randint(1, 120), "for_s": round(random.uniform(0.1, 3), 2)}
+
+
+def _watch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    kinds = ("deployments", "deployments", "workspacequotas", "workspaceledgers", "namespaces", "")
+    return {"gate": random.randrange(gates), "kind": random.choice(kinds), "for_s": round(random.uniform(0.1, 5.0), 2)}
+
+
+def _cut(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(4), "by": random.choice((-3, -2, -1, 1, 2))}
+
+
+def _past(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"workload": random.choice(workloads), "to": random.choice((0, 1, 2, 3, 4, 6))}
+
+
+def _root(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"root": random.choice(("acme", "zoo", "site"))}
+
+
+_DRAWN = {
+    "scale": _scale,
+    "rollout": _rollout,
+    "remake": _remake,
+    "hold-watch": _watch,
+    "drop-watch": _watch,
+    "relist": _watch,
+    "crash": _crash,
+    "pause": _gate,
+    "handover": _gate,
+    "partition": _gate,
+    "cut": _cut,
+    "past": _past,
+    "delete-ledger": _root,
+}
+_FAULT_OF = {
+    "hold-watch": "lag",
+    "drop-watch": "drop",
+    "relist": "relist",
+    "crash": "crash",
+    "pause": "pause",
+    "handover": "handover",
+    "partition": "partition",
+    "cut": "cut",
+    "past": "ungated",
+    "delete-ledger": "deleted",
+}
+_WEIGHTS = {"scale": 12.0, "rollout": 2.0, "remake": 1.0, "delete-ledger": 0.4, "relist": 0.7, "partition": 0.7}

@@ -1,0 +1,121 @@
+"""Many worlds, on all processors; and of one in which a rule is broken, the shortest that still breaks it.
+
+Worlds run in processes of their own: Python orders sets by hashes that differ from process to process, unless it is
+told not to (``PYTHONHASHSEED``), and a seed must mean the same world everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from . import world
+from .plan import Plan, draw
+from .world import Result
+
+TRIES = 400
+"""Runs that making a world shorter may take."""
+
+
+class Wanted(NamedTuple):
+    """Which worlds."""
+
+    steps: int
+    faults: frozenset[str]
+    ledger: str = ""
+    """Empty: drawn."""
+    gates: int = 0
+    """0: drawn."""
+    only: frozenset[int] | None = None
+    """Leave out all steps but these."""
+    prepare: Callable[[], None] | None = None
+    """Called first in each process: plants a bug."""
+
+    def plan(self, seed: int) -> Plan:
+        """The world of a seed."""
+        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates)
+        if self.only is None:
+            return plan
+        return plan.without(frozenset(one.number for one in plan.steps) - self.only)
+
+
+def search(wanted: Wanted, seeds: Iterable[int], jobs: int) -> Iterator[Result]:
+    """Run the worlds of ``seeds``; results in the order of these."""
+    before = os.environ.get("PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = "0"
+    remaining = iter(seeds)
+    try:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), wanted.prepare or _nothing) as pool:
+            waiting = deque(pool.submit(_run, wanted, seed) for seed in islice(remaining, 4 * jobs))
+            try:
+                while waiting:
+                    yield waiting.popleft().result()
+                    waiting.extend(pool.submit(_run, wanted, seed) for seed in islice(remaining, 1))
+            finally:
+                _cancel(waiting)
+    finally:
+        if before is None:
+            del os.environ["PYTHONHASHSEED"]
+        else:
+            os.environ["PYTHONHASHSEED"] = before
+
+
+def shortest(wanted: Wanted, seed: int) -> Result:
+    """The world of a seed without the steps that its broken rule does not need."""
+    return next(search(wanted._replace(prepare=_Shortening(wanted.prepare)), [seed], 1))
+
+
+class _Shortening:
+    """Makes a worker process shorten what it runs."""
+
+    def __init__(self, prepare: Callable[[], None] | None) -> None:
+        self._prepare = prepare
+
+    def __call__(self) -> None:
+        global _shortens  # of a worker process: how it was started
+        _shortens = True
+        if self._prepare is not None:
+            self._prepare()
+
+
+_shortens = False
+
+
+def _nothing() -> None:
+    """No bug is planted."""
+
+
+def _run(wanted: Wanted, seed: int) -> Result:
+    result = world.run(wanted.plan(seed))
+    return minimised(result) if _shortens and result.violation is not None else result
+
+
+def minimised(result: Result) -> Result:
+    """Leave out steps as long as the same rule is broken: first many at once, then one by one."""
+    assert result.violation is not None
+    tries = 0
+    size = max(len(result.plan.steps) // 2, 1)
+    while True:
+        shrunk = False
+        at = 0
+        while at < len(result.plan.steps) and tries < TRIES:
+            left_out = frozenset(one.number for one in result.plan.steps[at : at + size])
+            tries += 1
+            tried = world.run(result.plan.without(left_out))
+            if tried.violation is not None and tried.violation.rule == result.violation.rule:
+                result, shrunk = tried, True
+            else:
+                at += size
+        if tries >= TRIES or (size == 1 and not shrunk):
+            return result
+        size = max(size // 2, 1)
+
+
+def _cancel(waiting: Iterable[Future[Result]]) -> None:
+    for one in waiting:
+        one.cancel()

@@ -1,0 +1,198 @@
+"""A simulated API server: objects, resourceVersions, optimistic concurrency and a history to watch. It holds no faults.
+
+Every object that is written is a new tree; what is handed out is not changed by anybody, or copied.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.kube.connection import ApiError
+
+Key = tuple[str, str]
+"""Namespace (empty where there is none) and name."""
+
+SCALED = "deployments"
+
+
+class Event(NamedTuple):
+    """One change."""
+
+    version: int
+    type: str
+    object: Tree
+
+
+class Place(NamedTuple):
+    """What a path names."""
+
+    collection: str
+    """``/apis/apps/v1/deployments``: of all namespaces."""
+    namespace: str
+    name: str
+    sub: str
+
+
+class ApiServer:
+    """Objects by collection."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[Key, Tree]] = {}
+        self._history: dict[str, list[Event]] = {}
+        self._compacted: dict[str, int] = {}
+        self._version = 100
+        self._uids = count(1)
+        self.watchers: dict[str, list[Callable[[Event], None]]] = {}
+        """Collection to those that are told of every change at once."""
+        self.wrote: list[Callable[[str, Key, Tree, Tree], None]] = []
+        """Told of every change: collection, key, the object before and after (``None``: there is none)."""
+
+    @property
+    def version(self) -> int:
+        """Of the last change of anything."""
+        return self._version
+
+    def objects(self, collection: str) -> Mapping[Key, Tree]:
+        """All objects of a collection as they are now. Not to be changed."""
+        return self._objects.get(collection, {})
+
+    def since(self, collection: str, version: int) -> Iterator[Event]:
+        """The changes after ``version``. Raises ApiError (410) where they are no longer known."""
+        if version < self._compacted.get(collection, 0):
+            raise ApiError(410, "Expired", f"too old resource version: {version}")
+        events = self._history.get(collection, [])
+        yield from events[bisect_right(events, version, key=lambda one: one.version) :]
+
+    def compact(self) -> None:
+        """Forget the history of everything."""
+        for collection in self._history:
+            self._compacted[collection] = self._version
+            self._history[collection] = []
+
+    def request(self, method: str, path: str, query: Mapping[str, str], body: Tree) -> Tree:
+        """One request from its arrival to its end, in one moment. Raises ApiError."""
+        place = split(path)
+        if method == "GET":
+            return self._get(place, query)
+        if method == "POST":
+            key = (place.namespace, body["metadata"]["name"])
+            if key in self.objects(place.collection):
+                raise ApiError(409, "AlreadyExists", f"{key[1]} exists")
+            return self._store(place.collection, key, body)
+        key = (place.namespace, place.name)
+        held = self.objects(place.collection).get(key)
+        if held is None:
+            raise ApiError(404, "NotFound", f"there is no {place.name}")
+        if method == "DELETE":
+            return self._delete(place.collection, key)
+        if place.sub == "scale":
+            return self._scale(place.collection, key, held, method, body)
+        return self._store(place.collection, key, _changed(held, method, body))
+
+    def _get(self, place: Place, query: Mapping[str, str]) -> Tree:
+        if place.name:
+            held = self.objects(place.collection).get((place.namespace, place.name))
+            if held is None:
+                raise ApiError(404, "NotFound", f"there is no {place.name}")
+            return held
+        name = query.get("fieldSelector", "").removeprefix("metadata.name=")
+        labels = [one.split("=", 1) for one in query.get("labelSelector", "").split(",") if one]
+        items = [
+            tree
+            for (namespace, own), tree in self.objects(place.collection).items()
+            if place.namespace in ("", namespace)
+            and name in ("", own)
+            and all(_labels(tree).get(label) == value for label, value in labels)
+        ]
+        return {"metadata": {"resourceVersion": str(self._version)}, "items": [copied(one) for one in items]}
+
+    def _scale(self, collection: str, key: Key, held: Tree, method: str, body: Tree) -> Tree:
+        if method == "PUT":
+            _meets(held, body.get("metadata") or {})
+            replicas = body["spec"].get("replicas", 0)
+        else:
+            replicas = _replicas(body)
+        return self._store(collection, key, {**held, "spec": {**held["spec"], "replicas": replicas}})
+
+    def _store(self, collection: str, key: Key, tree: Tree) -> Tree:
+        objects = self._objects.setdefault(collection, {})
+        before = objects.get(key)
+        if before is not None and _same(before, tree):
+            return before
+        self._version += 1
+        uid = before["metadata"]["uid"] if before is not None else f"uid-{next(self._uids)}"
+        stored = {**tree, "metadata": {**tree["metadata"], "resourceVersion": str(self._version), "uid": uid}}
+        objects[key] = stored
+        self._tell(collection, key, before, stored, "ADDED" if before is None else "MODIFIED")
+        return stored
+
+    def _delete(self, collection: str, key: Key) -> Tree:
+        before = self._objects[collection].pop(key)
+        self._version += 1
+        last = {**before, "metadata": {**before["metadata"], "resourceVersion": str(self._version)}}
+        self._tell(collection, key, before, None, "DELETED", last)
+        return last
+
+    def _tell(self, collection: str, key: Key, before: Tree, after: Tree, type_: str, last: Tree = None) -> None:
+        event = Event(self._version, type_, last if after is None else after)
+        self._history.setdefault(collection, []).append(event)
+        for wrote in self.wrote:
+            wrote(collection, key, before, after)
+        for tell in list(self.watchers.get(collection, ())):
+            tell(event)
+
+
+def split(path: str) -> Place:
+    """What a path names."""
+    words = path.strip("/").split("/")
+    depth = 2 if words[0] == "api" else 3
+    root, rest = "/" + "/".join(words[:depth]), words[depth:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    name, sub = [*rest[1:], "", ""][:2]
+    return Place(f"{root}/{rest[0]}", namespace, name, sub)
+
+
+def copied(tree: Tree) -> Tree:
+    """One that may be changed as readers do: at its top and in its metadata."""
+    return {**tree, "metadata": dict(tree["metadata"])}
+
+
+def _labels(tree: Tree) -> Mapping[str, str]:
+    labels: Mapping[str, str] = tree["metadata"].get("labels") or {}
+    return labels
+
+
+def _meets(held: Tree, metadata: Mapping[str, str]) -> None:
+    for field in ("resourceVersion", "uid"):
+        if metadata.get(field, "") not in ("", held["metadata"][field]):
+            raise ApiError(409, "Conflict", "the object has been modified")
+
+
+def _changed(held: Tree, method: str, body: Tree) -> Tree:
+    """The object as a write of all of it leaves it: a PUT, or a JSON Patch of the count."""
+    if method == "PUT":
+        _meets(held, body["metadata"])
+        return body
+    return {**held, "spec": {**held["spec"], "replicas": _replicas(body)}}
+
+
+def _replicas(patch: Tree) -> int:
+    if isinstance(patch, list):
+        return next(int(one["value"]) for one in patch if one["path"] == "/spec/replicas")
+    return int(patch["spec"]["replicas"])
+
+
+def _same(before: Tree, after: Tree) -> bool:
+    """A write that changes nothing makes no new version."""
+
+    def content(tree: Tree) -> Tree:
+        metadata = {key: value for key, value in tree["metadata"].items() if key not in ("resourceVersion", "uid")}
+        return {**tree, "metadata": metadata}
+
+    return bool(content(before) == content(after))

@@ -1,0 +1,179 @@
+"""What each step of a plan does to the world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+from extauthz.core.model import Tree
+from extauthz.kube.connection import ApiError
+
+from . import objects
+from .plan import Step
+from .server import Key
+from .truth import DEPLOYMENTS, QUOTAS
+
+if TYPE_CHECKING:
+    from .world import World
+
+LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
+
+COLLECTIONS = {
+    "deployments": DEPLOYMENTS,
+    "workspacequotas": QUOTAS,
+    "workspaceledgers": LEDGERS,
+    "namespaces": "/api/v1/namespaces",
+    "": "",
+}
+
+AGAIN_S = 0.25
+"""How soon an autoscaler tries again what was refused, or sent unheard."""
+
+
+def key_of(workload: str) -> Key:
+    """Of ``namespace/name``."""
+    namespace, name = workload.split("/")
+    return namespace, name
+
+
+def _scale(world: World, step: Step, random: Random) -> None:
+    how, key = step.how, key_of(step.how["workload"])
+
+    async def autoscaler() -> None:
+        for _ in range(how["tries"]):
+            held = world.server.objects(DEPLOYMENTS).get(key)
+            version = held["metadata"]["resourceVersion"] if held is not None else "1"
+            sent = objects.scale(key, how["to"], how["as"], version)
+            await world.client.send(sent, how, random)
+            await asyncio.sleep(AGAIN_S * random.random())
+
+    world.spawn(autoscaler())
+
+
+def _rollout(world: World, step: Step, random: Random) -> None:
+    key = key_of(step.how["workload"])
+    sent = objects.replace(key, step.how["to"], step.how["cpu"])
+    world.spawn(world.client.send(sent, step.how, random))
+
+
+def _remake(world: World, step: Step, random: Random) -> None:
+    key = key_of(step.how["workload"])
+
+    async def remake() -> None:
+        _ungated(world, "DELETE", objects.path_of(key), None)
+        await asyncio.sleep(random.random() * 0.1)
+        await world.client.send(objects.create(key, step.how["to"], "1"), step.how, random)
+
+    world.spawn(remake())
+
+
+def _past(world: World, step: Step, random: Random) -> None:
+    key = key_of(step.how["workload"])
+    _ungated(world, "PATCH", objects.path_of(key) + "/scale", {"spec": {"replicas": step.how["to"]}})
+
+
+def _cut(world: World, step: Step, random: Random) -> None:
+    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
+    tree = held[step.how["quota"] % len(held)]
+    hard = {key: str(max(int(amount) + step.how["by"], 0)) for key, amount in tree["spec"]["hard"].items()}
+    metadata = {**tree["metadata"], "generation": tree["metadata"]["generation"] + 1}
+    changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], "hard": hard}}
+    world.server.request("PUT", f"{QUOTAS}/{tree['metadata']['name']}", {}, changed)
+    world.checks.limits_are(world.loop.time())
+
+
+def _ungated(world: World, method: str, path: str, body: Tree) -> None:
+    """A write past the gates; that there is nothing to write is fine."""
+    before = world.truth.worst()
+    try:
+        world.server.request(method, path, {}, body)
+    except ApiError as error:
+        world.tell(f"api: {error}")
+    world.checks.grew_ungated(world.loop.time(), before, world.truth.worst())
+
+
+def _hold_watch(world: World, step: Step, random: Random) -> None:
+    held, until_s = world.links[step.how["gate"]].held_until_s, world.loop.time() + step.how["for_s"]
+    collection = COLLECTIONS[step.how["kind"]]
+    for one in [collection] if collection else filter(None, COLLECTIONS.values()):
+        held[one] = until_s
+
+
+def _drop_watch(world: World, step: Step, random: Random) -> None:
+    world.links[step.how["gate"]].drop(COLLECTIONS[step.how["kind"]])
+
+
+def _relist(world: World, step: Step, random: Random) -> None:
+    world.server.compact()
+    _drop_watch(world, step, random)
+
+
+def _partition(world: World, step: Step, random: Random) -> None:
+    world.links[step.how["gate"]].down_until_s = world.loop.time() + step.how["for_s"]
+
+
+def _crash(world: World, step: Step, random: Random) -> None:
+    number = step.how["gate"]
+    member = world.members[number]
+    if member is None or member.process.ended or member.process.ends_at is not None:
+        return
+
+    def died() -> None:
+        world.tell(f"{member.name} was killed")
+        world.loop.call_later(step.how["for_s"], world.start, number)
+
+    member.process.ends_at = member.process.steps + step.how["after"]
+    member.process.on_end.append(died)
+
+
+def _pause(world: World, step: Step, random: Random) -> None:
+    member = world.members[step.how["gate"]]
+    if member is not None:
+        member.process.stopped = True
+
+        def go_on() -> None:
+            member.process.stopped = False
+
+        world.loop.call_later(step.how["for_s"], go_on)
+
+
+def _handover(world: World, step: Step, random: Random) -> None:
+    number = step.how["gate"]
+    member = world.members[number]
+    if member is None or member.process.ended or member.process.stopped or not member.serves:
+        return
+
+    def leave() -> None:
+        if not member.process.ended and member.serves:
+            member.process.ends_at = None
+            records = member.hand_over()
+            member.process.on_end[1:] = []
+            world.loop.end(member.process)
+            world.start(number, records)
+
+    world.loop.call_soon(leave)
+
+
+def _delete_ledger(world: World, step: Step, random: Random) -> None:
+    path = f"{LEDGERS}/{step.how['root']}"
+    if ("", step.how["root"]) in world.server.objects(LEDGERS):
+        world.server.request("DELETE", path, {}, None)
+
+
+TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
+    "scale": _scale,
+    "rollout": _rollout,
+    "remake": _remake,
+    "past": _past,
+    "cut": _cut,
+    "hold-watch": _hold_watch,
+    "drop-watch": _drop_watch,
+    "relist": _relist,
+    "partition": _partition,
+    "crash": _crash,
+    "pause": _pause,
+    "handover": _handover,
+    "delete-ledger": _delete_ledger,
+}

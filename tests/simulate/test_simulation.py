@@ -1,0 +1,45 @@
+"""The share of simulated worlds that every run of the tests takes. `make simulate` takes an hour of them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from extauthz.simulate.plan import FAULTS, draw
+from extauthz.simulate.search import Wanted, search
+
+JOBS = os.cpu_count() or 1
+
+ALL = frozenset(FAULTS)
+
+
+def broken(wanted: Wanted, seeds: range) -> list[str]:
+    """What is wrong, with the seeds."""
+    found = (result for result in search(wanted, seeds, JOBS) if result.violation is not None)
+    return [f"seed {result.plan.seed}: {result.violation}" for result in found]
+
+
+@pytest.mark.parametrize("ledger", ["memory", "store", "kubernetes"])
+def test_no_rule_is_broken_where_everything_goes_wrong(ledger):
+    assert broken(Wanted(steps=25, faults=ALL, ledger=ledger), range(600)) == []
+
+
+@pytest.mark.parametrize("ledger", ["memory", "kubernetes"])
+def test_no_rule_is_broken_where_nothing_goes_wrong(ledger):
+    assert broken(Wanted(steps=40, faults=frozenset(), ledger=ledger), range(1000, 1100)) == []
+
+
+def test_a_seed_is_the_same_world_every_time_and_in_every_process():
+    wanted = Wanted(steps=25, faults=ALL)
+    first = list(search(wanted, range(20), 1))
+    second = list(search(wanted, range(20), 2))
+    assert [one.trace for one in first] == [one.trace for one in second]
+    assert len({one.trace for one in first}) == 20
+
+
+def test_steps_that_are_left_out_change_nothing_else_in_the_plan():
+    plan = draw(7, 30, ALL)
+    shorter = plan.without(frozenset({3, 4}))
+    assert [one for one in plan.steps if one.number not in (3, 4)] == list(shorter.steps)
+    assert (shorter.quotas, shorter.workloads, shorter.gates) == (plan.quotas, plan.workloads, plan.gates)
