@@ -116,9 +116,17 @@ def test_ports_are_named_alike_everywhere():
     assert [rule["ports"][0]["port"] for rule in ingress] == ["grpc", "http"]
 
 
-def test_two_gates_never_run_at_once():
+def test_several_gates_share_a_ledger_and_are_never_all_away():
     spec = manifest("Deployment")["spec"]
-    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+    container = spec["template"]["spec"]["containers"][0]
+    assert spec["replicas"] >= 3
+    assert "--ledger=kubernetes" in container["args"], "two gates that keep their own would grant the same room twice"
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert manifest("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    assert {one["topologyKey"] for one in spec["template"]["spec"]["topologySpreadConstraints"]} == {
+        "topology.kubernetes.io/zone",
+        "kubernetes.io/hostname",
+    }
 
 
 @pytest.fixture(scope="module")

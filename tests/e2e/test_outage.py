@@ -103,7 +103,7 @@ def test_a_broken_gate_is_repaired_by_a_rollout_through_what_it_would_have_filte
     assert UNAVAILABLE in refused.stderr
     kubectl("set", "image", "deployment/extauthz", f"gate={MENDED}", namespace)
     kubectl("rollout", "status", "deployment/extauthz", namespace, "--timeout=30s")
-    assert world.api.get("Deployment", "extauthz", GATES_OWN)["status"]["readyReplicas"] == 1
+    assert world.api.get("Deployment", "extauthz", GATES_OWN)["status"]["readyReplicas"] == 3
 
     world.gate.start()  # what the new pod would run
 
