@@ -80,6 +80,18 @@ class Accounts:
         self._nodes = tree.nodes
         self._accounts: dict[QuotaNode, _Account] = {}
 
+    def under(self, tree: QuotaTree) -> Accounts | None:
+        """The same accounts under other limits; ``None``: ``tree`` differs in more than that, and has to be counted.
+
+        The usual change of a quota, and what unblocks an owner. It costs the number of quotas, not that of workloads.
+        """
+        if len(tree.nodes) != len(self._nodes) or not all(map(_count_alike, self._nodes, tree.nodes)):
+            return None
+        moved = Accounts(tree)
+        nodes = zip(self._nodes, tree.nodes, strict=True)
+        moved._accounts = {new: self._accounts[old] for old, new in nodes if old in self._accounts}
+        return moved
+
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""
         if _only_reserves(before, after):
@@ -197,6 +209,19 @@ class Accounts:
         for node in self._nodes:
             account = self._accounts.get(node, _UNTOUCHED)
             yield Coverage(node.quota.name, account.workloads, account.unpriced)
+
+
+def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
+    """Whether two nodes at the same place of two trees are charged for the same workloads, in the same keys.
+
+    Nodes stand in an order that names and parents give.
+    """
+    return old.quota.hard.keys() == new.quota.hard.keys() and _coverage_of(old) == _coverage_of(new)
+
+
+def _coverage_of(node: QuotaNode) -> tuple[object, ...]:
+    quota = node.quota
+    return quota.name, quota.parent, quota.namespace_selector, quota.workload_selector, quota.mode
 
 
 def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:

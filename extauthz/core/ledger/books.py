@@ -35,9 +35,14 @@ class Books:
         return self._accounts.coverage()
 
     def set_tree(self, tree: QuotaTree) -> None:
-        """Put another quota tree in force. Use and reservations are counted anew; intents stay."""
+        """Put another quota tree in force; intents stay.
+
+        Use and reservations are counted anew, unless only limits have changed: those may at any time, with whatever
+        number of workloads, and hold nothing up.
+        """
+        accounts = self._accounts.under(tree)
         self.scope.set_tree(tree)
-        self._count_anew()
+        self._put_in_force(accounts if accounts is not None else self._recount())
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace (``None``: it is gone). Only its own workloads are counted anew."""
@@ -53,13 +58,13 @@ class Books:
         """Take what a RuntimeClass adds to its pods (``None``: it is gone), and count anew."""
         if self.scope.overheads.get(name) != overhead:
             self.scope.set_overhead(name, overhead)
-            self._count_anew()
+            self._put_in_force(self._recount())
 
     def observe_default_storage_class(self, name: str) -> None:
         """Take the class of claims that name none (empty: there is none), and count anew."""
         if self.scope.default_storage_class != name:
             self.scope.set_default_storage_class(name)
-            self._count_anew()
+            self._put_in_force(self._recount())
 
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
         heads = [entry for entry in self._entries.in_namespace(name) if entry.head is None]
@@ -69,9 +74,10 @@ class Books:
         for head in heads:
             self._book(head, NOWHERE, self._add_up(head))
 
-    def _count_anew(self) -> None:
-        self._accounts = self._recount()
-        for entry in self._entries:
+    def _put_in_force(self, accounts: Accounts) -> None:
+        """Positions that entries keep name the nodes and the amounts of before."""
+        self._accounts = accounts
+        for entry in self._entries.held():
             if entry.standing is not None:
                 entry.standing = self._add_up(entry)
 

@@ -38,6 +38,12 @@ class Store:
             for namespace, names in spaces.items():
                 yield from _entries(kind, namespace, names)
 
+    def held(self) -> Iterator[Entry]:
+        """Those that are kept as entries: all that have an intent or a family."""
+        for spaces in self._kinds.values():
+            for names in spaces.values():
+                yield from (found for found in names.values() if isinstance(found, Entry))
+
     def in_namespace(self, namespace: str) -> Iterator[Entry]:
         """All entries of one namespace."""
         for kind, spaces in self._kinds.items():
