@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane test e2e check fix bench render clean
+.PHONY: help setup demo controlplane test e2e chaos check fix bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: setup  ## all tests, the real Envoy's among them; with the real control pl
 
 e2e: controlplane  ## real autoscalers through the real Envoy and the gate against a real API server
 	@EXTAUTHZ_REQUIRE=controlplane $(BIN)/python -m pytest tests/e2e tests/controlplane $(PYTEST_ARGS)
+
+chaos: controlplane  ## three gates, 50 autoscalers, everything fails in turn: is any quota ever exceeded? (CHAOS_ARGS="--seconds 600")
+	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 check: setup  ## ruff, strict types, import contracts, doc examples
 	@$(BIN)/ruff check .

@@ -1,0 +1,37 @@
+"""A gate with a defect, to see that chaos finds it. ``python -m tests.chaos --plant answer-early``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from extauthz.cli import main
+from extauthz.core.model import Decision, Request
+from extauthz.shared.committing import Committer
+
+
+def answer_early() -> None:
+    """Answers before its grant is in the ledger object."""
+    commit = Committer.commit
+    writing: set[asyncio.Task[Decision]] = set()
+
+    async def early(self: Committer, request: Request, decision: Decision) -> Decision:
+        task = asyncio.create_task(commit(self, request, decision))
+        writing.add(task)
+        task.add_done_callback(writing.discard)
+        return decision
+
+    Committer.commit = early  # type: ignore[method-assign]
+
+
+PLANTS = {"answer-early": answer_early}
+
+
+def command(name: str) -> list[str]:
+    """In the place of ``extauthz``."""
+    return [sys.executable, "-m", "tests.chaos.planted", name, "serve"]
+
+
+if __name__ == "__main__":
+    PLANTS[sys.argv.pop(1)]()
+    sys.exit(main())

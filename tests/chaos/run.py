@@ -1,0 +1,134 @@
+"""One run: build everything, let scalers and faults loose on it, let it come to rest, and look."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from extauthz.testing.gate import SERVE
+from tests.chaos import estate
+from tests.chaos.faults import Faults
+from tests.chaos.history import Judge, Watcher
+from tests.chaos.scalers import Scalers
+from tests.controlplane.api import eventually
+from tests.controlplane.plane import running_plane
+from tests.controlplane.sites import LEDGER, Site, Sites
+
+GATES, SCALERS = 3, 50
+WRITE_S = 5
+"""The finite timeout of Envoy's route, and the API server's for a request."""
+W_S = 15.0
+"""2 s for the decision, twice ``WRITE_S``, and what etcd is stopped for."""
+REST_WITHIN_S = 120.0
+APISERVER = (
+    "--storage-media-type=application/json",
+    "--etcd-compaction-interval=0",
+    f"--request-timeout={WRITE_S}s",
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What has come of it."""
+
+    judge: Judge
+    said: Counter[str]
+    faults: Counter[str]
+    revisions: int
+    restless: list[str]
+    """What was not as it should be at the end: something reserved, or usage that is not exact."""
+
+    @property
+    def failures(self) -> list[str]:
+        idle = [] if self.said["200"] and self.said["403"] else ["nothing was granted, or nothing refused"]
+        return self.judge.in_excess + self.restless + idle
+
+    def text(self) -> str:
+        counts = ", ".join(f"{number} × {what}" for what, number in self.said.most_common())
+        faults = ", ".join(f"{number} × {what}" for what, number in self.faults.most_common())
+        changes = self.judge.changes["Deployment"]
+        lines = [
+            self.judge.table(),
+            "",
+            f"answers: {counts}",
+            f"faults: {faults or 'none'}",
+            f"history: {self.revisions} revisions, of Deployments {changes}",
+            *(f"VIOLATED: {failure}" for failure in self.failures),
+        ]
+        return "\n".join(lines)
+
+
+def run(
+    folder: Path,
+    seconds: float,
+    seed: int,
+    say: Callable[[str], None],
+    serve: Sequence[str] = SERVE,
+    *,
+    calm: bool = False,
+) -> Report:
+    """All of it. Call it from the main thread: what it starts ends with the thread that started it.
+
+    Args:
+        calm: without faults.
+    """
+    for name in ("plane", "sites"):
+        (folder / name).mkdir(parents=True)
+    judge = Judge(W_S)
+    say("starting etcd, the API server, gates and Envoys")
+    with (
+        running_plane(APISERVER, folder / "plane") as plane,
+        Watcher(plane.etcd_url, judge) as watcher,
+        Sites(plane, folder / "sites", GATES, W_S, serve=serve, write_s=WRITE_S) as sites,
+    ):
+        workloads = estate.build(plane)
+        eventually(lambda: len(plane.api.list(LEDGER)) == len(estate.ROOTS))
+        say(f"new ledgers hold growth back for {W_S:.0f} s")
+        sites.await_no_hold()
+        faults = Faults(sites, seed)
+        with Scalers(sites, workloads, SCALERS, seed) as scalers:
+            end_s = time.monotonic() + seconds
+            while time.monotonic() < end_s:
+                time.sleep(1.0)
+                if not calm:
+                    faults.next()
+                    say(f"{', '.join(f'{n} × {code}' for code, n in scalers.said.most_common(5))}")
+        say("coming to rest")
+        restless = _restless(sites, judge, watcher)
+    return Report(judge, scalers.said, faults.done, watcher.revision, restless)
+
+
+def _restless(sites: Sites, judge: Judge, watcher: Watcher) -> list[str]:
+    """Waits until all intents have ended and every gate counts what is really there; else what it is that differs."""
+    newest = int(sites.plane.api.call("GET", "/api/v1/namespaces")["metadata"]["resourceVersion"])
+    eventually(lambda: watcher.revision >= newest or watcher.failure, lambda: (watcher.revision, newest))
+    found: list[str] = []
+
+    def is_at_rest() -> bool:
+        found[:] = [wrong for number, site in enumerate(sites) for wrong in _wrong(number, site, judge)]
+        for root in estate.ROOTS:
+            intents = sites.payload(root).intents
+            if intents:
+                found.append(f"the ledger of {root} still holds {len(intents)} intents")
+        return not found
+
+    deadline = time.monotonic() + REST_WITHIN_S
+    while not is_at_rest() and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return found
+
+
+def _wrong(number: int, site: Site, judge: Judge) -> list[str]:
+    page = site.gate.page("/metrics").splitlines()
+    values = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in page if not line.startswith("#")}
+    wrong = []
+    for (quota, resource), account in judge.accounts.items():
+        wanted = {"used": account.now / 1000, "reserved": 0.0, "hard": account.hard / 1000}
+        for what, amount in wanted.items():
+            counted = values.get(f'extauthz_quota_{what}{{quota="{quota}",resource="{resource}"}}', 0.0)
+            if counted != amount:
+                wrong.append(f"gate {number}: {what} of {quota} {resource} is {counted:g} and not {amount:g}")
+    return wrong

@@ -1,0 +1,97 @@
+"""Fifty autoscalers that never agree, on twenty workloads: each asks for one count after another, as its kind does."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from tests.controlplane.api import MERGE, Api, RefusedError
+from tests.controlplane.sites import Sites
+
+JSON_PATCH = "application/json-patch+json"
+MOST = 6
+"""Replicas that one asks for at most."""
+PAUSE_S = (0.05, 0.6)
+WITHIN_S = 90.0
+
+
+class Scalers:
+    """A context manager: they work from enter to exit.
+
+    Args:
+        workloads: paths of Deployments.
+    """
+
+    def __init__(self, sites: Sites, workloads: Sequence[str], number: int, seed: int) -> None:
+        self.said: Counter[str] = Counter()
+        """What they were answered."""
+        self._sites, self._workloads, self._seed = sites, workloads, seed
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._scale, args=(each,), daemon=True) for each in range(number)]
+        self._failures: list[Exception] = []
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(WITHIN_S)
+        if self._failures and error is None:
+            raise self._failures[0]
+
+    def _scale(self, number: int) -> None:
+        choose = random.Random(f"{self._seed}-{number}")
+        write = (_as_knative, _as_hpa, _as_kubectl)[number % 3]
+        client = self._sites[number % len(list(self._sites))].client(self._sites.token)
+        try:
+            while not self._stop.is_set():
+                self._count(_said(write, client, choose.choice(self._workloads), choose.randint(0, MOST)))
+                self._stop.wait(choose.uniform(*PAUSE_S))
+        except Exception as error:  # noqa: BLE001 (raised again at the end)
+            self._failures.append(error)
+        finally:
+            client.close()
+
+    def _count(self, said: str) -> None:
+        with self._lock:
+            self.said[said] += 1
+
+
+def _said(write: Any, client: Api, path: str, replicas: int) -> str:
+    try:
+        write(client, path, replicas)
+    except RefusedError as error:
+        return f"{error.code}"
+    except httpx.HTTPError as error:
+        return type(error).__name__
+    return "200"
+
+
+def _as_knative(client: Api, path: str, replicas: int) -> None:
+    """Whatever is there."""
+    patch = [{"op": "add", "path": "/spec/replicas", "value": replicas}]
+    client.call("PATCH", f"{path}/scale", json.dumps(patch).encode(), JSON_PATCH)
+
+
+def _as_hpa(client: Api, path: str, replicas: int) -> None:
+    """Only upon what it has read."""
+    scale = client.call("GET", f"{path}/scale")
+    scale["spec"]["replicas"] = replicas
+    client.call("PUT", f"{path}/scale", scale)
+
+
+def _as_kubectl(client: Api, path: str, replicas: int) -> None:
+    client.call("PATCH", f"{path}/scale", {"spec": {"replicas": replicas}}, MERGE)
