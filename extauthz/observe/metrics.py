@@ -56,6 +56,9 @@ class Metrics:
         self._ended_by_reads = 0
         self._ledger_writes: dict[tuple[str, ...], int] = {}
         self._agreed = 0
+        self._recounts: dict[tuple[str, ...], int] = {}
+        self._drift = 0
+        self._repaired = 0
         self._unreadable: dict[tuple[str, ...], int] = {}
         self._buckets = [0] * (len(BUCKETS_S) + 1)
         self._seconds = 0.0
@@ -92,6 +95,12 @@ class Metrics:
         self._ledger_writes[result,] = self._ledger_writes.get((result,), 0) + 1
         self._agreed += grants
 
+    def recount(self, result: str, differences: int) -> None:
+        """Count a recount of usage, and in how many numbers it differed from what was kept."""
+        self._recounts[result,] = self._recounts.get((result,), 0) + 1
+        self._drift = differences
+        self._repaired += differences
+
     def unreadable(self, resource: str) -> None:
         """Count an object of the cluster that cannot be read."""
         self._unreadable[resource,] = self._unreadable.get((resource,), 0) + 1
@@ -125,6 +134,9 @@ class Metrics:
             "extauthz_ledger_writes_total": dict(self._ledger_writes),
             "extauthz_ledger_grants_total": {(): self._agreed},
             "extauthz_intents_ended_by_read_total": {(): self._ended_by_reads},
+            "extauthz_recounts_total": dict(self._recounts),
+            "extauthz_drift": {(): self._drift},
+            "extauthz_drift_repaired_total": {(): self._repaired},
             "extauthz_unreadable_objects_total": dict(self._unreadable),
             "extauthz_stale": {(): int(now.stale)},
             "extauthz_watch_age_seconds": {(resource,): age_s for resource, age_s, _ in now.watches},

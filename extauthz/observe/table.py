@@ -97,6 +97,16 @@ TABLE = (
         "extauthz_event_writes_total", "counter", "writes", ("result",),
         "Kubernetes events about workloads held back: created, updated, failed.",
     ),
+    Family(
+        "extauthz_recounts_total", "counter", "recounts", ("result",),
+        "Counts of all usage from scratch: exact, drifted (and repaired), overtaken (by a change of all quotas or "
+        "prices, for which everything is counted anew).",
+    ),
+    Family(
+        "extauthz_drift", "gauge", "numbers", (),
+        "Numbers (used, reserved and so on, of each quota and resource) that the last recount found kept wrong.",
+    ),
+    Family("extauthz_drift_repaired_total", "counter", "numbers", (), "Such numbers that recounts have put right."),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads in the picture of the cluster."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),

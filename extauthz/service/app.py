@@ -30,6 +30,7 @@ from extauthz.service.deciding import Deciding
 from extauthz.service.holding import Holding
 from extauthz.service.listening import ListenError
 from extauthz.service.loading import SettingsError
+from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 from extauthz.service.version import VERSION
 
@@ -90,6 +91,8 @@ class App:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(one.follow()) for one in inputs]
                 running.append(group.create_task(self._tick(inputs)))
+                recounting = Recounting(self._gate, self._settings.recount_every_s, self._log, self._metrics)
+                running.append(group.create_task(recounting.run()))
                 if await self._unless_stopped(inputs):
                     try:
                         await self._serve(inputs, http, group, running)

@@ -188,6 +188,14 @@ class Settings(BaseModel):
         "and at each start on a cluster without `handover`. Allowing it is right where no earlier run can have allowed "
         "any, as at a first installation; else such writes may land on top of what is granted now.",
     )
+    recount_every_s: float = Field(
+        600.0,
+        ge=0,
+        le=86400,
+        allow_inf_nan=False,
+        description="How often all usage is counted from scratch, beside the work and in small steps; what was kept "
+        "wrong is told and put right. 0: never.",
+    )
     grace_s: Seconds = Field(10.0, description="How long checks under way may take to finish after SIGTERM.")
     log_level: Level = Field(Level.INFO, description="Allowed requests are logged at info, refused ones at warning.")
     log_format: Literal["json", "text"] = Field("json", description="One JSON object a line, or text for people.")

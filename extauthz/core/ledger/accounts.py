@@ -34,6 +34,16 @@ class Coverage(NamedTuple):
     """Those among them whose cost is not known."""
 
 
+class Difference(NamedTuple):
+    """One number of one quota that is kept other than it was counted."""
+
+    quota: str
+    what: str
+    """``used requests.cpu``, ``reserved pods`` (both in nano-units), ``workloads``, ``workloads of unknown cost``."""
+    kept: int
+    counted: int
+
+
 class Growth(NamedTuple):
     """What a move does to all quotas; fields as in ``ledger.Proposal``."""
 
@@ -68,6 +78,12 @@ class _Account:
     def taken(self, key: str) -> int:
         """Used and reserved together, nano-units."""
         return self.used.get(key, 0) + self.reserved.get(key, 0)
+
+    def numbers(self) -> dict[str, int]:
+        """All that it says, by the names that a ``Difference`` has."""
+        used = {f"used {key}": amount for key, amount in self.used.items()}
+        reserved = {f"reserved {key}": amount for key, amount in self.reserved.items()}
+        return {**used, **reserved, "workloads": self.workloads, "workloads of unknown cost": self.unpriced}
 
 
 _UNTOUCHED = _Account()
@@ -209,6 +225,21 @@ class Accounts:
         for node in self._nodes:
             account = self._accounts.get(node, _UNTOUCHED)
             yield Coverage(node.quota.name, account.workloads, account.unpriced)
+
+    def differences(self, counted: Accounts) -> Iterator[Difference]:
+        """Where these are not what was ``counted``, for the same tree."""
+        for node in self._nodes:
+            ours, theirs = self._accounts.get(node, _UNTOUCHED), counted._accounts.get(node, _UNTOUCHED)
+            if ours.used == theirs.used and ours.reserved == theirs.reserved and _same_counts(ours, theirs):
+                continue  # nearly always, of ten thousand quotas
+            kept, right = ours.numbers(), theirs.numbers()
+            for what in sorted(kept.keys() | right.keys()):
+                if kept.get(what, 0) != right.get(what, 0):
+                    yield Difference(node.quota.name, what, kept.get(what, 0), right.get(what, 0))
+
+
+def _same_counts(some: _Account, others: _Account) -> bool:
+    return some.workloads == others.workloads and some.unpriced == others.unpriced
 
 
 def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:

@@ -1,20 +1,21 @@
 """The books: every entry's position, and the accounts of all quotas kept equal to their sum.
 
 Every change moves an entry from one ``Position`` to the next and the accounts by the difference, so that usage kept
-incrementally equals usage recomputed from scratch (``drift`` tells).
+incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` sees to it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import Accounts, Coverage, UsageRow
+from extauthz.core.ledger.accounts import Accounts, Coverage, Difference, UsageRow
 from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.position import NOWHERE, position
+from extauthz.core.ledger.recount import Recount
 from extauthz.core.ledger.scope import Scope
 from extauthz.core.ledger.store import Store
-from extauthz.core.model import Amounts
+from extauthz.core.model import Amounts, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
 
@@ -25,6 +26,7 @@ class Books:
         self.scope = scope if scope is not None else Scope()
         self._entries = Store()
         self._accounts = Accounts(self.scope.tree)
+        self._recounting: Recount | None = None
 
     def usage(self) -> Iterator[UsageRow]:
         """Used, reserved and hard of every quota and key, nano-units."""
@@ -69,13 +71,14 @@ class Books:
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
         heads = [entry for entry in self._entries.in_namespace(name) if entry.head is None]
         for head in heads:
-            self._accounts.move(self._position(head), NOWHERE)
+            self._shift(head.ref, self._position(head), NOWHERE)
         change()
         for head in heads:
             self._book(head, NOWHERE, self._add_up(head))
 
     def _put_in_force(self, accounts: Accounts) -> None:
-        """Positions that entries keep name the nodes and the amounts of before."""
+        """Positions that entries keep name the nodes and the amounts of before, and so does a count under way."""
+        self._recounting = None
         self._accounts = accounts
         for entry in self._entries.held():
             if entry.standing is not None:
@@ -94,6 +97,29 @@ class Books:
         kept = {(row.quota, row.resource): row.used + row.reserved for row in self.usage()}
         return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
 
+    def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
+        """Recount ``most`` workloads at each step, between which the books may change as they like; repair at the end.
+
+        Usage is put right and no intent is touched (DESIGN §6.4). One count at a time.
+
+        Returns:
+            What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.
+        """
+        assert self._recounting is None, "one count at a time"
+        recount = self._recounting = Recount(self._entries, self.scope)
+        try:
+            while recount.step(most):
+                yield
+                if self._recounting is not recount:
+                    return None
+            found = tuple(self._accounts.differences(recount.accounts))
+            if found:
+                self._accounts = recount.accounts
+            return found
+        finally:
+            if self._recounting is recount:
+                self._recounting = None
+
     # Inner workings.
 
     def _position(self, head: Entry) -> Position:
@@ -102,6 +128,11 @@ class Books:
     def _add_up(self, head: Entry) -> Position:
         return position(head, self.scope)
 
+    def _shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
+        self._accounts.move(before, after)
+        if self._recounting is not None:
+            self._recounting.moved(ref, before, after)
+
     def _change(self, head: Entry, mutate: Callable[[], None]) -> None:
         before = self._position(head)
         mutate()
@@ -109,5 +140,5 @@ class Books:
 
     def _book(self, head: Entry, before: Position, after: Position) -> None:
         if after is not before:
-            self._accounts.move(before, after)
+            self._shift(head.ref, before, after)
         head.standing = after if head.intents else None

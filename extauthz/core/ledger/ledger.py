@@ -134,6 +134,8 @@ class Ledger(Observing):
             self._families.regroup(entry, self._entries)
         self._pending.add(entry, intent)
         self._accounts.grow(proposal.before, proposal.after, proposal.risen)
+        if self._recounting is not None:
+            self._recounting.moved(proposal.head.ref, proposal.before, proposal.after)
         proposal.head.standing = proposal.after if proposal.head.intents else None
 
     def adopt(self, ref: WorkloadRef, intent: Intent) -> None:

@@ -139,12 +139,12 @@ class Observing(Books):
         touched = self._families.touched(entry, observed, self._entries)
         for one in touched:
             self._entries.hold(one)
-        before = [self._position(one) for one in touched if one.head is None]
+        before = [(one.ref, self._position(one)) for one in touched if one.head is None]
         entry.observed = observed
         entry.born = entry.born if observed is None else None
         self._families.regroup(entry, self._entries)
-        for old in before:
-            self._accounts.move(old, NOWHERE)
+        for ref, old in before:
+            self._shift(ref, old, NOWHERE)
         for one in touched:
             if one.head is None:
                 self._book(one, NOWHERE, self._add_up(one))

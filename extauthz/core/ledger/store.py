@@ -60,6 +60,16 @@ class Store:
         """The kinds that some workload is of."""
         return set(self._kinds)
 
+    def units(self) -> Iterator[tuple[Kind, str]]:
+        """Every kind in every namespace: pieces in which all entries can be gone through while they change."""
+        for kind, spaces in self._kinds.items():
+            for namespace in spaces:
+                yield kind, namespace
+
+    def of_unit(self, kind: Kind, namespace: str) -> list[WorkloadRef]:
+        """The workloads of one kind in one namespace, as of now."""
+        return [WorkloadRef(*kind, namespace, name) for name in self._kinds.get(kind, _EMPTY).get(namespace, {})]
+
     def hold(self, entry: Entry) -> None:
         """Keep this very entry, so that ``get`` gives it to all."""
         names = self._kinds.setdefault(entry.ref[:2], {}).setdefault(entry.ref.namespace, {})
