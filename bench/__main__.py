@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import check, cluster, decision, latency, report
+from . import check, cluster, decision, latency, report, sharing
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -28,6 +28,11 @@ NOTES = (
     "Latency: one request at a time, an open TLS connection, the same stand-in API server behind two Envoys.",
     "Live cluster: a real API server; ready from the start of the process; the list is paged, by the same client, and "
     "nothing is kept of it; memory beyond that of a gate on an empty cluster; API calls as the server counts them.",
+    "Shared ledger: two gates that write the same WorkspaceLedger in a real API server, 32 growing checks under way at "
+    "each, every one of which the access log tells to be refused; beside two of the same release that write it once a "
+    "decision. Writes that lost against another gate's, and those that only take out what has ended, count as writes. "
+    "Latency: one check at a time, beside a gate with a ledger in memory. Free: zero targets, dry runs, refusals, and "
+    "an HPA's write of the count that is there.",
 )
 
 
@@ -53,6 +58,7 @@ def measure(*, quick: bool) -> list[Figure]:
         *check.measure(check.QUICK if quick else check.FULL, say),
         *latency.measure(latency.QUICK if quick else latency.FULL, say),
         *cluster.measure(cluster.QUICK if quick else cluster.FULL, say),
+        *sharing.measure(sharing.QUICK if quick else sharing.FULL, say),
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import cluster, report
+from bench import cluster, report, sharing
 from bench.figures import Figure, Goal, median_ratio, percentile
 from bench.h2load import _frame
 from tests.controlplane import parts
@@ -32,6 +32,10 @@ LIVE_ROWS = (
     "live cluster, 100 Deployments: ready",
     "live cluster, 100 Deployments: memory",
     "live cluster, 100 Deployments: API calls",
+    "shared ledger: growing decisions a ledger write",
+    "shared ledger: growing decisions a second",
+    "shared ledger adds",
+    "shared ledger: API calls of checks that grow nothing or are refused",
 )
 
 
@@ -68,7 +72,7 @@ def test_a_frame_has_its_length_type_flags_and_stream_in_front():
 def test_a_quick_run_reports_every_row_and_draws_the_plot(tmp_path: Path):
     rows = ROWS if parts.missing(cluster.NEEDED) else ROWS + LIVE_ROWS
     command = [sys.executable, "-m", "bench", "--quick", "--out", str(tmp_path)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     table = (tmp_path / "report.md").read_text()
     for row in rows:
@@ -81,4 +85,6 @@ def test_without_a_real_api_server_it_says_loudly_what_is_not_measured(monkeypat
     monkeypatch.setenv("KUBE_APISERVER", "/nowhere")
     said: list[str] = []
     assert cluster.measure(cluster.QUICK, said.append) == []
-    assert said == ["NOT MEASURED, a live cluster: KUBE_APISERVER=/nowhere: no such file"]
+    assert sharing.measure(sharing.QUICK, said.append) == []
+    cure = "KUBE_APISERVER=/nowhere: no such file"
+    assert said == [f"NOT MEASURED, a live cluster: {cure}", f"NOT MEASURED, a ledger that gates share: {cure}"]
