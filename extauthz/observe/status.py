@@ -90,8 +90,12 @@ class StatusWriter:
             wait_s = self._sweep_s if done else min(2 * wait_s, LONGEST_BACKOFF_S)
 
     async def sweep(self) -> bool:
-        """Write each status that has changed. False if the API server takes none now: the rest waits."""
-        if not self._gate.synced:
+        """Write each status that has changed. False if the API server takes none now: the rest waits.
+
+        Where there are several gates, the first to notice a change writes it, and the others find it written. One whose
+        watches are stalled keeps out: it would write back what it last saw, over and over.
+        """
+        if not self._gate.synced or self._gate.is_stale:
             return True
         seen = await survey(self._gate)
         standings = list(self._standings())

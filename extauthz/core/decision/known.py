@@ -58,6 +58,11 @@ class Known:
         """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6)."""
         self._stale = why
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is known may be outdated."""
+        return self._stale is not None
+
     def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> bool:
         """Take the newest state of one workload; ``None``: it is gone, as of ``version``.
 

@@ -95,6 +95,25 @@ async def test_nothing_is_written_before_the_cluster_is_known():
     assert cluster.api.called == []
 
 
+async def test_who_may_be_outdated_does_not_write_back_what_it_last_saw():
+    cluster = Cluster()
+    cluster.gate.stale("nothing was heard of deployments.apps for 70 s")
+    assert await cluster.writer.sweep()
+    assert cluster.api.called == []
+    cluster.gate.stale(None)
+    assert await cluster.writer.sweep()
+    assert cluster.written == list(NAMES)
+
+
+async def test_what_another_gate_has_written_is_not_written_again():
+    first, second = Cluster(), Cluster()
+    await first.writer.sweep()
+    there = [first.api.objects[f"{COLLECTION}/{name}"] for name in NAMES]
+    second.standings = [standing(one, 1) for one in there]  # as its watch shows them
+    await second.writer.sweep()
+    assert second.api.called == []
+
+
 async def test_what_was_said_of_a_quota_that_has_gone_is_forgotten():
     cluster = Cluster()
     await cluster.writer.sweep()
