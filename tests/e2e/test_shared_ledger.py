@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from extauthz.observe.status import SWEEP_S
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Answer, Site, Sites
@@ -186,3 +188,18 @@ def test_a_gate_that_was_cut_off_grants_nothing_that_others_have_granted_meanwhi
     assert not ask(sites[0], "late", "other", 4).allowed
     assert ask(sites[0], "late", "other", 3).allowed
     assert not ask(sites[1], "late", "web", 8).allowed
+
+
+def test_three_gates_keep_one_status_and_do_not_write_over_each_other(sites: Sites):
+    def status() -> tuple[str, str]:
+        found = sites.plane.api.get("WorkspaceQuota", "told")
+        return found["metadata"]["resourceVersion"], found["status"]["summary"].get("pods", "")
+
+    def at_rest() -> bool:
+        before = status()
+        time.sleep(2.5 * SWEEP_S)
+        return status() == before
+
+    assert ask(sites[0], "told", "web", 1).id
+    eventually(at_rest, status)
+    assert status()[1] == "0/10"
