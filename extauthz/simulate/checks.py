@@ -30,7 +30,8 @@ class Violation(NamedTuple):
 class Asked(NamedTuple):
     """A write that some gate was asked about: it may hold room until its W."""
 
-    at_s: float
+    until_s: float
+    """When it no longer does, whatever happened."""
     key: Key
     replicas: int
     cpu_m: int
@@ -41,15 +42,17 @@ class Checks:
 
     Args:
         memory_s: for how long a write that a gate was asked about may hold room.
+        refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
     """
 
-    def __init__(self, truth: Truth, memory_s: float) -> None:
+    def __init__(self, truth: Truth, memory_s: float, refused_s: float) -> None:
         self.found: Violation | None = None
         self._truth = truth
         self._memory_s = memory_s
+        self._refused_s = refused_s
         self._limits: deque[tuple[float, Charges]] = deque()
         self._ungated: deque[tuple[float, Charges]] = deque()
-        self._states: deque[Asked] = deque()
+        self._states: list[Asked] = []
         self._answers: set[str] = set()
         self.checked = 0
 
@@ -73,11 +76,15 @@ class Checks:
 
     def seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload is like this now."""
-        self._states.append(Asked(now_s, key, one.replicas, one.cpu_m))
+        self._states.append(Asked(now_s + self._memory_s, key, one.replicas, one.cpu_m))
 
     def asked(self, now_s: float, promise: Promise) -> None:
         """A gate is about to be asked about a write."""
-        self._states.append(Asked(now_s, promise.key, promise.replicas or 0, promise.cpu_m or 0))
+        self._states.append(self._asked(now_s + self._memory_s, promise))
+
+    @staticmethod
+    def _asked(until_s: float, promise: Promise) -> Asked:
+        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0)
 
     def _bound(self, now_s: float, quota: str, key: str) -> int | None:
         """What the charge may come to: the loosest limit that a gate may still believe in, and what grew past it."""
@@ -93,8 +100,8 @@ class Checks:
 
     # Answers.
 
-    def answered(self, now_s: float, decision: Decision, promise: Promise) -> None:
-        """A gate has answered. Its promise is not among the truth's yet."""
+    def answered(self, at_s: float, now_s: float, decision: Decision, promise: Promise) -> None:
+        """A gate that was asked at ``at_s`` has answered. Its promise is not among the truth's yet."""
         self.checked += 1
         if decision.id in self._answers:
             self.broken("once", f"decision {decision.id} was given twice")
@@ -107,6 +114,8 @@ class Checks:
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
         elif decision.verdict is Verdict.DENY:
             self._denied(now_s, decision, promise)
+            self._states.remove(self._asked(at_s + self._memory_s, promise))
+            self._states.append(self._asked(now_s + self._refused_s, promise))
 
     def _allowed(self, now_s: float, decision: Decision, promise: Promise) -> None:
         before = self._truth.worst()
@@ -126,8 +135,7 @@ class Checks:
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """Even if all that was asked of late might land, it must not fit; and it must grow something."""
-        while self._states and self._states[0].at_s < now_s - self._memory_s:
-            self._states.popleft()
+        self._states = [one for one in self._states if one.until_s >= now_s]
         tops: dict[Key, list[int]] = {}
         for one in self._states:
             top = tops.setdefault(one.key, [0, 0])

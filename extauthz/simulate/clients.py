@@ -83,8 +83,9 @@ class Client:
         member = member or self._gates.any_gate(random)
         if member is None or member.process.ended:
             return None
-        self._checks.asked(self._loop.time(), sent.promise)
-        task = member.process.start(self._checked(member, sent))
+        at_s = self._loop.time()
+        self._checks.asked(at_s, sent.promise)
+        task = member.process.start(self._checked(member, sent, at_s))
         done, _ = await asyncio.wait((task,), timeout=AUTHZ_S)
         if not done or task.cancelled():
             self._give_up(task, sent)
@@ -105,10 +106,10 @@ class Client:
         self._tell(f"no decision on {sent.request.method} {sent.promise}")
         task.add_done_callback(withdrawn)
 
-    async def _checked(self, member: Member, sent: Sent) -> Decision:
+    async def _checked(self, member: Member, sent: Sent, at_s: float) -> Decision:
         """Within the gate's process."""
         decision = await member.check(sent.request)
-        self._checks.answered(self._loop.time(), decision, sent.promise)
+        self._checks.answered(at_s, self._loop.time(), decision, sent.promise)
         if decision.verdict is Verdict.ALLOW:
             self._truth.promises[decision.id] = sent.promise
         self._tell(f"{member.name}: {_told(decision, sent)}")

@@ -173,6 +173,11 @@ class Member:
         old = [resource for resource, age_s in ages if age_s > STALE_AFTER_S]
         return f"nothing was heard of {old[0]}" if old else None
 
+    def unwell(self) -> list[str]:
+        """Why it grants nothing for now."""
+        why = [self._stale() or ""] + (self.committer.notes() if self.committer is not None else [])
+        return [f"{self.name}: {one}" for one in why if one]
+
     def _accept(self, quotas: Quotas) -> None:
         self.gate.load_quotas(quotas.tree, self._loop.time())
         self._quotas_known.set()

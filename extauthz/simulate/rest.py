@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SETTLES_WITHIN_S = 3 * W_S + 90.0
 """W of what is under way, after a hold of W, and twice the longest wait before something is tried again (30 s)."""
 
+STEPS_LAST_S = 6.0
+"""After so long what the last steps began is over: gates that were killed or stopped are back."""
+
 GROWS_WITHIN_S = 5.0
 """How soon a write that fits must pass, where nothing goes wrong any more."""
 
@@ -43,6 +46,7 @@ class Rest:
         for member in world.members:
             if member is not None:
                 member.process.ends_at = None
+        await asyncio.sleep(STEPS_LAST_S)
         restless: list[str] = []
 
         def at_rest() -> bool:
@@ -64,6 +68,8 @@ class Rest:
         if world.client.under_way or len(live) < world.plan.gates or any(one.holds for one in live):
             return ["writes are under way, or gates are not there, or hold"]
         found = [f"{one.name} {what}" for one in live for what in self._wrong(one)]
+        for member in live:
+            found += member.unwell()
         for (_, root), tree in world.server.objects(LEDGERS).items():
             payload = decode(tree["spec"]["payload"])
             if payload.intents or payload.holds:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -33,8 +34,8 @@ class Wanted(NamedTuple):
     """0: drawn."""
     only: frozenset[int] | None = None
     """Leave out all steps but these."""
-    prepare: Callable[[], None] | None = None
-    """Called first in each process: plants a bug."""
+    plant: Callable[[], AbstractContextManager[None]] | None = None
+    """Puts a bug into the code while a world runs."""
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""
@@ -46,18 +47,26 @@ class Wanted(NamedTuple):
 
 def search(wanted: Wanted, seeds: Iterable[int], jobs: int) -> Iterator[Result]:
     """Run the worlds of ``seeds``; results in the order of these."""
+    remaining = iter(seeds)
+    with workers(jobs) as pool:
+        waiting = deque(pool.submit(run, wanted, seed) for seed in islice(remaining, 4 * jobs))
+        try:
+            while waiting:
+                yield waiting.popleft().result()
+                waiting.extend(pool.submit(run, wanted, seed) for seed in islice(remaining, 1))
+        finally:
+            for one in waiting:
+                one.cancel()
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes in which a seed means the same world everywhere."""
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"
-    remaining = iter(seeds)
     try:
-        with ProcessPoolExecutor(jobs, get_context("spawn"), wanted.prepare or _nothing) as pool:
-            waiting = deque(pool.submit(_run, wanted, seed) for seed in islice(remaining, 4 * jobs))
-            try:
-                while waiting:
-                    yield waiting.popleft().result()
-                    waiting.extend(pool.submit(_run, wanted, seed) for seed in islice(remaining, 1))
-            finally:
-                _cancel(waiting)
+        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+            yield pool
     finally:
         if before is None:
             del os.environ["PYTHONHASHSEED"]
@@ -65,34 +74,21 @@ def search(wanted: Wanted, seeds: Iterable[int], jobs: int) -> Iterator[Result]:
             os.environ["PYTHONHASHSEED"] = before
 
 
+def run(wanted: Wanted, seed: int) -> Result:
+    """Run one world. Only in a process of ``workers`` does its seed always mean the same."""
+    with wanted.plant() if wanted.plant is not None else nullcontext():
+        return world.run(wanted.plan(seed))
+
+
 def shortest(wanted: Wanted, seed: int) -> Result:
     """The world of a seed without the steps that its broken rule does not need."""
-    return next(search(wanted._replace(prepare=_Shortening(wanted.prepare)), [seed], 1))
+    with workers(1) as pool:
+        return pool.submit(_shortened, wanted, seed).result()
 
 
-class _Shortening:
-    """Makes a worker process shorten what it runs."""
-
-    def __init__(self, prepare: Callable[[], None] | None) -> None:
-        self._prepare = prepare
-
-    def __call__(self) -> None:
-        global _shortens  # of a worker process: how it was started
-        _shortens = True
-        if self._prepare is not None:
-            self._prepare()
-
-
-_shortens = False
-
-
-def _nothing() -> None:
-    """No bug is planted."""
-
-
-def _run(wanted: Wanted, seed: int) -> Result:
-    result = world.run(wanted.plan(seed))
-    return minimised(result) if _shortens and result.violation is not None else result
+def _shortened(wanted: Wanted, seed: int) -> Result:
+    with wanted.plant() if wanted.plant is not None else nullcontext():
+        return minimised(world.run(wanted.plan(seed)))
 
 
 def minimised(result: Result) -> Result:
@@ -114,8 +110,3 @@ def minimised(result: Result) -> Result:
         if tries >= TRIES or (size == 1 and not shrunk):
             return result
         size = max(size // 2, 1)
-
-
-def _cancel(waiting: Iterable[Future[Result]]) -> None:
-    for one in waiting:
-        one.cancel()

@@ -29,6 +29,9 @@ FORGETS_S = 4 * W_S + 30.0
 """How long an intent may live at most: its W may begin anew with each gate that sees it first, and what ends it then is
 a read, which may have to be tried again."""
 
+UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "lag"})
+"""Faults with which a write that was refused may stay in a ledger object for longer than the next one takes."""
+
 READY_WITHIN_S = 90.0
 
 
@@ -51,7 +54,8 @@ class World:
         self.loop = VirtualLoop(self._random("order"))
         self.server = ApiServer()
         self.truth = Truth(self.server)
-        self.checks = Checks(self.truth, FORGETS_S)
+        refused_s = FORGETS_S if plan.faults & UNSETTLING else 2.0
+        self.checks = Checks(self.truth, FORGETS_S, refused_s)
         self.trace: list[str] = []
         self.client = Client(self.loop, self.server, self.truth, self.checks, self, self.tell)
         self.members: list[Member | None] = [None] * plan.gates
