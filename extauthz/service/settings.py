@@ -148,6 +148,11 @@ class Settings(BaseModel):
         description="A write that grows a workload while a live source is stalled. If it may pass, it is weighed on "
         "what was known last.",
     )
+    charge_surge: bool = Field(
+        _POLICY.charge_surge,
+        description="Charge each Deployment beforehand with the pods that a rollout adds for a while (`maxSurge`), as "
+        "reserved. Without it they are free, up to 25 %.",
+    )
     stale_after_s: Seconds = Field(
         150.0,
         description="How long a watch may be silent before its source counts as stalled. The API server sends a "

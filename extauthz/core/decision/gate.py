@@ -43,6 +43,7 @@ class Gate(Known):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__()
         self.policy = policy if policy is not None else Policy()
+        self.ledger.scope.charge_surge = self.policy.charge_surge
 
     # What became of what was allowed.
 
@@ -201,7 +202,8 @@ class Gate(Known):
                 return self._unknown(question, doubt.setting, doubt.reason, doubt.why)
         if proposal.shortages:
             fits = self.ledger.largest_replicas(question.ref, intent, proposal)
-            sentence = sentences.exceeded(question.write.ref, proposal.shortages, fits)
+            surge = self.ledger.surge(proposal, intent)
+            sentence = sentences.exceeded(question.write.ref, proposal.shortages, fits, surge)
             short, audit = proposal.shortages, proposal.audit
             return question.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas, short, audit, fits)
         return None

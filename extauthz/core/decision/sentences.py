@@ -14,8 +14,12 @@ def subject(ref: WorkloadRef) -> str:
     return f'{ref.group_resource} "{ref.name}"'
 
 
-def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None) -> str:
+def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, surge: int = 0) -> str:
     """A denial, with every quota that refused and the numbers of each.
+
+    Args:
+        fits: the largest count that fits, if one can be named.
+        surge: pods of a rollout that it is charged with.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
     >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4))
@@ -25,7 +29,9 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None) 
     """
     parts = [_one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)]
     room = f"; largest allowed replicas: {fits}" if fits is not None else ""
-    return f"{subject(ref)} is forbidden: {'; '.join(parts)}{room}"
+    pods = "1 pod" if surge == 1 else f"{surge} pods"
+    counted = f"; counted with {pods} more for a rollout (maxSurge)" if surge else ""
+    return f"{subject(ref)} is forbidden: {'; '.join(parts)}{counted}{room}"
 
 
 def _one_quota(quota: str, shortages: list[Shortage]) -> str:

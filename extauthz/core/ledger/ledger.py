@@ -13,6 +13,7 @@ from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.observing import Observing
 from extauthz.core.ledger.position import pods_of
+from extauthz.core.ledger.prices import with_surge
 from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Amounts, Observed, Shortage, WorkloadRef
 
@@ -108,10 +109,20 @@ class Ledger(Observing):
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
         """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
-        if proposal.head is not proposal.entry or proposal.head.children or proposal.head.claims:
+        if proposal.head is not proposal.entry or proposal.head.children or not self._is_linear(proposal):
             return self._largest_in_family(ref, intent, proposal)
         per_pod = pods_of(proposal.head, intent, self.scope)
         return self._accounts.largest_replicas(proposal.before, proposal.after, per_pod)
+
+    def _is_linear(self, proposal: Proposal) -> bool:
+        """Each replica costs the same."""
+        return not proposal.head.claims and not self.scope.charge_surge
+
+    def surge(self, proposal: Proposal, intent: Intent) -> int:
+        """Pods of a rollout that the count of ``intent``, or else the observed one, is charged with."""
+        ref, observed = proposal.entry.ref, proposal.entry.observed
+        count = intent.replicas if intent.replicas is not None else observed.replicas if observed is not None else 0
+        return with_surge(ref, observed, count, self.scope) - count
 
     def _largest_in_family(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
         """By halves: how much of a count its family covers depends on the others in it."""

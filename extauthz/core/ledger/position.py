@@ -8,10 +8,10 @@ from extauthz.core.ledger.charge import NOTHING, Product, charge
 from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.ledger.kinship import PRICED_EACH, REVISIONS, SHARE_TEMPLATES
-from extauthz.core.ledger.prices import Prices, surge
+from extauthz.core.ledger.kinship import REVISIONS, SHARE_TEMPLATES
+from extauthz.core.ledger.prices import Prices, count_one, surge, with_surge
 from extauthz.core.ledger.scope import Nodes, Scope
-from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Template
 
 NOWHERE = Position(NOTHING, (), NOTHING, (), False)
 
@@ -50,32 +50,26 @@ def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
     per_object = _per_object(entry, prices, pending=False)
     used = envelope = charge(products, per_object)
     top, per_pod = entry.top_replicas(), products[0].per_pod
+    by_count = not entry.claims
+    if scope.charge_surge:
+        top = with_surge(entry.ref, observed, top, scope)
+        by_count = by_count and observed.max_surge is None
     if top > observed.replicas:
         grown = Product(top, per_pod, _of_claims(entry, top, (observed.template,), prices))
         envelope = charge([*products, grown], per_object)
-    return Position(used, nodes, envelope, nodes, prices.unknown, None if entry.claims else per_pod)
+    return Position(used, nodes, envelope, nodes, prices.unknown, per_pod if by_count else None)
 
 
 # What no count changes.
 
-_COUNTS: dict[tuple[str, str], Amounts] = {}
-
-
-def _count_one(ref: WorkloadRef) -> Amounts:
-    """``count/<resource>`` = 1, shared: there are few kinds."""
-    found = _COUNTS.get(ref[:2])
-    if found is None:
-        found = _COUNTS[ref[:2]] = {} if ref[:2] in PRICED_EACH else {f"count/{ref.group_resource}": 10**9}
-    return found
-
 
 def _per_object(entry: Entry, prices: Prices, *, pending: bool) -> Amounts:
     if not entry.children and not entry.pods and entry.observed is not None:
-        return _count_one(entry.ref)
+        return count_one(entry.ref)
     amounts = _excess(entry, prices)
     for one in _family(entry):
         if one.observed is not None or (pending and any(i.creates for i in one.live_intents())):
-            _add(amounts, _count_one(one.ref))
+            _add(amounts, count_one(one.ref))
     return amounts
 
 
@@ -94,7 +88,7 @@ def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
     groups = _pods((entry, *members))
     if groups and entry.observed is not None and not _are_within(groups, entry, entry.observed, prices):
         asked = _asked_of_pods(entry, entry.observed, prices)
-        free = surge(entry.observed)
+        free = surge(entry.observed, prices.scope)
         dearest = prices.highest(_running(entry)) if free else {}
         for key, amount in _sum_of_pods(groups, prices).items():
             above = amount - asked.get(key, 0) - free * dearest.get(key, 0)
@@ -165,7 +159,7 @@ def _of_members(entry: Entry, prices: Prices, *, pending: bool) -> Iterator[Prod
     Not the sum of counts by the dearest template: that would rise as a dearer one lands, and no grant has room for it.
     """
     total, count = _sum_of_members(entry, prices, pending=pending)
-    free = surge(entry.observed)
+    free = 0 if prices.scope.charge_surge else surge(entry.observed, prices.scope)
     dearest = prices.highest(_running(entry)) if free else {}
     yield Product(1, {key: max(amount - free * dearest.get(key, 0), 0) for key, amount in total.items()})
     yield Product(count, {})  # keeps the count, for pods whose cost is not known
@@ -203,13 +197,15 @@ def _reachable(entry: Entry, prices: Prices) -> Iterator[Product]:
     alone: list[Template | None] = [*own_alone, *_templates_of_revisions(entry)]
     observed = [entry.shown.template] if entry.shown is not None else []
     left, left_count = _leaving(entry, prices)
+    scope = prices.scope
 
     def product(count: int, own: Iterable[Template | None]) -> Product:
         beside = _of_claims(entry, count, [*own, *own_alone], prices)
         if left:
             beside = dict(beside)
             _add(beside, left)
-        return Product(count, prices.highest([*own, *alone]), beside)
+        pods = with_surge(entry.ref, entry.observed, count, scope)
+        return Product(pods, prices.highest([*own, *alone]), beside)
 
     count = entry.observed.replicas if entry.observed is not None else 0
     yield product(count, observed)

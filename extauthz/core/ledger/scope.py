@@ -45,6 +45,8 @@ class Scope:
     """RuntimeClass to what each of its pods costs besides its containers."""
     default_storage_class: str = ""
     """What claims get that name no class."""
+    charge_surge: bool = False
+    """Pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
     max_footprints: int = 262_144
     """Footprints that are kept by template; beyond that they are worked out anew."""
     _limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)

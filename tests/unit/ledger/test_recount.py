@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.accounts import Difference
@@ -24,8 +25,8 @@ QUOTAS = (
 NAMESPACES = {f"team-{n}": {"workspace": "acme"} for n in range(4)}
 
 
-def asker() -> Asker:
-    return Asker(gate(QUOTAS, namespaces=NAMESPACES))
+def asker(*, charge_surge: bool) -> Asker:
+    return Asker(gate(QUOTAS, namespaces=NAMESPACES, policy=Policy(window_s=90.0, charge_surge=charge_surge)))
 
 
 def finished(steps, between: Callable[[], object] = lambda: None) -> tuple[Difference, ...] | None:
@@ -42,7 +43,7 @@ class Bustle:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.ask = asker()
+        self.ask = asker(charge_surge=bool(seed % 2))
         self.version = 10
         self.granted: list[str] = []
         self.kinds: list[Callable[[], None]] = [
