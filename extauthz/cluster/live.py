@@ -200,7 +200,7 @@ class LiveCluster:
     def has_reached(self, kind: str, version: int) -> bool:
         """Whether the watch of a kind has come as far as ``version``; also if nothing of that kind is watched."""
         reflector = next((one for resource, one in self._reflectors.items() if resource.group_resource == kind), None)
-        return reflector is None or (reflector.version.isdecimal() and int(reflector.version) >= version)
+        return reflector is None or reflector.upto >= version
 
     def read(self, resource: Resource, tree: Tree) -> None:
         """Hand on what a consistent read has brought of a watched resource."""

@@ -107,6 +107,8 @@ class Reflector(Generic[Item]):
         """A whole list has been handed on, once at least."""
         self.version = ""
         """The resourceVersion up to which everything has been handed on; ``""``: the list must be taken."""
+        self.upto = 0
+        """The same as a number. It stays while the list is taken anew: what was handed on before is known."""
         self.seen = 0
         """The highest resourceVersion of any object that was handed on; bookmarks do not count."""
         self.last_heard_s = float("-inf")
@@ -228,6 +230,8 @@ class Reflector(Generic[Item]):
 
     def _heard(self, version: str) -> None:
         self.version = version
+        if version.isdecimal():
+            self.upto = max(self.upto, int(version))
         self.last_heard_s = self._clock()
         self.last_error = ""
 

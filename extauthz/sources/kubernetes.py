@@ -90,14 +90,11 @@ class LiveQuotas:
     def _put_in_force(self) -> None:
         before = self._planted
         self._accept(self.quotas())
-        self._taken = self._watched()
+        self._taken = self.reflector.upto
         if self._planted is not before:
             # The version of a list, or of a bookmark, is none that another watch comes to before its next bookmark.
             self._tree_since = self._taken if self._missed else min(self.reflector.seen, self._taken)
         self._missed = False
-
-    def _watched(self) -> int:
-        return int(self.reflector.version) if self.reflector.version.isdecimal() else 0
 
     # How far it has come (DESIGN §6.8). Statuses are written often and change no tree: they do not count as seen.
 
@@ -107,7 +104,7 @@ class LiveQuotas:
 
     def has_reached(self, kind: str, version: int) -> bool:
         """Whether every spec up to ``version`` is in force."""
-        in_force = self._taken if self._changed.is_set() else self._watched()
+        in_force = self._taken if self._changed.is_set() else self.reflector.upto
         return kind != WORKSPACE_QUOTAS.group_resource or in_force >= version
 
     # The sink.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.quota.standing import Fault
+from extauthz.kube.connection import ApiError
 from extauthz.sources.kubernetes import LiveQuotas, Quotas
 
 Tree = Any
@@ -184,3 +185,14 @@ def test_a_deletion_that_only_a_list_has_shown_may_be_as_late_as_the_list():
     assert source.seen == 120
     source.list("130", quota("corp"))
     assert source.seen == 120
+
+
+def test_who_takes_its_list_anew_has_still_seen_what_it_has_seen():
+    source = Shown()
+    source.list("90", quota("acme"))
+    source.watch("MODIFIED", "95", quota("acme", hard={"pods": "2"}))
+    source.live.reflector._failed(ApiError(410, "Expired", "too old resource version"))
+    assert source.live.reflector.version == ""
+    source.live._changed.clear()  # all is in force
+    (kind,) = source.live.seen()
+    assert [source.live.has_reached(kind, version) for version in (95, 96)] == [True, False]
