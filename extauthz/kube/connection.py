@@ -126,6 +126,7 @@ class Connection:
         patience_s = message.timeout.total or message.timeout.sock_read or 0.0
         with _told(self.server, patience_s):
             response = await self._sent(message)
+        transport = response.connection.transport if response.connection is not None else None
         try:
             if response.status >= 300:
                 with _told(self.server, patience_s):
@@ -133,6 +134,8 @@ class Connection:
             yield response
         finally:
             response.close()  # one that was read to its end has given its connection back by now
+            if transport is not None and transport.is_closing():
+                transport.abort()  # else TLS waits for a goodbye, from a server that may have stalled
 
     async def _sent(self, message: Message) -> aiohttp.ClientResponse:
         """Send it; once more if there are newer credentials than those that are not taken."""
