@@ -64,14 +64,17 @@ def to_json(config: betterproto2.Message) -> str:
     return json.dumps(to_tree(config), indent=2) + "\n"
 
 
-def _listener(options: SidecarOptions) -> listener.Listener:
+def filter_chain(options: SidecarOptions) -> listener.FilterChain:
+    """What ends a client's TLS, asks the gate where it must, and passes on to the clusters of ``clusters``."""
     manager = listener.Filter(
         name="envoy.filters.network.http_connection_manager", typed_config=Any.pack(_http(options))
     )
+    return listener.FilterChain(filters=[manager], transport_socket=clusters.downstream_tls(options))
+
+
+def _listener(options: SidecarOptions) -> listener.Listener:
     return listener.Listener(
-        name="apiserver",
-        address=clusters.address(options.listen),
-        filter_chains=[listener.FilterChain(filters=[manager], transport_socket=clusters.downstream_tls(options))],
+        name="apiserver", address=clusters.address(options.listen), filter_chains=[filter_chain(options)]
     )
 
 

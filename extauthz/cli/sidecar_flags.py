@@ -1,0 +1,146 @@
+"""Flags of every ``extauthz render`` that puts an Envoy before the API server, and the options that they make."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import partial
+
+from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
+from extauthz.service import addresses
+
+PROFILES = """\
+profiles:
+  writes      all that can grow a workload: an egress gateway, behind which anybody may be
+  autoscaler  scale, and writes to a workload that is there: Knative, KEDA
+  scale       only the scale subresource: kube-controller-manager, whose rollouts must go on without the gate
+"""
+
+GATE_NAME = "extauthz"
+
+
+def options(arguments: argparse.Namespace, defaults: SidecarOptions) -> SidecarOptions:
+    """What was asked for, over the defaults.
+
+    Raises:
+        ValueError: flags that do not go together.
+    """
+    said = {name: value for name, value in vars(arguments).items() if value is not None}
+    chosen = {field.name: said[field.name] for field in fields(SidecarOptions) if field.name in said}
+    return replace(defaults, **chosen, gate_tls=_gate_tls(said, defaults.gate_tls))
+
+
+def _gate_tls(said: Mapping[str, str], default: GateTls | None) -> GateTls | None:
+    """Half of it is refused: left alone, it would mean plain text to a gate that was to be spoken TLS to."""
+    wanted = {field.name: said[f"gate_{field.name}"] for field in fields(GateTls) if f"gate_{field.name}" in said}
+    if ("cert_file" in wanted) != ("key_file" in wanted):
+        raise ValueError("--gate-cert and --gate-key go together")
+    if default is not None:
+        return replace(default, **wanted)
+    if "ca_file" in wanted:
+        return GateTls(**{"server_name": GATE_NAME} | wanted)
+    if "cert_file" in wanted:
+        raise ValueError("--gate-cert needs --gate-ca: the gate is verified before it is shown a certificate")
+    return None
+
+
+def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, apiserver: str | None = None) -> None:
+    """Where the certificates, the API server and the gate are. ``apiserver``: its default in words."""
+    add, place, file = parser.add_argument, adder_of_places(parser), partial(parser.add_argument, metavar="FILE")
+    tls = defaults.gate_tls or GateTls("plain text", GATE_NAME, "none", "none")
+    file("--cert", dest="cert_file", help=f"Served to the client, which must trust it. Default: {defaults.cert_file}.")
+    file("--key", dest="key_file", help=f"Its key. Default: {defaults.key_file}.")
+    place("--apiserver", help=f"The API server. Default: {apiserver or shown(defaults.apiserver)}.")
+    add(
+        "--apiserver-name",
+        metavar="NAME",
+        help=f"DNS name or IP address that its certificate must carry. Default: {defaults.apiserver_name}.",
+    )
+    file(
+        "--apiserver-ca",
+        dest="apiserver_ca_file",
+        help=f"The CA that it is verified by. Default: {defaults.apiserver_ca_file}.",
+    )
+    place("--gate", help=f"The gate's gRPC door, also unix:/path. Default: {shown(defaults.gate)}.")
+    file("--gate-ca", dest="gate_ca_file", help=f"Speak TLS to the gate, verified by this CA. Default: {tls.ca_file}.")
+    add(
+        "--gate-name",
+        dest="gate_server_name",
+        metavar="NAME",
+        help=f"In the gate's certificate. Default: {tls.server_name}.",
+    )
+    file(
+        "--gate-cert", dest="gate_cert_file", help=f"Certificate to show to the gate (mTLS). Default: {tls.cert_file}."
+    )
+    file("--gate-key", dest="gate_key_file", help=f"Its key. Default: {tls.key_file}.")
+    file("--access-log", help=f"A line for each decided write and each failure. Default: {defaults.access_log}.")
+
+
+def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
+    """What is asked about, and what happens when there is no answer."""
+    add = parser.add_argument
+    seconds = partial(add, type=_seconds, metavar="SECONDS")
+    add(
+        "--profile",
+        type=Profile,
+        choices=list(Profile),
+        help=f"Which requests the gate is asked about, see below. Default: {defaults.profile}.",
+    )
+    add(
+        "--exempt-namespace",
+        dest="exempt_namespaces",
+        type=namespace,
+        action="append",
+        metavar="NAME",
+        help="Never asked about: the gate's own. May be repeated. Default: extauthz-system.",
+    )
+    add(
+        "--on-outage",
+        type=Outage,
+        choices=list(Outage),
+        help="What becomes of growth while the gate gives no answer. allow: quotas hold only while it is up. "
+        f"Default: {defaults.on_outage}.",
+    )
+    seconds("--gate-timeout", dest="gate_timeout_s", help=f"For the decision. Default: {defaults.gate_timeout_s:g}.")
+    seconds(
+        "--write-timeout",
+        dest="write_timeout_s",
+        help=f"For the API server's answer to a write that can grow a workload. Default: {defaults.write_timeout_s:g}.",
+    )
+    seconds("--body-timeout", dest="body_timeout_s", help=f"For its body. Default: {defaults.body_timeout_s:g}.")
+
+
+def adder_of_places(parser: argparse._ArgumentGroup) -> partial[argparse.Action]:
+    """Adds a flag that takes an address."""
+    return partial(parser.add_argument, type=_endpoint, metavar="ADDR")
+
+
+def shown(place: Endpoint | None) -> str:
+    """An address as it is written on the command line."""
+    return "none" if place is None else str(addresses.Address(*place))
+
+
+def namespace(text: str) -> str:
+    """A name of a namespace (RFC 1123 label), as argparse wants a type."""
+    if re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace")
+    return text
+
+
+def _endpoint(text: str) -> Endpoint:
+    try:
+        return Endpoint(*addresses.parse(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < 86_400.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds between 0 and a day")
+    return seconds

@@ -1,0 +1,190 @@
+"""Renders what puts the gate's filter chain into an Istio sidecar: an EnvoyFilter, and a patch of the client's pod.
+
+istiod gives each sidecar a listener for the Service ``default/kubernetes``, named after its address, which passes TLS
+through unseen. The EnvoyFilter adds to that listener a filter chain for TLS, the very one of the stand-alone Envoy
+(``extauthz.render.envoy``), which ends the client's TLS and opens its own to the API server. Istio's own chain stays
+beside it for what is not TLS, and the API server refuses that.
+(https://istio.io/latest/docs/reference/config/networking/envoy-filter/)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any as Tree
+from typing import NamedTuple
+
+import betterproto2
+import yaml
+from envoy_data_plane.envoy.config.listener import v3 as listener
+from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
+from envoy_data_plane.google.protobuf import Any
+
+from . import clusters, envoy
+from .options import Endpoint, GateTls, Profile, SidecarOptions
+
+SERVICE_PORT = 443
+"""Of the Service ``default/kubernetes`` (``KubernetesServicePort`` in ``k8s.io/kubernetes/pkg/controlplane``)."""
+
+API_ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where client-go looks for token and authority (``rest.InClusterConfig``)."""
+
+TOKEN_LIFE_S = 3607
+"""What the API server's own admission asks for (``WarnOnlyBoundTokenExpirationSeconds`` in
+``k8s.io/kubernetes/pkg/serviceaccount/claims.go``); the kubelet renews it in time."""
+
+
+class Client(NamedTuple):
+    """Whose sidecar it is."""
+
+    namespace: str
+    deployment: str
+    container: str
+    labels: tuple[tuple[str, str], ...]
+    """Of its pods: what the EnvoyFilter selects."""
+
+
+CLIENTS = {
+    # config/core/deployments/autoscaler.yaml of knative.dev/serving
+    "knative-autoscaler": Client("knative-serving", "autoscaler", "autoscaler", (("app", "autoscaler"),)),
+    # config/manager/manager.yaml of kedacore/keda; its Helm chart has the same
+    "keda-operator": Client("keda", "keda-operator", "keda-operator", (("app", "keda-operator"),)),
+}
+
+
+SIDECAR = SidecarOptions(
+    apiserver=Endpoint("10.96.0.1", SERVICE_PORT),
+    gate=Endpoint("extauthz.extauthz-system.svc", 9191),
+    gate_tls=GateTls(
+        "/etc/extauthz/gate/ca.crt",
+        "extauthz.extauthz-system.svc",
+        "/etc/extauthz/gate/tls.crt",
+        "/etc/extauthz/gate/tls.key",
+    ),
+    profile=Profile.AUTOSCALER,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MeshOptions:
+    """One client in the mesh. Of ``sidecar``, ``listen`` and ``admin`` are istiod's own business."""
+
+    client: Client = CLIENTS["knative-autoscaler"]
+    service_ip: str = "10.96.0.1"
+    """Address of the Service ``default/kubernetes``; kubeadm's default. The listener is named after it."""
+    sidecar: SidecarOptions = SIDECAR
+    client_facing: str = "extauthz-apiserver"
+    """Secret with the certificate that the client is shown."""
+    gate_facing: str = "extauthz-client"
+    """Secret with the certificate that the gate is shown, and the gate's authority."""
+    trusted: str = "extauthz-apiserver-ca"
+    """ConfigMap with what the client trusts: the authority of that certificate, and the cluster's own."""
+
+
+def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
+    """The EnvoyFilter: clusters for the API server and the gate, and the filter chain."""
+    merged = listener.Listener(listener_filters=[_tells_tls()], filter_chains=[_chain(options.sidecar)])
+    match = {"listener": {"name": f"{options.service_ip}_{SERVICE_PORT}"}}
+    return {
+        "apiVersion": "networking.istio.io/v1alpha3",
+        "kind": "EnvoyFilter",
+        "metadata": {"name": f"extauthz-{options.client.deployment}", "namespace": options.client.namespace},
+        "spec": {
+            "workloadSelector": {"labels": dict(options.client.labels)},
+            "configPatches": [
+                *(_patch("CLUSTER", {}, "ADD", each) for each in clusters.clusters(options.sidecar)),
+                _patch("LISTENER", match, "MERGE", merged),
+            ],
+        },
+    }
+
+
+def pod_patch(options: MeshOptions) -> dict[str, Tree]:
+    """A strategic merge patch of the client's Deployment: certificates for its sidecar, and trust in them.
+
+    The sidecar keeps the volume that the API server's admission gives to each container; only the client's own
+    container gets another one in its place.
+    """
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": options.client.deployment, "namespace": options.client.namespace},
+        "spec": {
+            "template": {
+                "metadata": {
+                    # The first has Istio inject the pod, the second is what the gate's NetworkPolicy lets in.
+                    "labels": {"sidecar.istio.io/inject": "true", "extauthz.dev/client": "true"},
+                    "annotations": _annotations(options),
+                },
+                "spec": {
+                    "containers": [
+                        {
+                            "name": options.client.container,
+                            "volumeMounts": [_mount("extauthz-api-access", API_ACCESS)],
+                        }
+                    ],
+                    "volumes": [_api_access(options.trusted)],
+                },
+            }
+        },
+    }
+
+
+def to_yaml(tree: dict[str, Tree]) -> str:
+    return yaml.safe_dump(tree, sort_keys=False, width=120, allow_unicode=True)
+
+
+def to_json(tree: dict[str, Tree]) -> str:
+    return json.dumps(tree, indent=2) + "\n"
+
+
+def _chain(options: SidecarOptions) -> listener.FilterChain:
+    chain = envoy.filter_chain(options)
+    chain.name = "extauthz"
+    chain.filter_chain_match = listener.FilterChainMatch(transport_protocol="tls")
+    return chain
+
+
+def _tells_tls() -> listener.ListenerFilter:
+    """Without it no connection is known to be TLS, and the chain would never match."""
+    return listener.ListenerFilter(
+        name="envoy.filters.listener.tls_inspector", typed_config=Any.pack(tls_inspector.TlsInspector())
+    )
+
+
+def _patch(where: str, match: dict[str, Tree], operation: str, value: betterproto2.Message) -> dict[str, Tree]:
+    return {
+        "applyTo": where,
+        "match": {"context": "SIDECAR_OUTBOUND"} | match,
+        "patch": {"operation": operation, "value": envoy.to_tree(value)},
+    }
+
+
+def _annotations(options: MeshOptions) -> dict[str, str]:
+    """Istio's own (https://istio.io/latest/docs/reference/config/annotations/). Their values are JSON in a string."""
+    secrets = {"extauthz-tls": (options.client_facing, options.sidecar.cert_file)}
+    if options.sidecar.gate_tls is not None:
+        secrets["extauthz-gate"] = (options.gate_facing, options.sidecar.gate_tls.ca_file)
+    volumes = [{"name": name, "secret": {"secretName": secret}} for name, (secret, _) in secrets.items()]
+    mounts = [_mount(name, file.rpartition("/")[0]) for name, (_, file) in secrets.items()]
+    return {
+        # The client's first request must find the filter there.
+        "proxy.istio.io/config": json.dumps({"holdApplicationUntilProxyStarts": True}),
+        "sidecar.istio.io/userVolume": json.dumps(volumes),
+        "sidecar.istio.io/userVolumeMount": json.dumps(mounts),
+    }
+
+
+def _mount(name: str, path: str) -> dict[str, Tree]:
+    return {"name": name, "mountPath": path, "readOnly": True}
+
+
+def _api_access(trusted: str) -> dict[str, Tree]:
+    """As ``TokenVolumeSource`` in ``kubernetes/plugin/pkg/admission/serviceaccount`` has it, but for the authorities."""
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFE_S}},
+        {"configMap": {"name": trusted, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ]
+    return {"name": "extauthz-api-access", "projected": {"defaultMode": 0o644, "sources": sources}}

@@ -1,0 +1,166 @@
+"""``extauthz render istio``: what it prints is what the repository shows, and fits together; the real Envoy takes it.
+
+``tests/controlplane/test_istio.py`` holds it against a real istiod.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extauthz.cli import main
+from extauthz.render import envoy, istio
+from extauthz.render.options import Outage, Profile
+from extauthz.testing.certs import Authority
+from extauthz.testing.envoy import validate
+from tests.envoy.test_render import give_files
+
+REPOSITORY = Path(__file__).parents[2]
+SHOWN = sorted((REPOSITORY / "istio").glob("*.yaml"))
+
+
+def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["render", *words]) == 0
+    return capsys.readouterr().out
+
+
+def made_by(file: Path) -> list[str]:
+    program, render, *words = shlex.split(file.read_text().partition("`")[2].partition("`")[0])
+    assert [program, render] == ["extauthz", "render"]
+    return words
+
+
+def patches(tree: dict, where: str) -> list[dict]:
+    return [each["patch"]["value"] for each in tree["spec"]["configPatches"] if each["applyTo"] == where]
+
+
+def filenames(tree: object) -> Iterator[str]:
+    if isinstance(tree, dict):
+        if "filename" in tree:
+            yield tree["filename"]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for each in tree:
+            yield from filenames(each)
+
+
+def test_the_repository_shows_filter_and_pod_of_each_client():
+    wanted = [f"{what} --client {client}" for client in istio.CLIENTS for what in ("istio", "istio-pod")]
+    assert sorted(" ".join(made_by(file)) for file in SHOWN) == sorted(wanted)
+
+
+@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.stem)
+def test_what_the_repository_shows_is_what_render_prints(capsys, file: Path):
+    assert file.read_text() == rendered(capsys, *made_by(file)), "run `make render`"
+
+
+@pytest.mark.parametrize("profile", Profile)
+@pytest.mark.parametrize("outage", Outage)
+def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profile, outage: Outage):
+    sidecar = replace(istio.SIDECAR, profile=profile, on_outage=outage)
+    alone = envoy.to_tree(envoy.sidecar(sidecar))["static_resources"]
+    tree = istio.envoy_filter(istio.MeshOptions(sidecar=sidecar))
+    (chain,) = patches(tree, "LISTENER")[0]["filter_chains"]
+    assert chain.pop("name") == "extauthz"
+    assert chain.pop("filter_chain_match") == {"transport_protocol": "tls"}
+    assert chain == alone["listeners"][0]["filter_chains"][0]
+    assert patches(tree, "CLUSTER") == alone["clusters"]
+
+
+@pytest.mark.parametrize("words", [[], ["--gate-plain"], ["--on-outage", "allow"]], ids=["defaults", "plain", "allow"])
+def test_envoy_takes_the_chain_beside_one_that_passes_everything(
+    capsys, authority: Authority, tmp_path: Path, words: list[str]
+):
+    tree = json.loads(rendered(capsys, "istio", "-o", "json", *words))
+    (listener,) = patches(tree, "LISTENER")
+    proxy = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+        "stat_prefix": "passed",
+        "cluster": "apiserver",
+    }
+    listener["filter_chains"].insert(0, {"filters": [{"name": "tcp", "typed_config": proxy}]})
+    listener |= {"name": "here", "address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}}
+    config = {"static_resources": {"listeners": [listener], "clusters": patches(tree, "CLUSTER")}}
+    pair = authority.issue("mesh")
+    give_files(config, str(pair.cert), str(pair.key), str(authority.ca), str(tmp_path / "access.log"))
+    (tmp_path / "envoy.json").write_text(json.dumps(config))
+    assert validate(tmp_path / "envoy.json") == ""
+
+
+@pytest.mark.parametrize("words", [[], ["--gate-plain"], ["--cert", "/a/b/c", "--key", "/a/b/d"]],
+                         ids=["defaults", "plain", "elsewhere"])  # fmt: skip
+def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: list[str]):
+    tree = json.loads(rendered(capsys, "istio", "-o", "json", *words))
+    pod = json.loads(rendered(capsys, "istio-pod", "-o", "json", *words))["spec"]["template"]
+    annotations = pod["metadata"]["annotations"]
+    mounts = json.loads(annotations["sidecar.istio.io/userVolumeMount"])
+    volumes = json.loads(annotations["sidecar.istio.io/userVolume"])
+    assert [each["name"] for each in mounts] == [each["name"] for each in volumes]
+    mounted = {each["mountPath"] for each in mounts}
+    named = {file.rpartition("/")[0] for file in filenames(tree)}
+    assert named == mounted | {istio.API_ACCESS}
+
+
+def test_filter_and_pod_are_about_the_same_client(capsys):
+    for client in istio.CLIENTS:
+        words = ["--client", client, "--namespace", "elsewhere"]
+        tree, pod = (yaml.safe_load(rendered(capsys, what, *words)) for what in ("istio", "istio-pod"))
+        assert tree["metadata"]["namespace"] == pod["metadata"]["namespace"] == "elsewhere"
+        assert tree["metadata"]["name"] == f"extauthz-{pod['metadata']['name']}"
+
+
+def test_the_service_ip_names_the_listener_and_is_where_the_api_server_is(capsys):
+    tree = yaml.safe_load(rendered(capsys, "istio", "--service-ip", "10.43.0.1"))
+    (match,) = [each["match"] for each in tree["spec"]["configPatches"] if each["applyTo"] == "LISTENER"]
+    assert match == {"context": "SIDECAR_OUTBOUND", "listener": {"name": "10.43.0.1_443"}}
+    assert "address: 10.43.0.1\n" in rendered(capsys, "istio", "--service-ip", "10.43.0.1")
+
+
+def test_plain_text_to_the_gate_only_when_told_to(capsys):
+    def gate(*words: str) -> dict:
+        tree = yaml.safe_load(rendered(capsys, "istio", *words))
+        return next(each for each in patches(tree, "CLUSTER") if each["name"] == "extauthz")
+
+    context = gate()["transport_socket"]["typed_config"]["common_tls_context"]
+    assert [*filenames(context["tls_certificates"])] == ["/etc/extauthz/gate/tls.crt", "/etc/extauthz/gate/tls.key"]
+    assert "transport_socket" not in gate("--gate-plain")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--gate-plain", "--gate-ca", "/ca"], "exclude each other"),
+        (["--gate-cert", "/c"], "go together"),
+        (["--gate-plain", "--gate-cert", "/c", "--gate-key", "/k"], "needs --gate-ca"),
+    ],
+)
+@pytest.mark.parametrize("what", ["istio", "istio-pod"])
+def test_flags_that_contradict_each_other_are_told(capsys, what: str, words: list[str], complaint: str):
+    assert main(["render", what, *words]) == 64
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"extauthz render {what}: ")
+    assert complaint in told.err
+
+
+@pytest.mark.parametrize("words", [["--service-ip", "kubernetes.default"], ["--namespace", "a/b"], ["--client", "hpa"]])
+def test_wrong_usage_is_told(capsys, words: list[str]):
+    with pytest.raises(SystemExit) as error:
+        main(["render", "istio", *words])
+    assert error.value.code == 64
+    assert words[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["istio", "istio-pod"])
+def test_every_flag_says_its_default(capsys, what: str):
+    with pytest.raises(SystemExit):
+        main(["render", what, "--help"])
+    flags = capsys.readouterr().out.partition("\nprofiles:\n")[0].split("\n  -")[2:]
+    assert len(flags) > 20
+    assert [flag for flag in flags if "Default:" not in flag] == []
