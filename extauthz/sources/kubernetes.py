@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from extauthz.core.model import Tree
 from extauthz.core.quota import spec
-from extauthz.core.quota.problems import Problem
-from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
-from extauthz.core.quota.standing import Fault, Standing, standing
-from extauthz.core.quota.tree import QuotaTree, TreeProblem
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection
 from extauthz.kube.reflector import Reflector
 from extauthz.kube.resource import Resource
+from extauthz.sources.gathering import Gathered, Read, read
+from extauthz.sources.gathering import Quotas as Quotas
 
 WORKSPACE_QUOTAS = Resource(spec.GROUP, "v1alpha1", "workspacequotas", spec.KIND, namespaced=False)
 
@@ -23,35 +21,8 @@ GATHER_S = 0.1
 """How long a change waits for others: a tree is made anew of all of them, and people apply a directory of quotas."""
 
 
-class Quotas(NamedTuple):
-    """All quotas that there are, and how each stands."""
-
-    tree: QuotaTree
-    """The same object as before where no spec has changed."""
-    standings: tuple[Standing, ...]
-    """By name."""
-    warnings: tuple[TreeProblem, ...]
-    """What is allowed but hardly meant (``QuotaTree.warnings``)."""
-
-    @property
-    def faults(self) -> Iterator[Standing]:
-        """Those whose limits are not in force as they are written."""
-        return (one for one in self.standings if one.fault is not None)
-
-
-class Read(NamedTuple):
-    """One object, read."""
-
-    standing: Standing
-    quota: WorkspaceQuota
-    """If its spec is not one, what ``spec.salvage`` makes of it."""
-
-
 class LiveQuotas:
-    """Follows the WorkspaceQuotas of a cluster; a reflector's sink.
-
-    An object whose spec cannot be read keeps its last good one in force; if it never had one, what it covers cannot
-    grow. One whose parent is missing, or that is its own ancestor, is enforced by itself.
+    """Follows the WorkspaceQuotas of a cluster; a reflector's sink. What it makes of them: ``Gathered``.
 
     Args:
         accept: called with all quotas, at the start and after every change of one, its status included.
@@ -64,9 +35,7 @@ class LiveQuotas:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._accept = accept
-        self._reads: dict[str, Read] = {}
-        self._in_force: dict[str, WorkspaceQuota] = {}
-        """The last good spec of each object that is there, or what could be read of one that never had any."""
+        self._gathered = Gathered()
         self._changed = asyncio.Event()
         self._taken = 0
         """The watch's version when what is in force was put together."""
@@ -74,7 +43,8 @@ class LiveQuotas:
         """What a watch must have shown for the tree in force to be known."""
         self._missed = False
         """A deletion was learnt of from a list: when it was is not known."""
-        self._planted: tuple[tuple[WorkspaceQuota, ...], QuotaTree, tuple[TreeProblem, ...]] | None = None
+        self._tree: QuotaTree | None = None
+        """What is in force."""
         self.reflector = Reflector(connection, WORKSPACE_QUOTAS, self, clock=clock)
 
     async def run(self) -> None:
@@ -88,10 +58,11 @@ class LiveQuotas:
                 self._put_in_force()
 
     def _put_in_force(self) -> None:
-        before = self._planted
-        self._accept(self.quotas())
+        quotas = self.quotas()
+        before, self._tree = self._tree, quotas.tree
+        self._accept(quotas)
         self._taken = self.reflector.upto
-        if self._planted is not before:
+        if self._tree is not before:
             # The version of a list, or of a bookmark, is none that another watch comes to before its next bookmark.
             self._tree_since = self._taken if self._missed else min(self.reflector.seen, self._taken)
         self._missed = False
@@ -110,63 +81,22 @@ class LiveQuotas:
     # The sink.
 
     def convert(self, tree: Tree) -> Read:
-        try:
-            quota = spec.parse(tree)
-        except QuotaSpecError as error:
-            return Read(standing(tree, None, Fault.INVALID, error.problems), spec.salvage(tree))
-        return Read(standing(tree, quota.generation), quota)
+        return read(tree)
 
     def replaced(self, objects: Iterable[Read], version: str) -> None:
-        listed = {one.standing.name: one for one in objects}
-        for name in self._reads.keys() - listed.keys():
-            self._drop(name)
-            self._missed = True
-        for one in listed.values():
-            self._take(one)
+        self._missed = self._gathered.replace(objects) or self._missed
         self._changed.set()
 
     def changed(self, event: str, obj: Read) -> None:
         if event == "DELETED":
-            self._drop(obj.standing.name)
+            self._gathered.drop(obj.standing.name)
         else:
-            self._take(obj)
+            self._gathered.take(obj)
         self._changed.set()
 
     def reached(self, version: str) -> None:
         """Bookmarks change no quota."""
 
-    def _take(self, one: Read) -> None:
-        name = one.standing.name
-        before = self._reads.get(name)
-        if before is not None and before.standing.uid != one.standing.uid:
-            self._drop(name)  # another object of that name: what the old one said last is not its last good spec
-        self._reads[name] = one
-        last = self._in_force.get(name)
-        if last is None or last.illegible or not one.quota.illegible:
-            self._in_force[name] = one.quota
-
-    def _drop(self, name: str) -> None:
-        self._reads.pop(name, None)
-        self._in_force.pop(name, None)
-
-    # What is made of it.
-
     def quotas(self) -> Quotas:
         """All of them as they stand now."""
-        quotas = tuple(self._in_force[name] for name in sorted(self._in_force))
-        if self._planted is None or self._planted[0] != quotas:
-            self._planted = (quotas, *QuotaTree.salvage(quotas))
-        _, tree, problems = self._planted
-        misplaced: dict[str, list[Problem]] = {}
-        for problem in problems:
-            misplaced.setdefault(problem.quota, []).append(problem.problem)
-        standings = (self._standing(name, misplaced.get(name)) for name in sorted(self._reads))
-        return Quotas(tree, tuple(standings), tree.warnings)
-
-    def _standing(self, name: str, misplaced: list[Problem] | None) -> Standing:
-        quota = self._in_force[name]
-        held = self._reads[name].standing._replace(in_force=None if quota.illegible else quota.generation)
-        if held.fault is not None or misplaced is None:
-            return held
-        fault = Fault.PARENT_CYCLE if quota.parent in self._in_force else Fault.PARENT_MISSING
-        return held._replace(fault=fault, why="; ".join(map(str, misplaced)))
+        return self._gathered.quotas()
