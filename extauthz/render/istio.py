@@ -180,7 +180,7 @@ def _mount(name: str, path: str) -> dict[str, Tree]:
 
 
 def _api_access(trusted: str) -> dict[str, Tree]:
-    """As ``TokenVolumeSource`` in ``kubernetes/plugin/pkg/admission/serviceaccount`` has it, but for the authorities."""
+    """As the API server's admission adds it (``TokenVolumeSource`` there), but for the authorities."""
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFE_S}},
