@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 
 from extauthz.service import loading
-from extauthz.service.settings import Settings, variable, word
+from extauthz.service.settings import Settings, Url, variable, word
 
 SET = "setting_"
 """Before the names of settings among parsed arguments, so that no other argument can be taken for one."""
@@ -52,7 +52,8 @@ def _metavar(info: FieldInfo) -> str:
             return shown
     kinds = get_args(info.annotation)
     if Path in kinds:
-        return "|".join([*(choice for kind in kinds for choice in get_args(kind)), "PATH"])
+        words = [choice for kind in kinds for choice in get_args(kind) if isinstance(choice, str)]
+        return "|".join([*words, *(["URL"] if Url in kinds else []), "PATH"])
     return "|".join(choices) or "LEVEL"
 
 

@@ -56,6 +56,8 @@ class Metrics:
         self._ended_by_reads = 0
         self._ledger_writes: dict[tuple[str, ...], int] = {}
         self._agreed = 0
+        self._asked: dict[tuple[str, ...], int] = {}
+        self._answered: dict[tuple[str, ...], float] = {}
         self._recounts: dict[tuple[str, ...], int] = {}
         self._drift = 0
         self._repaired = 0
@@ -94,6 +96,12 @@ class Metrics:
         """A write of a ledger object that gates share, and how many grants went with it."""
         self._ledger_writes[result,] = self._ledger_writes.get((result,), 0) + 1
         self._agreed += grants
+
+    def asked(self, source: str, result: str, at: float) -> None:
+        """Count a request to a service that is asked over HTTP. ``at``: seconds since the epoch."""
+        self._asked[source, result] = self._asked.get((source, result), 0) + 1
+        if result in ("ok", "not-modified"):
+            self._answered[source,] = at
 
     def recount(self, result: str, differences: int) -> None:
         """Count a recount of usage, and in how many numbers it differed from what was kept."""
@@ -134,6 +142,8 @@ class Metrics:
             "extauthz_ledger_writes_total": dict(self._ledger_writes),
             "extauthz_ledger_grants_total": {(): self._agreed},
             "extauthz_intents_ended_by_read_total": {(): self._ended_by_reads},
+            "extauthz_source_requests_total": dict(self._asked),
+            "extauthz_source_answered_timestamp_seconds": dict(self._answered),
             "extauthz_recounts_total": dict(self._recounts),
             "extauthz_drift": {(): self._drift},
             "extauthz_drift_repaired_total": {(): self._repaired},

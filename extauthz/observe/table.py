@@ -98,6 +98,15 @@ TABLE = (
         "Kubernetes events about workloads held back: created, updated, failed.",
     ),
     Family(
+        "extauthz_source_requests_total", "counter", "requests", ("source", "result"),
+        "Requests to services that are asked over HTTP: ok, not-modified, unreachable, timeout, unauthorized, refused, "
+        "malformed, too-large, credentials, circuit-open (not sent).",
+    ),
+    Family(
+        "extauthz_source_answered_timestamp_seconds", "gauge", "seconds since 1970", ("source",),
+        "When such a service last gave a good answer.",
+    ),
+    Family(
         "extauthz_recounts_total", "counter", "recounts", ("result",),
         "Counts of all usage from scratch: exact, drifted (and repaired), overtaken (by a change of all quotas or "
         "prices, for which everything is counted anew).",

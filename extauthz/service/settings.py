@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -63,6 +65,25 @@ def templates(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _url(text: str) -> str:
+    """What a path cannot be. Credentials have files of their own, and go over nothing but https."""
+    if not re.match(r"https?://", text):
+        raise ValueError(f"{text.partition('//')[0]}// is none that can be asked; write https://host[:port]/path")
+    parts = urlsplit(text)
+    if not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError(
+            f"{parts.hostname or 'no host'}: write https://host[:port]/path, with no user and no #fragment"
+        )
+    return text
+
+
+def _is_url(text: str) -> str:
+    if not re.match(r"https?://", text):
+        raise ValueError("no URL")
+    return text
+
+
+Url = Annotated[str, AfterValidator(_is_url)]
 Listen = Annotated[str, AfterValidator(_listen)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
@@ -72,10 +93,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    quotas: Literal["kubernetes"] | Path | None = Field(
+    quotas: Literal["kubernetes"] | Url | Path | None = Field(
         None,
         description="`kubernetes`: the WorkspaceQuotas of the cluster. Or such objects in YAML or JSON: a file, or "
-        "a directory of them. Watched.",
+        "a directory of them. Watched. Or `https://…`: a service of yours that tells them ([http-source.md]"
+        "(http-source.md)).",
     )
     state: Literal["kubernetes"] | Path | None = Field(
         None,
@@ -103,6 +125,18 @@ class Settings(BaseModel):
         "`.spec.template`: `rollouts.argoproj.io=.spec.workload.template`, more after commas. What has none there is "
         "priced by the pods that its scale selects.",
     )
+    quotas_every_s: Seconds = Field(
+        10.0, description="How often a service is asked for quotas; by ETag, if it has any."
+    )
+    quotas_timeout_s: Seconds = Field(5.0, description="How long it may take to answer.")
+    source_token_file: Path | None = Field(
+        None, description="Bearer token for services that are asked over https. Read anew for each request."
+    )
+    source_ca: Path | None = Field(
+        None, description="Authorities that such services' certificates are checked by, PEM. Without it: the system's."
+    )
+    source_cert: Path | None = Field(None, description="Client certificate chain for such services, PEM.")
+    source_key: Path | None = Field(None, description="Its private key, PEM. Both are read anew when they change.")
     grpc: Listen = Field(
         "127.0.0.1:9191",
         description="Where Envoy asks, and tells what became of it (ext_authz, access log): host:port, [v6]:port, "
@@ -211,7 +245,22 @@ class Settings(BaseModel):
         "the rest. A scrape costs about 50 microseconds a quota.",
     )
 
-    @field_validator("tls_cert", "tls_key", "tls_client_ca", "kubeconfig")
+    @field_validator("quotas", mode="before")
+    @classmethod
+    def _url_or_path(cls, value: object) -> object:
+        """Whatever has a scheme is a URL or wrong: never a path."""
+        return _url(value) if isinstance(value, str) and re.match(r"\w+://", value) else value
+
+    @field_validator(
+        "tls_cert",
+        "tls_key",
+        "tls_client_ca",
+        "kubeconfig",
+        "source_token_file",
+        "source_ca",
+        "source_cert",
+        "source_key",
+    )
     @classmethod
     def _readable(cls, path: Path | None) -> Path | None:
         if path is not None and not path.is_file():
@@ -232,6 +281,16 @@ class Settings(BaseModel):
             raise ValueError("tls-cert and tls-key go together; give both or neither")
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise ValueError("tls-client-ca needs tls-cert and tls-key")
+        return self
+
+    @model_validator(mode="after")
+    def _source_credentials(self) -> Settings:
+        if (self.source_cert is None) != (self.source_key is None):
+            raise ValueError("source-cert and source-key go together; give both or neither")
+        given = [path for path in (self.source_token_file, self.source_cert) if path is not None]
+        plain = [url for url in (self.quotas,) if isinstance(url, str) and url.startswith("http:")]
+        if given and plain:
+            raise ValueError("credentials go over https only; write https:// or leave source-token-file and -cert out")
         return self
 
     @property

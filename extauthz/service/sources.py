@@ -11,6 +11,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.service.http import HttpQuotaInput
 from extauthz.service.inputs import Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
 from extauthz.service.settings import KUBERNETES, Settings, templates
@@ -59,6 +60,8 @@ def _quotas(
     if settings.quotas == KUBERNETES:
         assert connection is not None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, write_status=settings.write_status)
+    if isinstance(settings.quotas, str):
+        return HttpQuotaInput(settings, gate, log, metrics)
     assert settings.quotas is not None
     return QuotaFileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
 

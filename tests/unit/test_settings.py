@@ -47,6 +47,12 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({"tls_cert": __file__}, {}, "", "tls-cert and tls-key go together", id="half-a-pair"),
         pytest.param({"tls_client_ca": __file__}, {}, "", "tls-client-ca needs tls-cert", id="ca-alone"),
         pytest.param({"socket_mode": "0999"}, {}, "", "--socket-mode: '0999' is not an octal", id="mode"),
+        pytest.param({"quotas": "ftp://a/b"}, {}, "", "--quotas: ftp:// is none that can be asked", id="scheme"),
+        pytest.param({"quotas": "https://me:pw@a/"}, {}, "", "--quotas: a: write https://host", id="user-in-url"),
+        pytest.param({"quotas": "https:///q"}, {}, "", "--quotas: no host: write https://host", id="no-host"),
+        pytest.param(
+            {"quotas": "http://a/q", "source_token_file": __file__}, {}, "", "credentials go over https", id="plain"),
+        pytest.param({"source_cert": __file__}, {}, "", "source-cert and source-key go together", id="half"),
         pytest.param({"grace_s": "nan"}, {}, "", "--grace-s: Input should be", id="not-a-number"),
     ],
 )  # fmt: skip
@@ -139,6 +145,12 @@ def test_wrong_usage_ends_with_one_line_and_64(words, says, capsys) -> None:
 def test_a_cluster_is_named_in_place_of_a_path(given, quotas, live) -> None:
     settings = load(given, {}, None)
     assert (settings.quotas, settings.live) == (quotas, live)
+
+
+@pytest.mark.parametrize("url", ["https://platform.example:8443/quotas?all=1", "http://127.0.0.1:80/q"])
+def test_a_url_stays_as_it_is_written_and_a_path_stays_a_path(url: str) -> None:
+    assert load({"quotas": url}, {}, None).quotas == url
+    assert load({"quotas": "quotas.d"}, {}, None).quotas == Path("quotas.d")
 
 
 def test_templates_of_custom_resources_are_named_by_their_place() -> None:

@@ -1,0 +1,98 @@
+"""Quotas from a platform's own service, as an input of the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+
+from extauthz.cluster.live import Watch
+from extauthz.core.decision.gate import Gate
+from extauthz.observe.log import Log
+from extauthz.observe.metrics import Metrics
+from extauthz.service.inputs import spare_the_collector
+from extauthz.service.settings import Settings
+from extauthz.sources.gathering import Quotas
+from extauthz.sources.http import Client, Endpoint
+from extauthz.sources.http_quotas import HttpQuotas
+
+
+def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
+    """Where a service is, with the credentials of the settings."""
+    one = settings
+    return Endpoint(url, timeout_s, one.source_token_file, one.source_ca, one.source_cert, one.source_key)
+
+
+class HttpQuotaInput:
+    """Quotas that a service tells."""
+
+    name = "quotas"
+
+    def __init__(self, settings: Settings, gate: Gate, log: Log, metrics: Metrics) -> None:
+        assert isinstance(settings.quotas, str)
+        self.known = asyncio.Event()
+        self._stale_after_s = settings.stale_after_s
+        self._gate = gate
+        self._log = log
+        self._metrics = metrics
+        self._endpoint = endpoint(settings.quotas, settings.quotas_timeout_s, settings)
+        self._quotas = HttpQuotas(Client(self._endpoint), settings.quotas_every_s, self._accept, self._told)
+        self._failing = ""
+        self._faults: dict[str, str] = {}
+
+    async def load(self) -> None:
+        """Nothing can be had before ``follow``."""
+
+    async def follow(self) -> None:
+        """Ask for ever."""
+        await self._quotas.run()
+
+    def status_writes(self) -> Mapping[str, int]:
+        """A service has no status."""
+        return {}
+
+    def watches(self) -> Iterable[Watch]:
+        """None: it is asked."""
+        return ()
+
+    def missing(self) -> list[str]:
+        """Its first answer, if that is not in."""
+        if self.known.is_set():
+            return []
+        why = f": {self._quotas.error}" if self._quotas.error else ""
+        return [f"{self._endpoint.shown} has not said yet what quotas there are{why}"]
+
+    def notes(self) -> list[str]:
+        """Which quotas are not in force as they are written."""
+        return [f"quota {name} is not in force as written: {why}" for name, why in self._faults.items()]
+
+    def stale(self) -> str | None:
+        """Whether its last good answer is too old."""
+        good_s = self._quotas.good_s
+        if good_s is None or (age_s := time.monotonic() - good_s) <= self._stale_after_s:
+            return None
+        return f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({self._quotas.error})"
+
+    def _accept(self, quotas: Quotas) -> None:
+        if self._gate.ledger.scope.tree is not quotas.tree or not self.known.is_set():
+            self._gate.load_quotas(quotas.tree, time.monotonic())
+            spare_the_collector()
+        self._metrics.reload(self.name, "ok", time.time())
+        self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
+        for warning in quotas.warnings:
+            self._log.event("warning", "odd", source=self.name, problem=str(warning))
+        faults = {one.name: one.why for one in quotas.faults}
+        for name, why in faults.items():
+            if self._faults.get(name) != why:
+                self._metrics.reload(self.name, "refused", time.time())
+                self._log.event("error", "refused", source=self.name, problems=[f"quota {name}: {why}"])
+        self._faults = faults
+        self.known.set()
+
+    def _told(self, result: str, why: str) -> None:
+        self._metrics.asked(self.name, result, time.time())
+        if why and why != self._failing:
+            self._log.event("warning", "source-failed", source=self.name, url=self._endpoint.shown, error=why)
+        if self._failing and not why:
+            self._log.event("info", "source-answers", source=self.name, url=self._endpoint.shown)
+        self._failing = why

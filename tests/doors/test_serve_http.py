@@ -1,0 +1,77 @@
+"""The gate as a process, with quotas that a platform's own service tells."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extauthz.testing.background import Background
+from extauthz.testing.platform import Platform
+from tests.doors.running import Running, metadata, within
+
+
+class Service(Background):
+    """A platform's service in a thread of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("platform")
+        self.platform = Platform({"workspaces": {"acme": {"pods": "4"}}}, token="secret")
+
+    async def main(self) -> None:
+        async with self.platform:
+            self.started()
+            await asyncio.Event().wait()
+
+
+@pytest.fixture
+def service() -> Iterator[Platform]:
+    with Service() as running:
+        yield running.platform
+
+
+def flags(service: Platform) -> tuple[str, ...]:
+    return ("--quotas", f"{service.url}/quotas", "--quotas-every-s", "0.05")
+
+
+def test_quotas_of_a_service_are_in_force_and_so_is_each_change(service: Platform, tmp_path: Path):
+    service.token = ""
+    with Running(tmp_path, *flags(service)) as gate:
+        assert gate.allows(4)
+        assert not gate.allows(5)
+        service.quotas = {"workspaces": {"acme": {"pods": "6"}}}
+        assert within(5, lambda: gate.allows(6))
+        assert not gate.allows(7)
+        assert 'extauthz_source_requests_total{result="not-modified",source="quotas"}' in gate.get("/metrics")[1]
+
+
+def test_a_service_that_has_gone_silent_stops_growth_by_name_and_nothing_else(service: Platform, tmp_path: Path):
+    service.token = ""
+    with Running(tmp_path, *flags(service), "--stale-after-s", "0.5") as gate:
+        assert gate.allows(4)
+        service.status = 503
+        assert within(10, lambda: not gate.allows(4))
+        refused = gate.check(4)
+        assert metadata(refused)["reason"] == "stale"
+        assert gate.allows(2)
+        (failed,) = gate.events("source-failed")
+        assert (failed["error"], failed["url"]) == ("it answered 503", f"{service.url}/quotas")
+        service.status = 200
+        assert within(10, lambda: gate.allows(4))
+        assert gate.events("source-answers")
+        assert within(5, lambda: gate.events("fresh"))
+
+
+def test_without_a_first_answer_the_gate_does_not_serve_and_says_why(service: Platform, tmp_path: Path):
+    def relent() -> None:
+        service.token = ""
+
+    timer = threading.Timer(2.0, relent)
+    timer.start()
+    with Running(tmp_path, *flags(service)) as gate:
+        assert service.token == "", "it serves only now"
+        assert gate.events("source-failed")[0]["error"] == "it answered 401; look at its credentials"
+    timer.join(5)
