@@ -70,6 +70,7 @@ class Committer:
             return decision
         decided = ANEW if any(map(self.books.behind, roots)) else self.books.adoptions
         waiter = Waiter(request, decision, asyncio.get_running_loop().create_future(), roots, decided)
+        self._writers.enter(waiter)
         granted = False
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -81,6 +82,7 @@ class Committer:
             why = f"could not agree upon it with the other gates: {trouble}"
             return refused(waiter.decision, "ledger-unavailable", why)
         finally:
+            self._writers.leave(waiter)
             if not granted:
                 waiter.answer.cancel()
                 self.books.abandon(decision.id)
@@ -94,7 +96,7 @@ class Committer:
             if not await self._look(ref):
                 waiter.refuse("ledger-unavailable", "cannot tell whether it is there: it could not be read")
                 return
-            self._writers.decide_anew([waiter])
+            self._writers.decide_anew(waiter)
         if not waiter.answer.done():
             self._writers.queue(waiter)
 

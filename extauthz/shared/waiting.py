@@ -27,6 +27,11 @@ class Waiter:
     """Why it is not answered yet."""
 
     @property
+    def namespace(self) -> str:
+        """Of its workload. What was decided of one write may rest on another of the same workload, or of its family."""
+        return self.decision.ref.namespace if self.decision.ref is not None else ""
+
+    @property
     def remakes(self) -> bool:
         """It would make an object anew that is believed to be there. If that is gone, all of it is growth."""
         decision = self.decision

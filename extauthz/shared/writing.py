@@ -68,6 +68,8 @@ class Writers:
         self._clock = clock
         self._wrote = wrote
         self._tell = tell
+        self._alive: dict[Waiter, None] = {}
+        """All who wait, at whatever stage, in order of arrival."""
         self._queues: dict[str, list[Waiter]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._told: dict[str, str] = {}
@@ -78,6 +80,19 @@ class Writers:
         """Stop writing; who waits is not answered."""
         for task in list(self._tasks.values()):
             task.cancel()
+
+    def enter(self, waiter: Waiter) -> None:
+        """One more waits. If it was decided beside one that must be decided anew, it may rest on that: so must it."""
+        if any(one.adoptions != self._books.adoptions for one in self._unanswered({waiter.namespace})):
+            waiter.adoptions = ANEW
+        self._alive[waiter] = None
+
+    def leave(self, waiter: Waiter) -> None:
+        """It was answered, or nobody waits for it any more."""
+        self._alive.pop(waiter, None)
+
+    def _unanswered(self, namespaces: set[str]) -> list[Waiter]:
+        return [one for one in self._alive if one.namespace in namespaces and not one.answer.done()]
 
     def queue(self, waiter: Waiter) -> None:
         root = waiter.left[0]
@@ -136,34 +151,46 @@ class Writers:
 
     def _decided(self, root: str, waiting: list[Waiter]) -> list[Waiter]:
         """Those that may be written: decided in knowledge of all intents that are agreed upon."""
-        outdated = [one for one in waiting if one.adoptions != self._books.adoptions and not one.answer.done()]
-        for waiter in outdated:
-            if waiter.remakes:  # what is known of it may be outdated too
-                waiter.refuse("ledger-unavailable", "is behind another gate; try again")
-        self.decide_anew(one for one in outdated if not one.answer.done())
+        waiting = [one for one in waiting if not one.answer.done()]
+        holds = self._books.holds(root)
+        self._doubt(one for one in waiting if holds or one.adoptions != self._books.adoptions)
         batch = []
         for waiter in waiting:
+            if waiter.adoptions == ANEW:
+                self._decide(waiter)
             if waiter.answer.done():
                 continue
             if waiter.left[0] != root:
                 self.queue(waiter)
-            elif self._books.holds(root) and waiter.decision.reason != "no-growth":
+            elif holds and waiter.decision.reason != "no-growth":
                 waiter.refuse("hold", HELD)
+                self._gate.ledger.forget(waiter.decision.id)  # at once: the next one must not rest on it
             else:
                 batch.append(waiter)
         return batch
 
-    def decide_anew(self, waiters: Iterable[Waiter]) -> None:
-        """Decide in order of arrival what none of them holds in memory any more. Refusals are answered."""
-        waiters = list(waiters)
-        for waiter in waiters:
-            self._gate.ledger.forget(waiter.decision.id)
-        for waiter in waiters:
-            waiter.decision = self._gate.decide(waiter.request, waiter.decision.id, self._clock())
-            waiter.adoptions = self._books.adoptions
-            waiter.left = self._roots_left(waiter.decision.id)
-            if waiter.decision.intent is None or not waiter.left:
-                waiter.answer.set_result(waiter.decision)
+    def _doubt(self, waiters: Iterable[Waiter]) -> None:
+        """Take grants that are not agreed upon out of memory, and with them those that may have been found to grow nothing
+        only because they were there: else each of two would pass for the other's sake."""
+        for one in self._unanswered({waiter.namespace for waiter in waiters}):
+            self._gate.ledger.forget(one.decision.id)
+            one.adoptions = ANEW
+
+    def decide_anew(self, waiter: Waiter) -> None:
+        """Decide it by what is known now. A refusal is its answer."""
+        self._doubt([waiter])
+        self._decide(waiter, looked=True)
+
+    def _decide(self, waiter: Waiter, *, looked: bool = False) -> None:
+        self._gate.ledger.forget(waiter.decision.id)  # an object may have brought it back
+        if waiter.remakes and not looked:  # what is known of it may be outdated too
+            waiter.refuse("ledger-unavailable", "is behind another gate; try again")
+            return
+        waiter.decision = self._gate.decide(waiter.request, waiter.decision.id, self._clock())
+        waiter.adoptions = self._books.adoptions
+        waiter.left = self._roots_left(waiter.decision.id)
+        if not waiter.answer.done() and (waiter.decision.intent is None or not waiter.left):
+            waiter.answer.set_result(waiter.decision)
 
     def _roots_left(self, intent_id: str) -> list[str]:
         """Roots whose objects do not hold an intent as it is now. The others had room for it when they were written."""
@@ -201,9 +228,11 @@ class Writers:
         self._told.pop(stored.root, None)
         self._books.take(stored)
         for waiter in batch:
-            waiter.left.remove(stored.root)
             if waiter.answer.done():
                 continue
+            waiter.left.remove(stored.root)
+            if waiter.adoptions == ANEW:  # doubted on the way: the answer is what is decided now
+                waiter.left.insert(0, stored.root)
             if waiter.left:
                 self.queue(waiter)
             else:
@@ -220,7 +249,8 @@ class Writers:
             self._books.gone(root)
         else:
             self._books.take(stored)
-        written = [one for one in batch if root not in self._roots_left(one.decision.id)]
+        sure = [one for one in batch if one.adoptions != ANEW]
+        written = [one for one in sure if root not in self._roots_left(one.decision.id)]
         if stored is not None:
             self._written(stored, written)
         self._put_back(root, (one for one in batch if one not in written), trouble or "other gates were first")
