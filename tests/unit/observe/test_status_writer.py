@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.status import COLLECTION, StatusWriter
+from extauthz.simulate.loop import VirtualLoop
 from extauthz.testing.builders import gate, workload
 from extauthz.testing.kubecalls import ScriptedApi
 
@@ -35,7 +37,7 @@ def quota(name: str, **spec: object) -> dict[str, object]:
 class Cluster:
     """Quotas ``a``, ``b`` and ``c``, a gate over them, and their writer."""
 
-    def __init__(self, *faults: ApiError | Unreachable) -> None:
+    def __init__(self, *faults: ApiError | Unreachable, writes_per_s: float = 1e6) -> None:
         self.api = ScriptedApi()
         self.api.faults = list(faults)
         self.gate = gate([], workload("web", 3))
@@ -49,7 +51,7 @@ class Cluster:
             tell=lambda _, event, **fields: self.told.append((event, fields.get("quota"))),
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
             sweep_s=0.001,
-            writes_per_s=1e6,
+            writes_per_s=writes_per_s,
         )
 
     @property
@@ -112,6 +114,21 @@ async def test_what_another_gate_has_written_is_not_written_again():
     second.standings = [standing(one, 1) for one in there]  # as its watch shows them
     await second.writer.sweep()
     assert second.api.called == []
+
+
+def test_no_more_are_written_in_a_second_than_are_allowed():
+    cluster = Cluster(writes_per_s=2)
+    loop = VirtualLoop(Random(1))
+
+    async def sweep_twice() -> None:
+        await cluster.writer.sweep()
+        assert loop.time() >= len(NAMES) / 2
+        began = loop.time()
+        await cluster.writer.sweep()
+        assert loop.time() - began < 0.1, "what has not changed costs no time"
+
+    loop.run(sweep_twice())
+    assert cluster.written == [*NAMES]
 
 
 async def test_what_was_said_of_a_quota_that_has_gone_is_forgotten():
