@@ -67,11 +67,12 @@ def test_a_service_that_has_gone_silent_stops_growth_by_name_and_nothing_else(se
 
 def test_without_a_first_answer_the_gate_does_not_serve_and_says_why(service: Platform, tmp_path: Path):
     def relent() -> None:
+        within(20, lambda: len(service.seen) > 1)
         service.token = ""
 
-    timer = threading.Timer(2.0, relent)
-    timer.start()
+    relenting = threading.Thread(target=relent)
+    relenting.start()
     with Running(tmp_path, *flags(service)) as gate:
         assert service.token == "", "it serves only now"
         assert gate.events("source-failed")[0]["error"] == "it answered 401; look at its credentials"
-    timer.join(5)
+    relenting.join(5)
