@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane test e2e chaos check fix bench render clean
+.PHONY: help setup demo controlplane istiod test e2e chaos check fix simulate bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build
 
+istiod: setup  ## the same and istiod, which the tests of istio/ need
+	@$(BIN)/python -m tests.controlplane.build istiod
+
 test: setup  ## all tests, the real Envoy's among them; with the real control plane's if it is built
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
@@ -34,6 +37,9 @@ e2e: controlplane  ## real autoscalers through the real Envoy and the gate again
 
 chaos: controlplane  ## three gates, 50 autoscalers, everything fails in turn: is any quota ever exceeded? (CHAOS_ARGS="--seconds 600")
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+simulate: setup  ## an hour of simulated worlds with every fault; a new stretch of seeds each day
+	@$(BIN)/extauthz simulate --minutes $(or $(MINUTES),60) --steps 60 --seed $$(date +%Y%m%d)00000
 
 check: setup  ## ruff, strict types, import contracts, doc examples
 	@$(BIN)/ruff check .

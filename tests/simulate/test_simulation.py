@@ -20,9 +20,9 @@ def broken(wanted: Wanted, seeds: range) -> list[str]:
     return [f"seed {result.plan.seed}: {result.violation}" for result in found]
 
 
-@pytest.mark.parametrize("ledger", ["memory", "store", "kubernetes"])
-def test_no_rule_is_broken_where_everything_goes_wrong(ledger):
-    assert broken(Wanted(steps=25, faults=ALL, ledger=ledger), range(600)) == []
+@pytest.mark.parametrize(("ledger", "worlds"), [("memory", 800), ("store", 300), ("kubernetes", 800)])
+def test_no_rule_is_broken_where_everything_goes_wrong(ledger, worlds):
+    assert broken(Wanted(steps=25, faults=ALL, ledger=ledger), range(worlds)) == []
 
 
 @pytest.mark.parametrize("ledger", ["memory", "kubernetes"])

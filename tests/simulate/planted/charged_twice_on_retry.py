@@ -1,0 +1,26 @@
+"""An identical retry is charged once more."""
+
+from extauthz.core.ledger.ledger import Ledger
+
+from .planting import replaced
+
+CAUGHT_BY = "never in the way of less"
+LEDGER = "memory"
+FAULTS = "none"
+
+
+def propose(self, ref, intent, born=None, known=None):
+    proposal = original(self, ref, intent, born, known)
+    before = proposal.before
+    same = any(one.replicas == intent.replicas for one in proposal.entry.live_intents())
+    if same and intent.replicas and proposal.after is before and before.pod is not None:
+        doubled = before.with_count(2 * intent.replicas)
+        return proposal._replace(after=doubled, **self._accounts.weigh(before, doubled)._asdict())
+    return proposal
+
+
+original = Ledger.propose
+
+
+def planted():
+    return replaced(Ledger, propose=propose)

@@ -1,0 +1,23 @@
+"""An intent ends because a newer, lower target was observed: the slow write lands after it."""
+
+from extauthz.core.ledger.intents import Intent
+
+from .planting import replaced
+
+CAUGHT_BY = "never over"
+LEDGER = "memory"
+FAULTS = "late"
+
+
+def passed_by(self, before, observed):
+    lower = observed is not None and self.replicas is not None and observed.replicas < self.replicas
+    if lower and before is not None and before.resource_version != observed.resource_version:
+        return True
+    return original(self, before, observed)
+
+
+original = Intent.passed_by
+
+
+def planted():
+    return replaced(Intent, passed_by=passed_by)

@@ -1,0 +1,13 @@
+"""A watch that lags behind a consistent read takes back what that has shown."""
+
+from extauthz.core.ledger.observing import Observing
+
+from .planting import replaced
+
+CAUGHT_BY = "never over"
+LEDGER = "memory"
+FAULTS = "lag"
+
+
+def planted():
+    return replaced(Observing, _is_late=lambda self, ref, version: False)
