@@ -85,9 +85,13 @@ class Books:
         """Agreed intent to the roots whose objects hold it."""
         self._listing: dict[str, set[str]] = {}
         """Quota to the roots whose objects say that it counts there."""
+        self._let_go: dict[str, set[str]] = {}
+        """Intent to the roots whose objects have let go of it while others still hold it."""
+        self._watermark: dict[str, int] = {}
+        """The highest of all objects, of each kind."""
         self._abandoned: FIFOCache[str, None] = FIFOCache(_ABANDONED)
         self.adoptions = 0
-        """Intents of others taken over so far. What was decided before the last one does not know of it."""
+        """How often intents of others were taken over or buried. What was decided before knows nothing of the last one."""
 
     def __iter__(self) -> Iterator[Book]:
         return iter(self._books.values())
@@ -112,6 +116,7 @@ class Books:
             self._drop(book.root, vanished)
         self._adopt(book.root, payload)
         book.base, book.payload = stored, payload
+        self._raise_watermark(payload)
         self._note_hold(book)
         if made_anew:
             self._note_lacks([book])
@@ -123,6 +128,9 @@ class Books:
         self._list(book, Payload())
         self._lose(root, book.payload.intents)
         self._books[root] = Book(root)
+        self._watermark = {}
+        for one in self._books.values():
+            self._raise_watermark(one.payload)
         self._note_lacks([self._books[root]])
 
     def plant(self, tree: QuotaTree) -> None:
@@ -154,13 +162,20 @@ class Books:
         for name in payload.quotas:
             self._listing.setdefault(name, set()).add(book.root)
 
+    def _raise_watermark(self, payload: Payload) -> None:
+        for kind, version in payload.watermark.items():
+            self._watermark[kind] = max(version, self._watermark.get(kind, 0))
+
     def _drop(self, root: str, vanished: Iterable[str]) -> None:
-        """Some gate has ended these. Only where the last object has let go of one do all writers know that."""
+        """Some gate has ended these. Of one that other objects still hold ``bury`` finds out."""
         for intent_id in vanished:
             roots = self._where.get(intent_id, set())
             roots.discard(root)
-            if not roots:
+            if roots:
+                self._let_go.setdefault(intent_id, set()).add(root)
+            else:
                 self._where.pop(intent_id, None)
+                self._let_go.pop(intent_id, None)
                 self._ledger.forget(intent_id)
 
     def _lose(self, root: str, lost: Iterable[str]) -> None:
@@ -206,10 +221,25 @@ class Books:
             return inf
         return book.held_since_s + self._window_s
 
-    def behind(self, root: str) -> str | None:
-        """A kind of which writers of this root have seen more than this gate; ``None``: there is none."""
-        watermark = self[root].payload.watermark
-        return next((kind for kind, at in watermark.items() if not self._progress.has_reached(kind, at)), None)
+    def behind(self) -> str | None:
+        """A kind of which writers have seen more than this gate; ``None``: there is none.
+
+        Of any object: what one has let go of may be ended for what all of them have seen.
+        """
+        return next((kind for kind, at in self._watermark.items() if not self._progress.has_reached(kind, at)), None)
+
+    def bury(self) -> bool:
+        """Forget intents that some gate has ended, though not all objects that held them tell so yet: their room may be
+        given away already. True: there were some, and what was decided before may rest on them."""
+        if not self._let_go:
+            return False
+        if self.behind() is None:  # else one may have moved to another root without this gate knowing
+            for intent_id, roots in self._let_go.items():
+                if roots & self._ledger.roots_of(intent_id):
+                    self._ledger.forget(intent_id)
+            self._let_go.clear()
+            self.adoptions += 1
+        return True
 
     def fenced(self, root: str) -> set[str]:
         """Other roots whose objects still say that a quota of this one counts there. They must be written first."""
@@ -235,7 +265,7 @@ class Books:
 
     def _members_of(self, book: Book) -> tuple[str, ...]:
         """Which quotas count there. Who is behind may know an older tree than the writers before."""
-        if self._tree is None or self.behind(book.root) is not None:
+        if self._tree is None or self.behind() is not None:
             return book.payload.quotas
         return self._members.get(book.root, ())
 

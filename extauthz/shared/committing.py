@@ -68,7 +68,8 @@ class Committer:
         roots = sorted(self._gate.ledger.roots_of(decision.intent))
         if not roots:
             return decision
-        decided = ANEW if any(map(self.books.behind, roots)) else self.books.adoptions
+        is_doubtful = self.books.bury() or self.books.behind() is not None
+        decided = ANEW if is_doubtful else self.books.adoptions
         waiter = Waiter(request, decision, asyncio.get_running_loop().create_future(), roots, decided)
         self._writers.enter(waiter)
         granted = False

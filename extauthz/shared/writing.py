@@ -131,9 +131,10 @@ class Writers:
         """Why nothing may be granted there right now; what it is passes by itself."""
         if not self._known.is_set():
             return "the ledgers have not been listed yet"
-        behind = self._books.behind(root)
+        behind = self._books.behind()
         if behind is not None:
             return f"another gate has seen more of {behind}"
+        self._books.bury()
         for other in self._books.fenced(root):
             self.wake(other)
             return f"quotas have moved here from {other}, whose ledger does not say so yet"
@@ -170,8 +171,8 @@ class Writers:
         return batch
 
     def _doubt(self, waiters: Iterable[Waiter]) -> None:
-        """Take grants that are not agreed upon out of memory, and with them those that may have been found to grow nothing
-        only because they were there: else each of two would pass for the other's sake."""
+        """Take grants that are not agreed upon out of memory, and with them those that may have been found to grow
+        nothing only because they were there: else each of two would pass for the other's sake."""
         for one in self._unanswered({waiter.namespace for waiter in waiters}):
             self._gate.ledger.forget(one.decision.id)
             one.adoptions = ANEW

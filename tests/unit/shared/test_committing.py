@@ -62,7 +62,7 @@ async def test_who_is_behind_waits_and_grants_nothing():
     async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
         first.sight.shown = first.sight.at = {"deployments.apps": 7}
         await first.ask(scale("web", 2))
-        await until(lambda: second.committer.books.behind("acme"))
+        await until(lambda: second.committer.books.behind())
         refused = await second.ask(scale("web", 3))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
         assert "has seen more of deployments.apps" in refused.sentence

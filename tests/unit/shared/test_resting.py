@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Decision, Verdict
 from extauthz.shared.memory import MemoryStore
 from extauthz.shared.store import Stored
@@ -97,3 +98,22 @@ async def test_nor_does_it_pass_the_second_root_by_resting_on_what_is_doubted_th
         let_early_go_on()
         assert await granted(*early, *after) == 0
         await until(lambda: first.reserved == second.reserved == {"pods": 2 * 10**9})
+
+
+async def test_nothing_rests_on_what_another_gate_has_ended_and_only_one_of_its_two_objects_tells_so_far():
+    store = Barred()
+    both = workload("web", 1, labels=FRONT | {"wide": "yes"})
+    wide = quota("wide", {"pods": "12"}, namespaces={}, workloads={"wide": "yes"})
+    async with members(2, [PODS, wide], both, *WORKLOADS[1:], store=store) as (first, second):
+        ended = await second.ask(scale("web", 3))
+        await until(lambda: first.reserved == {"pods": 2 * 10**9})
+        go_on = store.bar("wide")
+        second.gate.settle(ended.id, Event.REFUSED, 0.0)
+        await until(lambda: store.waiting == 1)
+        assert (await second.ask(scale("cron", 2))).verdict is Verdict.ALLOW, "now there is no room left"
+        await until(lambda: len(first.committer.books["acme"].payload.intents) == 1)
+        store.lift("wide")
+        assert await granted(*asking(first, 3)) == 0
+        go_on()
+        await until(lambda: not second.committer.books["wide"].payload.intents)
+        assert not first.gate.ledger.follows(ended.id)
