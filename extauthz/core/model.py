@@ -289,5 +289,7 @@ class Decision(NamedTuple):
     """Largest replica count that fits; ``None`` where it was not asked or has no bound."""
     intent: str | None = None
     """The id of the intent that was recorded, if one was."""
+    max_scale: int | None = None
+    """The most replicas that the platform's own service allows, where it was asked and sets a bound."""
     would: Verdict | None = None
     """What the answer would have been, had the gate not been told only to audit (``Policy.mode``)."""

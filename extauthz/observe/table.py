@@ -100,7 +100,7 @@ TABLE = (
     Family(
         "extauthz_source_requests_total", "counter", "requests", ("source", "result"),
         "Requests to services that are asked over HTTP: ok, not-modified, unreachable, timeout, unauthorized, refused, "
-        "malformed, too-large, credentials, circuit-open (not sent).",
+        "malformed, too-large, credentials, circuit-open and busy (not sent).",
     ),
     Family(
         "extauthz_source_answered_timestamp_seconds", "gauge", "seconds since 1970", ("source",),

@@ -28,11 +28,13 @@ from extauthz.service import listening, sources
 from extauthz.service.addresses import Address
 from extauthz.service.deciding import Deciding
 from extauthz.service.holding import Holding
+from extauthz.service.http import max_scale
 from extauthz.service.listening import ListenError
 from extauthz.service.loading import SettingsError
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 from extauthz.service.version import VERSION
+from extauthz.sources.max_scale import MaxScale
 
 TICK_S = 1.0
 """How late an intent may end. W is tens of seconds."""
@@ -78,6 +80,7 @@ class App:
         self._inputs: sources.Inputs | None = None
         self._stale: str | None = None
         self._audits = settings.mode == "audit"
+        self._max_scale: MaxScale | None = None
 
     async def run(self) -> None:
         """Start, serve until told to stop, stop cleanly. Should anything that runs for ever fail, all ends."""
@@ -118,6 +121,10 @@ class App:
             except NoClusterError as error:
                 raise SettingsError(f"--kubeconfig: {error}") from None
             self._log.event("info", "connected", server=self._connection.server)
+        self._max_scale = max_scale(self._settings, self._log, self._metrics)
+        if self._max_scale is not None:
+            await stack.enter_async_context(self._max_scale.client)
+            self._gate.scales = self._max_scale.scales
         return sources.inputs(self._settings, self._gate, self._connection, self._log, self._metrics)
 
     async def _unless_stopped(self, inputs: sources.Inputs) -> bool:
@@ -145,6 +152,7 @@ class App:
             inputs.state.look,
             inputs.state.heed,
             commit,
+            ask=self._max_scale.ask if self._max_scale is not None else None,
             audits=self._audits,
         )
         server = listening.grpc_server(deciding, self._access_logs, self._health, self._settings)

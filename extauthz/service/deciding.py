@@ -11,6 +11,7 @@ from random import Random
 from typing import Protocol, TypeAlias
 
 from extauthz.core.decision.auditing import audited
+from extauthz.core.decision.scales import UNASKED
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
@@ -44,6 +45,7 @@ class Deciding:
         metrics: told of each decision and what it took.
         log: told of each decision, and of the traceback where we are at fault.
         look: brings a workload into the picture; ``None``: that cannot be done.
+        ask: learns how many replicas a workload may have; ``None``: nothing says so.
         heed: told of each decision too; must neither block nor raise.
         commit: agrees with other gates upon a grant that is in memory so far; ``None``: there are none.
         audits: nothing is refused, whatever goes wrong.
@@ -60,6 +62,7 @@ class Deciding:
         heed: Callable[[Decision], None] | None = None,
         commit: Commit | None = None,
         *,
+        ask: Look | None = None,
         audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] | None = None,
@@ -70,6 +73,7 @@ class Deciding:
         self._look = look
         self._commit = commit
         self._heed = heed
+        self._ask = ask
         self._audits = audits
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
@@ -83,6 +87,17 @@ class Deciding:
             return self._after_a_commit(self._commit, request, decision, started_s)
         if decision.reason in NOT_SEEN and decision.ref is not None and self._look is not None:
             return self._after_a_look(self._look, decision.ref, request, decision_id, started_s)
+        if decision.reason == UNASKED:
+            return self._after_asking(decision, request, started_s)
+        return self._tell(decision, request, started_s)
+
+    async def _after_asking(self, decision: Decision, request: Request, started_s: float) -> Decision:
+        """As after a look: nothing was recorded or told."""
+        if self._ask is not None and decision.ref is not None:
+            await self._ask(decision.ref)
+            decision = self._decide(request, decision.id, self._clock())
+        if decision.intent is not None and self._commit is not None:
+            return await self._after_a_commit(self._commit, request, decision, started_s)
         return self._tell(decision, request, started_s)
 
     async def _after_a_look(
@@ -93,6 +108,8 @@ class Deciding:
             async with asyncio.timeout(LOOK_WITHIN_S):
                 await look(ref)
         decision = self._decide(request, decision_id, self._clock())
+        if decision.reason == UNASKED:
+            return await self._after_asking(decision, request, started_s)
         if decision.intent is not None and self._commit is not None:
             return await self._after_a_commit(self._commit, request, decision, started_s)
         return self._tell(decision, request, started_s)

@@ -1,4 +1,4 @@
-"""Quotas from a platform's own service, as an input of the gate."""
+"""A platform's own service, asked for quotas and for bounds of replicas."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from extauthz.cluster.live import Watch
 from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.scales import Scales
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import spare_the_collector
@@ -15,12 +16,41 @@ from extauthz.service.settings import Settings
 from extauthz.sources.gathering import Quotas
 from extauthz.sources.http import Client, Endpoint
 from extauthz.sources.http_quotas import HttpQuotas
+from extauthz.sources.max_scale import MaxScale
 
 
 def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
     """Where a service is, with the credentials of the settings."""
     one = settings
     return Endpoint(url, timeout_s, one.source_token_file, one.source_ca, one.source_cert, one.source_key)
+
+
+class Told:
+    """Counts what becomes of requests, and logs each new error once, and that there is none any more."""
+
+    def __init__(self, source: str, endpoint: Endpoint, log: Log, metrics: Metrics) -> None:
+        self._source = source
+        self._url = endpoint.shown
+        self._log = log
+        self._metrics = metrics
+        self._failing = ""
+
+    def __call__(self, result: str, why: str) -> None:
+        self._metrics.asked(self._source, result, time.time())
+        if why and why != self._failing:
+            self._log.event("warning", "source-failed", source=self._source, url=self._url, error=why)
+        if self._failing and not why:
+            self._log.event("info", "source-answers", source=self._source, url=self._url)
+        self._failing = why
+
+
+def max_scale(settings: Settings, log: Log, metrics: Metrics) -> MaxScale | None:
+    """Who is asked for bounds of replicas, if anybody is. Its client is to be entered."""
+    if settings.max_scale is None:
+        return None
+    where = endpoint(settings.max_scale, settings.max_scale_timeout_s, settings)
+    scales = Scales(settings.max_scale_ttl_s, settings.max_scale_keep_s)
+    return MaxScale(Client(where), scales, Told("max-scale", where, log, metrics))
 
 
 class HttpQuotaInput:
@@ -36,8 +66,8 @@ class HttpQuotaInput:
         self._log = log
         self._metrics = metrics
         self._endpoint = endpoint(settings.quotas, settings.quotas_timeout_s, settings)
-        self._quotas = HttpQuotas(Client(self._endpoint), settings.quotas_every_s, self._accept, self._told)
-        self._failing = ""
+        told = Told(self.name, self._endpoint, log, metrics)
+        self._quotas = HttpQuotas(Client(self._endpoint), settings.quotas_every_s, self._accept, told)
         self._faults: dict[str, str] = {}
 
     async def load(self) -> None:
@@ -88,11 +118,3 @@ class HttpQuotaInput:
                 self._log.event("error", "refused", source=self.name, problems=[f"quota {name}: {why}"])
         self._faults = faults
         self.known.set()
-
-    def _told(self, result: str, why: str) -> None:
-        self._metrics.asked(self.name, result, time.time())
-        if why and why != self._failing:
-            self._log.event("warning", "source-failed", source=self.name, url=self._endpoint.shown, error=why)
-        if self._failing and not why:
-            self._log.event("info", "source-answers", source=self.name, url=self._endpoint.shown)
-        self._failing = why

@@ -129,6 +129,22 @@ class Settings(BaseModel):
         10.0, description="How often a service is asked for quotas; by ETag, if it has any."
     )
     quotas_timeout_s: Seconds = Field(5.0, description="How long it may take to answer.")
+    max_scale: Url | None = Field(
+        None,
+        description="`https://…`: a service of yours that tells how many replicas a workload may have, asked before "
+        "one grows ([http-source.md](http-source.md)).",
+    )
+    max_scale_ttl_s: Seconds = Field(10.0, description="How long its answer for a workload is good.")
+    max_scale_keep_s: float = Field(
+        300.0,
+        ge=0,
+        le=86400,
+        allow_inf_nan=False,
+        description="How old its last answer may be and still be used while it gives no other.",
+    )
+    max_scale_timeout_s: float = Field(
+        0.5, gt=0, le=1, description="How long it may take to answer. The check waits for it."
+    )
     source_token_file: Path | None = Field(
         None, description="Bearer token for services that are asked over https. Read anew for each request."
     )
@@ -181,6 +197,10 @@ class Settings(BaseModel):
         _POLICY.on_stale,
         description="A write that grows a workload while a live source is stalled. If it may pass, it is weighed on "
         "what was known last.",
+    )
+    on_max_scale_unknown: OnUnknown = Field(
+        _POLICY.on_max_scale_unknown,
+        description="Growth of a workload for which `max-scale` gives no answer, and gave none lately.",
     )
     charge_surge: bool = Field(
         _POLICY.charge_surge,
@@ -245,7 +265,7 @@ class Settings(BaseModel):
         "the rest. A scrape costs about 50 microseconds a quota.",
     )
 
-    @field_validator("quotas", mode="before")
+    @field_validator("quotas", "max_scale", mode="before")
     @classmethod
     def _url_or_path(cls, value: object) -> object:
         """Whatever has a scheme is a URL or wrong: never a path."""
@@ -288,7 +308,7 @@ class Settings(BaseModel):
         if (self.source_cert is None) != (self.source_key is None):
             raise ValueError("source-cert and source-key go together; give both or neither")
         given = [path for path in (self.source_token_file, self.source_cert) if path is not None]
-        plain = [url for url in (self.quotas,) if isinstance(url, str) and url.startswith("http:")]
+        plain = [url for url in (self.quotas, self.max_scale) if isinstance(url, str) and url.startswith("http:")]
         if given and plain:
             raise ValueError("credentials go over https only; write https:// or leave source-token-file and -cert out")
         return self

@@ -49,7 +49,7 @@ class SourceError(Exception):
     """A service gave no answer that can be used. ``code`` is stable and a metric label.
 
     ``unreachable`` and ``timeout`` (trying again helps), ``unauthorized``, ``refused`` (another status), ``malformed``,
-    ``too-large`` (the service's fault), ``credentials`` (ours), ``circuit-open`` (not asked at all).
+    ``too-large`` (the service's fault), ``credentials`` (ours), ``circuit-open`` and ``busy`` (not asked at all).
     """
 
     def __init__(self, code: str, why: str) -> None:

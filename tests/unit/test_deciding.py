@@ -145,3 +145,43 @@ async def test_nothing_is_looked_at_where_it_would_not_help() -> None:
     assert isinstance(asked(REQUEST), Decision)
     log.close()
     assert not gate.seen
+
+
+class Asking:
+    """Knows a workload once it was looked at, and how many replicas it may have once that was asked."""
+
+    def __init__(self, *, seen: bool = True) -> None:
+        self.seen, self.learnt = seen, False
+
+    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
+        if not self.seen:
+            return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB)
+        if not self.learnt:
+            return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB)
+        return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB, intent=decision_id)
+
+    async def look(self, ref: WorkloadRef) -> None:
+        self.seen = True
+
+    async def ask(self, ref: WorkloadRef) -> None:
+        assert ref == WEB
+        self.learnt = True
+
+
+async def agree(request: Request, decision: Decision) -> Decision:
+    return decision._replace(reason="agreed")
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "looked-at-first"])
+@pytest.mark.parametrize("commit", [None, agree], ids=["alone", "shared"])
+async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit) -> None:
+    gate = Asking(seen=seen)
+    asked, log, stream = deciding(gate, look=gate.look, ask=gate.ask, commit=commit)
+    decision = await asked(REQUEST)
+    log.close()
+    assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits" if commit is None else "agreed")
+    assert len(stream.getvalue().splitlines()) == 1
+    known = asked(REQUEST)
+    assert isinstance(known, Decision) or commit is not None, "what is known costs no wait"
+    if commit is not None:
+        await known

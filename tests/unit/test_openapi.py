@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.core.model import Unknown
+from extauthz.core.model import Unknown, WorkloadRef
 from extauthz.core.quota import spec
 from extauthz.core.quota.spec import Mode, parse
 from extauthz.sources.http_quotas import WORKSPACE_LABEL, listed
+from extauthz.sources.max_scale import bound
 from tests.unit.sources.test_http_quotas import ACME
 from tests.unit.sources.test_http_quotas import listed as list_of
 
@@ -122,3 +123,18 @@ def test_the_fields_and_words_of_a_quota_are_the_codes():
     assert SCHEMAS["Workspaces"]["properties"]["workspaceLabel"]["default"] == WORKSPACE_LABEL
     assert SCHEMAS["WorkspaceQuota"]["properties"]["kind"]["enum"] == [spec.KIND]
     assert SCHEMAS["WorkspaceQuotaList"]["properties"]["apiVersion"]["enum"] == [spec.API_VERSION]
+
+
+@pytest.mark.parametrize("value", [5, 0, None, -1, 1.5, "5", True, []], ids=str)
+def test_a_bound_is_taken_exactly_where_the_contract_allows_it(value: Tree):
+    tree = {"maxAvailableScale": value}
+    if wrong(tree, answer("/max-scale")) is None:
+        assert bound(tree) == value
+    else:
+        with pytest.raises(Exception, match="maxAvailableScale"):
+            bound(tree)
+
+
+def test_a_bound_is_asked_by_the_parameters_of_the_contract():
+    parameters = API["paths"]["/max-scale"]["get"]["parameters"]
+    assert tuple(one["name"] for one in parameters) == WorkloadRef._fields

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from extauthz.core.decision import doubts, handover, sentences
+from extauthz.core.decision import doubts, handover, scales, sentences
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.doubts import Doubt
 from extauthz.core.decision.known import Known
 from extauthz.core.decision.landings import Landings, follow, is_patch
 from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.question import Question
+from extauthz.core.decision.scales import Scales
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Proposal
@@ -44,6 +45,8 @@ class Gate(Known):
         super().__init__()
         self.policy = policy if policy is not None else Policy()
         self.ledger.scope.charge_surge = self.policy.charge_surge
+        self.scales: Scales | None = None
+        """Bounds of replicas besides the quotas; ``None``: there are none."""
 
     # What became of what was allowed.
 
@@ -161,9 +164,12 @@ class Gate(Known):
         born = _born(landings.own[0]) if creates and question.observed is None else None
         proposal = self.ledger.propose(question.ref, intent, born, question.entry)
         refusal = self._refusal(question, intent, proposal)
+        if refusal is None and self.scales is not None:
+            refusal = scales.refusal(self.scales, self.policy, question, intent, proposal)
         if refusal is not None:
             return refusal
-        return self._grant(question, intent, proposal)
+        granted = self._grant(question, intent, proposal)
+        return granted if self.scales is None else scales.remarked(self.scales, granted, question, intent, proposal)
 
     def _intent(self, question: Question, landings: Landings, creates: bool) -> Intent:
         """The most that the write may leave, over all the states that it may find, and what may come after it."""

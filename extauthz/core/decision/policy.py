@@ -38,6 +38,8 @@ class Policy:
     on_unknown_footprint: OnUnknown = "deny"
     on_unsynced: OnUnknown = "deny"
     on_stale: OnUnknown = "deny"
+    on_max_scale_unknown: OnUnknown = "deny"
+    """Where the platform's service bounds replicas and says nothing. The quotas hold all the same."""
     charge_surge: bool = False
     """Charge beforehand the pods that a rollout adds for a while (``maxSurge``). Off, as ResourceQuota counts no pod
     before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.

@@ -34,6 +34,20 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
     return f"{subject(ref)} is forbidden: {'; '.join(parts)}{counted}{room}"
 
 
+def exceeded_scale(ref: WorkloadRef, asked: int, before: int, most: int, fits: int, old: str) -> str:
+    """A denial for the bound that the platform's own service sets, ``old`` saying how old its word is, if it is.
+
+    >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
+    >>> print(exceeded_scale(web, 9, 3, 5, 5, ""))  # doctest: +NORMALIZE_WHITESPACE
+    deployments.apps "web" is forbidden: exceeded max available scale: requested: replicas=9, used: replicas=3,
+    limited: replicas=5; largest allowed replicas: 5
+    """
+    return (
+        f"{subject(ref)} is forbidden: exceeded max available scale{old}: requested: replicas={asked}, "
+        f"used: replicas={before}, limited: replicas={most}; largest allowed replicas: {fits}"
+    )
+
+
 def _one_quota(quota: str, shortages: list[Shortage]) -> str:
     def amounts(of: Callable[[Shortage], int], rows: Iterable[Shortage]) -> str:
         return ",".join(f"{row.resource}={quantities.format(of(row), row.resource)}" for row in rows)

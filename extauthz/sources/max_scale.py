@@ -1,0 +1,86 @@
+"""Asks a platform's own service how many replicas a workload may have (docs/http-source.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+from extauthz.core.decision.scales import Scales
+from extauthz.core.model import Tree, WorkloadRef
+from extauthz.sources.breaker import Breaker
+from extauthz.sources.http import Client, SourceError
+
+MAX_FLIGHTS = 64
+"""Requests at once. Beyond that a service is too slow for what is asked of it, and more would not help it."""
+
+
+class MaxScale:
+    """Puts answers into ``scales``, one request a workload at a time, whoever waits for it.
+
+    Args:
+        tell: called after every request, sent or not, with its result (``ok`` or a code of ``SourceError``) and why.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        scales: Scales,
+        tell: Callable[[str, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.client = client
+        self.scales = scales
+        self.breaker = Breaker()
+        self._tell = tell
+        self._clock = clock
+        self._flights: dict[WorkloadRef, asyncio.Task[None]] = {}
+
+    async def ask(self, ref: WorkloadRef) -> None:
+        """Have an answer for a workload in ``scales``, or that there is none: within the client's timeout."""
+        flight = self._flights.get(ref)
+        if flight is None:
+            flight = self._flights[ref] = asyncio.create_task(self._ask(ref, busy=len(self._flights) >= MAX_FLIGHTS))
+            flight.add_done_callback(lambda _: self._flights.pop(ref))
+        await asyncio.shield(flight)  # others may wait for it too
+
+    async def _ask(self, ref: WorkloadRef, *, busy: bool) -> None:
+        started_s = self._clock()
+        try:
+            if busy:
+                raise SourceError("busy", f"{MAX_FLIGHTS} requests are under way already")
+            most = await self._answer(ref, started_s)
+        except SourceError as error:
+            self.scales.failed(ref, self._clock())
+            self._tell(error.code, str(error))
+        else:
+            self.scales.answered(ref, most, started_s)
+            self._tell("ok", "")
+
+    async def _answer(self, ref: WorkloadRef, now_s: float) -> int | None:
+        if not self.breaker.admits(now_s):
+            raise SourceError("circuit-open", "it has not answered lately, and is not asked for a while")
+        try:
+            reply = await self.client.get(ref._asdict())
+            most = bound(reply.tree)
+        except SourceError:
+            self.breaker.failed(self._clock())
+            raise
+        self.breaker.succeeded()
+        return most
+
+
+def bound(tree: Tree) -> int | None:
+    """What an answer says; ``None``: there is no bound.
+
+    Raises:
+        SourceError: it is none of docs/openapi.yaml.
+    """
+    if not isinstance(tree, Mapping) or "maxAvailableScale" not in tree:
+        raise SourceError("malformed", "its answer has no maxAvailableScale")
+    most = tree["maxAvailableScale"]
+    if most is None:
+        return None
+    if type(most) is not int or most < 0:
+        raise SourceError("malformed", "maxAvailableScale is neither null nor a whole number from 0 on")
+    return most
