@@ -91,7 +91,7 @@ class Books:
         """The highest of all objects, of each kind."""
         self._abandoned: FIFOCache[str, None] = FIFOCache(_ABANDONED)
         self.adoptions = 0
-        """How often intents of others were taken over or buried. What was decided before knows nothing of the last one."""
+        """How often intents of others were taken over or buried; unknown to what was decided before the last time."""
 
     def __iter__(self) -> Iterator[Book]:
         return iter(self._books.values())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from itertools import count
 from typing import Any
 
@@ -38,6 +41,14 @@ class Story:
         spec = {"replicas": replicas, "template": {"spec": {"containers": [container]}}}
         self.happens("Deployment", f"shop/{name}", {"metadata": {"namespace": "shop"}, "spec": spec})
 
+    def agree(self, counts: dict[str, int]) -> None:
+        """The ledger of the tree holds these writes."""
+        intents = {
+            name: {"workload": ["apps", "deployments", "shop", name], "replicas": n} for name, n in counts.items()
+        }
+        text = base64.b64encode(zlib.compress(json.dumps({"intents": intents}).encode())).decode()
+        self.happens("WorkspaceLedger", "corp", {"spec": {"payload": text}})
+
     @property
     def verdict(self) -> list[str]:
         return [f"{quota} {len(one.in_excess)}" for (quota, _), one in self.judge.accounts.items() if one.in_excess]
@@ -70,6 +81,31 @@ def test_what_was_granted_before_a_cut_may_land_within_w_up_to_the_limit_of_then
     assert story.verdict == []
     story.grow(11)
     assert story.verdict == ["acme 1"]
+
+
+def test_after_w_what_is_still_agreed_upon_may_land_and_that_only_falls(story: Story):
+    story.grow(8)
+    story.quota("acme", "5", "corp")
+    story.now_s = W + 1
+    story.agree({"web": 9})
+    story.grow(9)
+    assert story.verdict == []
+    story.agree({"web": 8})
+    story.grow(8)
+    story.agree({"web": 9})
+    assert story.verdict == []
+    story.grow(9)
+    assert story.verdict == ["acme 1"]
+
+
+def test_a_ledger_that_is_deleted_is_waited_for(story: Story):
+    story.grow(1)
+    story.quota("acme", "5", "corp")
+    story.now_s = W + 1
+    story.agree({"web": 9})
+    story.happens("WorkspaceLedger", "corp", None)
+    story.grow(9)
+    assert story.verdict == []
 
 
 def test_after_w_a_cut_excuses_nothing(story: Story):
