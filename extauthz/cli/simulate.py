@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from extauthz.cli import exits
@@ -72,14 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
     except SettingsError as error:
         return exits.fail(exits.USAGE, error)
     if arguments.trace:
-        return _report(next(search.search(wanted, [arguments.seed], 1)))
+        return _report(next(search.search(wanted, [arguments.seed], 1)), arguments.words)
     began_s = time.monotonic()
     ran: Counter[str] = Counter()
     for result in search.search(wanted, _seeds(arguments, began_s), arguments.jobs):
         ran.update(seeds=1, steps=len(result.plan.steps), answers=result.answers, virtual_s=round(result.virtual_s))
         if result.violation is not None:
             print(f"seed {result.plan.seed} breaks a rule: {result.violation}\nmaking it shorter …", flush=True)
-            return _report(search.shortest(wanted, result.plan.seed))
+            return _report(search.shortest(wanted, result.plan.seed), arguments.words)
     took_s = time.monotonic() - began_s
     print(
         f"{ran['seeds']} worlds, {ran['steps']} steps, {ran['answers']} answers, {ran['virtual_s']} s of their time "
@@ -88,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _report(result: Result) -> int:
+def _report(result: Result, words: Sequence[str]) -> int:
     print("\n".join(result.trace))
     plan = result.plan
     print(f"\nseed {plan.seed}: {plan.gates} gates, ledger {plan.ledger}, {len(plan.steps)} steps")
@@ -98,12 +97,12 @@ def _report(result: Result) -> int:
         print("no rule was broken")
         return 0
     only = ",".join(str(step.number) for step in plan.steps)
-    words = ["extauthz", "simulate", *_repeated(sys.argv[2:]), "--seed", str(plan.seed), "--only", only, "--trace"]
-    print(f"broken: {result.violation}\nagain: {shlex.join(words)}")
+    again = ["extauthz", "simulate", *_repeated(words), "--seed", str(plan.seed), "--only", only, "--trace"]
+    print(f"broken: {result.violation}\nagain: {shlex.join(again)}")
     return 1
 
 
-def _repeated(words: list[str]) -> Iterator[str]:
+def _repeated(words: Sequence[str]) -> Iterator[str]:
     """The flags that draw the world."""
     given = iter(words)
     for word in given:

@@ -36,10 +36,11 @@ def hunt(name: str) -> Caught | None:
     assert faults <= FAULTS.keys()
     steps = getattr(bug, "STEPS", STEPS)
     wanted = Wanted(steps, faults, bug.LEDGER, plant=bug.planted)
-    for seed in range(SEEDS):
+    first = getattr(bug, "FIRST", 0)
+    for seed in range(first, first + SEEDS):
         result = run(wanted, seed)
         if result.violation is not None:
-            return Caught(*result.violation, seed + 1, (seed + 1) * steps)
+            return Caught(*result.violation, seed + 1 - first, (seed + 1 - first) * steps)
     return None
 
 

@@ -8,6 +8,7 @@ CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "lag,late"
 STEPS = 100
+FIRST = 540  # it is rare: from seed 0 it took 555 worlds
 
 
 def tick(self, now_s):
