@@ -10,4 +10,4 @@ FAULTS = "lag,drop,partition"
 
 
 def planted():
-    return replaced(Books, behind=lambda self, root: None)
+    return replaced(Books, behind=lambda self: None)
