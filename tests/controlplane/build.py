@@ -1,4 +1,4 @@
-"""Builds or finds the real control plane: ``make controlplane``, or ``python -m tests.controlplane.build``.
+"""Builds or finds the real control plane: ``make controlplane``, or ``python -m tests.controlplane.build [istiod]``.
 
 What is already here (``parts.find``) is taken; the rest is built with Go into the user's cache directory. Each module
 is built in a copy of its folder, so that the repository gets no go.sum. Two that run at once wait for each other.
@@ -42,13 +42,14 @@ class Progress:
         print(f"[{time.monotonic() - self._start:5.0f} s] {text}", flush=True)
 
 
-def main() -> int:
-    """Say where each part is, after building what was missing. 1 if that failed."""
+def main(also: Sequence[str] = ()) -> int:
+    """Say where each part is, after building what was missing; optional parts only if in *also*. 1 if that failed."""
     progress = Progress()
+    names = [name for name in parts.NAMES if name not in parts.OPTIONAL or name in also]
     try:
         with _alone(progress):
-            build_missing(progress)
-        for name in parts.NAMES:
+            build_missing(progress, names)
+        for name in names:
             progress.say(f"{name}: {parts.find(name)}")
     except (BuildError, parts.MissingError) as error:
         print(f"make controlplane: {error}", file=sys.stderr)
@@ -56,9 +57,10 @@ def main() -> int:
     return 0
 
 
-def build_missing(progress: Progress) -> None:
+def build_missing(progress: Progress, names: Sequence[str]) -> None:
     """Raises BuildError, or MissingError where a variable names a file that is not there."""
-    wanted = [module for module in parts.MODULES if _lacks(module)]
+    asked_for = [module for module in parts.MODULES if any(part.name in names for part in module.parts)]
+    wanted = [module for module in asked_for if _lacks(module)]
     if not wanted:
         return
     go = _go(progress)
@@ -106,7 +108,7 @@ def _keep_configs(go: Path, module: Module, work: Path) -> None:
     gathered = work / "config"
     for name in module.configs:
         command = [str(go), "list", "-m", "-f", "{{.Dir}}", name]
-        source = Path(_run(command, work).strip()) / "config"
+        source = Path(_run(command, work).strip()) / module.config_folder
         # The module cache is read-only, and so would a copy of its folders be.
         shutil.copytree(source, gathered / name.rpartition("/")[2], copy_function=shutil.copyfile)
     for folder, _, _ in os.walk(gathered):
@@ -183,4 +185,4 @@ def _environment() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,12 +1,14 @@
 """The marker ``controlplane``: a test that needs the real control plane is skipped loudly where that is not built.
 
-With ``controlplane`` in ``EXTAUTHZ_REQUIRE`` (CI, ``make e2e``) it fails instead.
+With ``controlplane`` in ``EXTAUTHZ_REQUIRE`` (CI, ``make e2e``) it fails instead; for want of an optional part only
+with that part's name in it (``EXTAUTHZ_REQUIRE=controlplane,istiod``).
 """
 
 from __future__ import annotations
 
 import functools
 import os
+from typing import NoReturn
 
 import pytest
 
@@ -16,13 +18,13 @@ MARK = "controlplane"
 ALWAYS = ("etcd", "kube-apiserver", "kubectl")
 """What the mark asks for by itself. ``@pytest.mark.controlplane("kube-controller-manager")`` asks for more."""
 
-_REQUIRED = pytest.StashKey[bool]()
+_REQUIRED = pytest.StashKey[frozenset[str]]()
 _SKIPPED = pytest.StashKey[dict[str, list[str]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The variable is the tests' own: taken out, because the gate refuses settings that it does not know."""
-    config.stash[_REQUIRED] = MARK in os.environ.pop("EXTAUTHZ_REQUIRE", "").replace(",", " ").split()
+    config.stash[_REQUIRED] = frozenset(os.environ.pop("EXTAUTHZ_REQUIRE", "").replace(",", " ").split())
     config.stash[_SKIPPED] = {}
 
 
@@ -33,11 +35,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not marks:
         return
     wanted = tuple(dict.fromkeys((*ALWAYS, *(name for mark in marks for name in mark.args))))
-    reasons = _missing(wanted)
-    if not reasons:
-        return
-    if item.config.stash[_REQUIRED]:
-        pytest.fail("\n".join(reasons), pytrace=False)
+    if unmet := _missing(tuple(name for name in wanted if required(item.config, name))):
+        pytest.fail("\n".join(unmet), pytrace=False)
+    if reasons := _missing(wanted):
+        skip(item, *reasons)
+
+
+def required(config: pytest.Config, name: str) -> bool:
+    """Whether a part must be there."""
+    return (name if name in parts.OPTIONAL else MARK) in config.stash[_REQUIRED]
+
+
+def skip(item: pytest.Item, *reasons: str) -> NoReturn:
+    """Skip it, and say so once more at the end."""
     for reason in reasons:
         item.config.stash[_SKIPPED].setdefault(reason, []).append(item.nodeid)
     pytest.skip("; ".join(reasons))

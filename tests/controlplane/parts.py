@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-CURE = "run `make controlplane` (tests/controlplane/README.md)"
 MODULES_FOLDER = Path(__file__).parent / "modules"
 VERSION_WITHIN_S = 30.0
 
@@ -52,7 +51,10 @@ class Module:
     ldflags: str = ""
     """``{version}`` in them is replaced."""
     configs: tuple[str, ...] = ()
-    """Go modules whose ``config`` folder (custom resource definitions, config maps) is kept beside the binaries."""
+    """Go modules of which a folder (custom resource definitions, config maps) is kept beside the binaries."""
+    config_folder: str = "config"
+    optional: bool = False
+    """Built and required only where it is named."""
 
     @property
     def source(self) -> Path:
@@ -63,6 +65,11 @@ class Module:
         """The version of the one module that go.mod asks for, as ``v1.36.3``."""
         (version,) = re.findall(r"^require \S+ (v\S+)$", (self.source / "go.mod").read_text(), re.MULTILINE)
         return str(version)
+
+    @property
+    def cure(self) -> str:
+        """What builds it."""
+        return f"run `make {self.folder if self.optional else 'controlplane'}` (tests/controlplane/README.md)"
 
     @property
     def cache(self) -> Path:
@@ -93,12 +100,22 @@ MODULES: tuple[Module, ...] = (
     ),
     _knative("v0.50.0"),
     _knative("v0.42.2"),
+    Module(
+        "istiod",
+        (Part("istiod", "istio.io/istio/pilot/cmd/pilot-discovery"),),
+        configs=("istio.io/istio",),
+        config_folder="manifests/charts/base/files",
+        optional=True,
+    ),
 )
 
 _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for module in MODULES for part in module.parts}
 
 NAMES = tuple(_BY_NAME)
-"""All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2."""
+"""All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2, istiod."""
+
+OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
+"""Those that ``make controlplane`` leaves out."""
 
 
 def cache_root() -> Path:
@@ -123,7 +140,7 @@ def find(name: str) -> Path:
         return on_path
     built = module.cache / name
     if not built.is_file():
-        raise MissingError(f"{name} {module.version} is not here: {CURE}, or set {part.variable}")
+        raise MissingError(f"{name} {module.version} is not here: {module.cure}, or set {part.variable}")
     return built
 
 
@@ -139,7 +156,7 @@ def missing(names: Sequence[str]) -> list[str]:
 
 
 def config(name: str) -> Path:
-    """The folder with the ``config`` folders that a part's Go modules come with: ``serving/``, ``networking/``.
+    """The folder with what is kept of a part's Go modules, by their last names: ``serving/``, ``networking/``.
 
     Raises:
         MissingError: it was not built here; with the cure.
@@ -147,7 +164,7 @@ def config(name: str) -> Path:
     module, _ = _BY_NAME[name]
     folder = module.cache / "config"
     if not folder.is_dir():
-        raise MissingError(f"the config files of {name} are not here: {CURE}")
+        raise MissingError(f"the config files of {name} are not here: {module.cure}")
     return folder
 
 

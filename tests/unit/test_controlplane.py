@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.controlplane import parts
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 60
+USUAL = [name for name in parts.NAMES if name not in parts.OPTIONAL]
 GO = """#!/bin/sh
 echo "$@" >> "$GO_LOG"
 case "$1 $2" in
@@ -105,8 +107,8 @@ class TestBuilding:
         monkeypatch.setenv("GO_MODULE", str(module))
         return tmp_path / "go.log"
 
-    def build(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.controlplane.build"]
+    def build(self, *also: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.controlplane.build", *also]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def finish(self, build: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -116,13 +118,24 @@ class TestBuilding:
     def test_everything_is_built_once_also_by_two_at_once_and_then_found(self, go):
         for code, said, complained in [self.finish(each) for each in (self.build(), self.build())]:
             assert (code, complained) == (0, "")
-            assert all(f"{name}: " in said for name in parts.NAMES)
+            assert all(f"{name}: " in said for name in USUAL)
         built = [line for line in go.read_text().splitlines() if line.startswith("build ")]
-        assert len(built) == len(parts.NAMES)
+        assert len(built) == len(USUAL)
         assert sum("gitVersion=v1.36.3" in line for line in built) == 3
-        assert parts.missing(parts.NAMES) == []
+        assert len(parts.missing(parts.NAMES)) == len(parts.OPTIONAL)
+        assert parts.missing(USUAL) == []
         for version in ("v0.50.0", "v0.42.2"):
             assert (parts.config(f"autoscaler-{version}") / "serving" / "config.yaml").is_file()
+
+    def test_an_optional_part_is_built_where_it_is_named(self, go, tmp_path):
+        kept = tmp_path / "module" / "manifests" / "charts" / "base" / "files"
+        kept.mkdir(parents=True)
+        (kept / "crd-all.gen.yaml").write_text("kind: CustomResourceDefinition\n")
+        code, said, complained = self.finish(self.build("istiod"))
+        assert (code, complained) == (0, "")
+        assert "istiod: " in said
+        assert parts.missing(parts.NAMES) == []
+        assert (parts.config("istiod") / "istio" / "crd-all.gen.yaml").is_file()
 
     def test_a_build_that_fails_says_what_failed_and_leaves_nothing_to_be_found(self, go, monkeypatch):
         monkeypatch.setenv("GO_FAILS", "1")
@@ -141,8 +154,8 @@ class TestBuilding:
 
 
 class TestMarker:
-    def run(self, **environment: str) -> str:
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/controlplane/test_plane.py"]
+    def run(self, file: str = "test_plane.py", **environment: str) -> str:
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"tests/controlplane/{file}"]
         done = subprocess.run(
             command,
             cwd=ROOT,
@@ -163,3 +176,14 @@ class TestMarker:
         said = self.run(EXTAUTHZ_REQUIRE="controlplane")
         assert "2 errors" in said
         assert "skipped" not in said
+
+    @pytest.mark.parametrize(
+        ("required", "expected"),
+        [("controlplane", "1 skipped"), ("istiod", "1 error"), ("controlplane,istiod", "1 error")],
+    )
+    def test_an_optional_part_is_required_only_by_its_own_name(self, tmp_path, required: str, expected: str):
+        there = str(binary(tmp_path / "there", "#!/bin/sh\n"))
+        others = {part.variable: there for each in parts.MODULES if not each.optional for part in each.parts}
+        said = self.run("test_istio.py", EXTAUTHZ_REQUIRE=required, **others)
+        assert expected in said
+        assert re.search(r"istiod v\S+ is not here: run `make istiod`", said)

@@ -1,0 +1,231 @@
+"""Run by ``test_istio.py`` in a network namespace: istiod, a stock Envoy as the sidecar, and clients of the service IP.
+
+Of Istio's redirect rules there is the one that counts here: what goes to the service IP goes to the sidecar first. The
+sidecar's own connection to the API server is addressed to where that really listens, so that no rule needs to tell it
+by its user.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pydantic.warnings import PydanticDeprecatedSince212
+
+from extauthz.testing import authz
+from extauthz.testing.authz import ScriptedAuthz
+from tests.controlplane import knative
+from tests.controlplane.access import service_account
+from tests.controlplane.api import Api, RefusedError, Tree, eventually
+from tests.controlplane.fixtures import deployment
+from tests.controlplane.kubectl import Kubectl
+from tests.controlplane.plane import Plane, write_kubeconfig
+
+with warnings.catch_warnings():
+    # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
+    warnings.simplefilter("ignore", PydanticDeprecatedSince212)
+    from extauthz.cli import main
+    from tests.controlplane.istio import OUTBOUND_PORT, Pod, Sidecar, only_services_of, running_istiod
+
+SERVICE_IP = "10.0.0.1"
+LISTENER = f"{SERVICE_IP}_443"
+REPOSITORY = Path(__file__).parents[2]
+POD = Pod("autoscaler-0", knative.NAMESPACE, {"app": "autoscaler"})
+SENTENCE = "exceeded workspace quota: acme, requested: pods=3, used: pods=2, limited: pods=4"
+
+
+def refuse() -> authz.Answer:
+    """As the gate does, with all that kubectl and the autoscaler need to show the sentence."""
+    response = authz.deny(403, SENTENCE)(None)
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}
+    response.denied_response.body = json.dumps(status | {"message": SENTENCE})
+    return lambda request: response
+
+
+@dataclass(frozen=True)
+class Mesh:
+    plane: Plane
+    gate: ScriptedAuthz
+    sidecar: Sidecar
+    folder: Path
+    filter: Path
+    """The EnvoyFilter, with where things are here."""
+
+    def client(self) -> Api:
+        """With a bearer token, to the service IP as a pod would."""
+        token = service_account(self.plane, "default", "person", "cluster-admin")
+        return Api(f"https://{SERVICE_IP}", ssl.create_default_context(cafile=str(self.plane.ca)), token)
+
+    def diagnosis(self) -> object:
+        return self.sidecar.chains(LISTENER), self.sidecar.refusals(), self.sidecar.log[-3000:]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def network() -> None:
+    """Before any other fixture: a new network namespace has not even a loopback that is up."""
+    redirect = f"iptables -t nat -A OUTPUT -p tcp -d {SERVICE_IP} --dport 443 -j REDIRECT --to-ports {OUTBOUND_PORT}"
+    for command in ("ip link set lo up", f"ip address add {SERVICE_IP}/32 dev lo", redirect):
+        subprocess.run(command.split(), check=True, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def mesh(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    """Everything but the EnvoyFilter."""
+    folder = tmp_path_factory.mktemp("mesh")
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": knative.NAMESPACE}})
+    with running_istiod(plane, folder) as xds, ScriptedAuthz() as gate:
+        plane.api.create(only_services_of(knative.NAMESPACE, "default/*"))
+        with Sidecar(POD, xds, folder) as sidecar:
+            yield Mesh(plane, gate, sidecar, folder, folder / "filter.yaml")
+
+
+def render(capsys: pytest.CaptureFixture[str], mesh: Mesh, *words: str) -> str:
+    """The EnvoyFilter of ``istio/``, made by the same command, told where things are here."""
+    shown = (REPOSITORY / "istio" / "knative-autoscaler.yaml").read_text()
+    made_by = shown.partition("`")[2].partition("`")[0].split()[1:]
+    here = {
+        "service-ip": SERVICE_IP,
+        "apiserver": f"127.0.0.1:{mesh.plane.port}",
+        "apiserver-ca": mesh.plane.ca,
+        "cert": mesh.plane.folder / "server.crt",
+        "key": mesh.plane.folder / "server.key",
+        "gate": f"127.0.0.1:{mesh.gate.port}",
+        "access-log": mesh.folder / "access.log",
+    }
+    assert main([*made_by, *(f"--{name}={value}" for name, value in here.items()), "--gate-plain", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_filters_of_the_repository_are_taken_by_the_api_server(mesh: Mesh):
+    mesh.plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "keda"}})
+    for name in ("knative-autoscaler", "keda-operator"):
+        said = mesh.plane.kubectl("create", "--dry-run=server", f"--filename={REPOSITORY / 'istio' / name}.yaml")
+        assert "created (server dry run)" in said
+
+
+def test_the_patch_of_the_pod_is_taken_for_the_autoscaler_and_leaves_the_rest_of_it(mesh: Mesh):
+    container = {"name": "autoscaler", "image": "a:1", "volumeMounts": [{"name": "own", "mountPath": "/own"}]}
+    tree = deployment("autoscaler", 1, {"containers": [container], "volumes": [{"name": "own", "emptyDir": {}}]})
+    mesh.plane.api.create(tree | {"metadata": {"name": "autoscaler", "namespace": knative.NAMESPACE}})
+    patch = REPOSITORY / "istio" / "knative-autoscaler-pod.yaml"
+    said = mesh.plane.kubectl(
+        "-n", knative.NAMESPACE, "patch", "deployment", "autoscaler", f"--patch-file={patch}", "--output=json"
+    )
+    spec = json.loads(said)["spec"]["template"]["spec"]
+    assert sorted(each["name"] for each in spec["volumes"]) == ["extauthz-api-access", "own"]
+    assert len(spec["containers"][0]["volumeMounts"]) == 2
+    mesh.plane.kubectl("-n", knative.NAMESPACE, "delete", "deployment", "autoscaler")
+
+
+def test_istiod_names_the_listener_after_the_service_ip_and_without_the_filter_nothing_is_looked_at(mesh: Mesh):
+    eventually(lambda: LISTENER in mesh.sidecar.listeners(), mesh.diagnosis)
+    assert "extauthz" not in mesh.sidecar.chains(LISTENER)
+
+
+def test_a_filter_for_another_service_ip_or_for_other_pods_changes_nothing_until_it_is_right(capsys, mesh: Mesh):
+    wrong = render(capsys, mesh, "--service-ip=10.0.0.9"), render(capsys, mesh).replace("app: autoscaler", "app: other")
+    for number, text in enumerate(wrong):
+        mesh.plane.kubectl("apply", "--filename=-", stdin=text.replace("name: extauthz-", f"name: wrong{number}-"))
+    mesh.filter.write_text(render(capsys, mesh))
+    assert "extauthz" not in mesh.sidecar.chains(LISTENER)
+    said = mesh.plane.kubectl("apply", f"--filename={mesh.filter}")
+    assert said.strip() == "envoyfilter.networking.istio.io/extauthz-autoscaler created"
+    eventually(lambda: "extauthz" in mesh.sidecar.chains(LISTENER), mesh.diagnosis)
+    assert mesh.sidecar.chains(LISTENER).count("extauthz") == 1
+    assert mesh.sidecar.refusals() == []
+    for number in range(len(wrong)):
+        mesh.plane.kubectl("-n", knative.NAMESPACE, "delete", "envoyfilter", f"wrong{number}-autoscaler")
+
+
+SCALE = "/apis/apps/v1/namespaces/default/deployments/web/scale"
+MERGE = "application/merge-patch+json"
+
+
+def replicas(mesh: Mesh) -> int:
+    return int(mesh.plane.api.get("Deployment.apps/v1", "web", "default")["spec"]["replicas"])
+
+
+def test_a_write_to_the_service_ip_is_decided_by_the_gate_and_what_cannot_grow_is_not(mesh: Mesh):
+    mesh.plane.api.create(deployment("web", 2) | {"metadata": {"name": "web", "namespace": "default"}})
+    client = mesh.client()
+    client.call("GET", SCALE)
+    assert mesh.gate.checks == []
+
+    mesh.gate.answer = refuse()
+    with pytest.raises(RefusedError) as refused:
+        client.call("PATCH", SCALE, {"spec": {"replicas": 3}}, MERGE)
+    assert (refused.value.code, refused.value.status["message"]) == (403, SENTENCE)
+    assert replicas(mesh) == 2
+
+    mesh.gate.answer = authz.allow()
+    client.call("PATCH", SCALE, {"spec": {"replicas": 3}}, MERGE)
+    assert replicas(mesh) == 3
+    asked = [check.attributes.request.http for check in mesh.gate.checks]
+    assert [(each.method, each.path) for each in asked] == [("PATCH", SCALE)] * 2
+    assert all("authorization" not in each.headers for each in asked)
+    eventually(lambda: len(mesh.gate.entries) == 2, lambda: mesh.gate.entries)
+    client.close()
+
+
+def test_kubectl_shows_the_sentence(mesh: Mesh):
+    kubeconfig = mesh.folder / "kubectl.kubeconfig"
+    token = service_account(mesh.plane, "default", "person", "cluster-admin")
+    write_kubeconfig(kubeconfig, f"https://{SERVICE_IP}", mesh.plane.ca, {"token": token})
+    mesh.gate.answer = refuse()
+    done = Kubectl(kubeconfig).run("scale", "deployment", "web", "--replicas=9")
+    assert done.returncode == 1
+    assert SENTENCE in done.stderr
+    assert replicas(mesh) == 3
+
+
+def test_without_the_gate_growth_waits_and_all_else_goes_on(mesh: Mesh):
+    mesh.gate.__exit__(None, None, None)
+    client = mesh.client()
+    with pytest.raises(RefusedError) as refused:
+        client.call("PATCH", SCALE, {"spec": {"replicas": 4}}, MERGE)
+    assert refused.value.code == 503
+    assert "quota gate unavailable" in refused.value.status["message"]
+    lease: Tree = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "default"},
+    }
+    client.create(lease)
+    assert replicas(mesh) == 3
+    client.close()
+    mesh.gate.__enter__()
+
+
+def test_knatives_autoscaler_dials_the_service_ip_and_its_patch_is_decided(mesh: Mesh):
+    mesh.gate.answer = refuse()
+    with knative.running_autoscaler(mesh.plane, "v0.50.0", f"https://{SERVICE_IP}", mesh.folder) as autoscaler:
+        for tree in knative.revision("default", "hello", {"cpu": "100m"}):
+            mesh.plane.api.create(tree)
+        knative.await_service(mesh.plane, "default", "hello")
+        annotations = {"autoscaling.knative.dev/min-scale": "2"}
+        mesh.plane.api.patch(knative.AUTOSCALER, "hello", "default", {"metadata": {"annotations": annotations}})
+
+        def sentences() -> list[str]:
+            events = mesh.plane.api.list("Event.v1", "default")
+            return [each["message"] for each in events if each["involvedObject"]["name"] == "hello"]
+
+        def has() -> int:
+            return int(mesh.plane.api.get("Deployment.apps/v1", "hello", "default")["spec"]["replicas"])
+
+        eventually(lambda: any(SENTENCE in each for each in sentences()), lambda: (sentences(), autoscaler.tail()))
+        assert has() == 1
+        assert mesh.gate.checks[-1].attributes.request.http.path.endswith("/deployments/hello/scale")
+        mesh.gate.answer = authz.allow()
+        eventually(lambda: has() == 2, lambda: (has(), autoscaler.tail()))
+
+
+def test_taken_out_istio_passes_everything_again(mesh: Mesh):
+    mesh.plane.kubectl("delete", f"--filename={mesh.filter}")
+    eventually(lambda: "extauthz" not in mesh.sidecar.chains(LISTENER), mesh.diagnosis)
+    assert LISTENER in mesh.sidecar.listeners()

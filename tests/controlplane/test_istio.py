@@ -1,0 +1,55 @@
+"""``istio/`` against a real istiod: ``inside_istio.py`` in a network of its own, where the service IP is an address.
+
+The network namespace of a new user namespace needs no rights (user_namespaces(7)), where the system allows it at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import marker
+
+pytestmark = pytest.mark.controlplane("istiod", "autoscaler-v0.50.0")
+
+ALONE = ("unshare", "--map-root-user", "--net", "--")
+TOOLS = ("unshare", "ip", "iptables")
+WITHIN_S = 900
+INSIDE = Path(__file__).parent / "inside_istio.py"
+
+
+@pytest.fixture
+def alone(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """What runs a command in a network of its own. Skips, or fails where istiod is required, if there can be none."""
+    missing = [f"{tool} is not on PATH" for tool in TOOLS if shutil.which(tool) is None]
+    if not missing:
+        tried = subprocess.run(
+            [*ALONE, "iptables", "-t", "nat", "-S"], capture_output=True, text=True, timeout=30, check=False
+        )
+        missing = [] if tried.returncode == 0 else [f"no network namespace with redirects here: {tried.stderr.strip()}"]
+    if missing:
+        if marker.required(request.config, "istiod"):
+            pytest.fail("; ".join(missing), pytrace=False)
+        marker.skip(request.node, *missing)
+    return ALONE
+
+
+def test_writes_to_the_service_ip_are_decided_in_a_sidecar_that_istiod_programs(alone, tmp_path):
+    command = [
+        *alone,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={tmp_path / 'inside'}",
+    ]
+    done = subprocess.run([*command, str(INSIDE)], capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, f"{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
