@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane istiod test e2e chaos check fix simulate bench render clean
+.PHONY: help setup demo controlplane containers istiod test e2e chaos check fix simulate bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the auto
 
 istiod: setup  ## the same and istiod, which the tests of istio/ need
 	@$(BIN)/python -m tests.controlplane.build istiod
+
+containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
+	@$(BIN)/python -m tests.compose.prepare
 
 test: setup  ## all tests, the real Envoy's among them; with the real control plane's if it is built
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests.compose import marker as containers
 from tests.controlplane import marker
 from tests.controlplane.plane import Plane, running_plane
 
@@ -14,6 +15,7 @@ from tests.controlplane.plane import Plane, running_plane
 def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for those of others that we cannot mend."""
     config.pluginmanager.register(marker)
+    config.pluginmanager.register(containers)
     hypothesis.settings.register_profile("busy", deadline=None)  # a machine that is slow is no failure
     hypothesis.settings.load_profile("busy")
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.

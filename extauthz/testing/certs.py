@@ -39,11 +39,14 @@ class Authority:
         self.ca = directory / f"{name.replace(' ', '-')}.crt"
         self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, alternatives: tuple[str, ...] = LOOPBACK_NAMES) -> Pair:
-        """A certificate for a server and a client alike; ``alternatives`` are DNS names and IP addresses."""
+    def issue(self, name: str, alternatives: tuple[str, ...] = LOOPBACK_NAMES, organization: str | None = None) -> Pair:
+        """A certificate for a server and a client alike; ``alternatives`` are DNS names and IP addresses.
+
+        To an API server the ``organization`` is a client's group.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            self._builder(_subject(name), key)
+            self._builder(_subject(name, organization), key)
             .add_extension(x509.SubjectAlternativeName([_general(one) for one in alternatives]), critical=False)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .sign(self._key, hashes.SHA256())
@@ -75,8 +78,9 @@ class Authority:
         )
 
 
-def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _subject(name: str, organization: str | None = None) -> x509.Name:
+    group = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name), *group])
 
 
 def _general(name: str) -> x509.GeneralName:

@@ -24,15 +24,17 @@ IDLE = {"cpu": "1m", "memory": "1Mi"}
 
 
 class MetricsApi(Background):
-    """Serves http on a free port of 127.0.0.1. A context manager.
+    """Serves http, on a free port of 127.0.0.1 if nothing else is said. A context manager.
 
     Args:
         server: URL of the API server that knows the pods.
         tls: trusts it, and holds the client certificate of one who may list pods.
+        listen: host and port.
     """
 
-    def __init__(self, server: str, tls: ssl.SSLContext) -> None:
+    def __init__(self, server: str, tls: ssl.SSLContext, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         super().__init__("metrics")
+        self._listen = listen
         self.usage: dict[str, Mapping[str, str]] = {}
         """Namespace → what each container in it uses; ``IDLE`` where nothing is said."""
         self.port = 0
@@ -46,7 +48,7 @@ class MetricsApi(Background):
         async with aiohttp.ClientSession(self._server, connector=aiohttp.TCPConnector(ssl=self._tls)) as self._session:
             await runner.setup()
             try:
-                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                await web.TCPSite(runner, *self._listen).start()
                 self.port = runner.addresses[0][1]
                 self.started()
                 await asyncio.Event().wait()
@@ -63,12 +65,14 @@ class MetricsApi(Background):
         return web.json_response({"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "items": items})
 
 
-def route(port: int, tree: dict[str, Any]) -> None:
-    """Changes an Envoy's configuration so that requests for metrics go to this port, and not to the API server."""
+def route(port: int, tree: dict[str, Any], host: str = "127.0.0.1") -> None:
+    """Changes an Envoy's configuration so that requests for metrics go there, and not to the API server."""
     resources = tree["static_resources"]
-    endpoint = {"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}}
+    endpoint = {"endpoint": {"address": {"socket_address": {"address": host, "port_value": port}}}}
     assignment = {"cluster_name": "metrics", "endpoints": [{"lb_endpoints": [endpoint]}]}
-    resources["clusters"].append({"name": "metrics", "connect_timeout": "5s", "load_assignment": assignment})
+    resources["clusters"].append(
+        {"name": "metrics", "type": "STRICT_DNS", "connect_timeout": "5s", "load_assignment": assignment}
+    )
     (chain,) = resources["listeners"][0]["filter_chains"]
     routes = chain["filters"][0]["typed_config"]["route_config"]["virtual_hosts"][0]["routes"]
     off = next(entry for entry in routes if "typed_per_filter_config" in entry)["typed_per_filter_config"]

@@ -1,0 +1,1 @@
+"""What docker-compose.yml runs beside the real parts (docs/compose.md): python -m extauthz.testing.compose."""
