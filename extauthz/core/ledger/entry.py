@@ -22,7 +22,8 @@ class Entry:
         self.ref = ref
         self.observed: Observed | None = None
         self.born: Observed | None = None
-        """The object as an allowed create would make it: attributes it to its owner until it is observed."""
+        """The object as an allowed create would make it, or as it was before it went: what writes under way would find
+        where it is made, or made anew. Attributes it to its owner until it is observed."""
         self.intents: dict[str, Intent] | None = None
         self.children: dict[WorkloadRef, Entry] | None = None
         """Workloads and revisions that it covers."""

@@ -140,8 +140,11 @@ class Observing(Books):
         for one in touched:
             self._entries.hold(one)
         before = [(one.ref, self._position(one)) for one in touched if one.head is None]
+        if observed is not None:
+            entry.born = None
+        elif entry.intents:
+            entry.born = entry.shown
         entry.observed = observed
-        entry.born = entry.born if observed is None else None
         self._families.regroup(entry, self._entries)
         for ref, old in before:
             self._shift(ref, old, NOWHERE)

@@ -135,7 +135,7 @@ def test_intents_survive_deletion_and_re_creation():
     ask = asker()
     ask(scale("web", 5))
     ask.gate.load_state(picture(), 1.0)
-    assert (books(ask), ask.gate.ledger.intents) == ((0, 0), 1), "gone it costs nothing, but the write may still land"
+    assert (books(ask), ask.gate.ledger.intents) == ((0, 5), 1), "gone it uses nothing, but the write may still land"
     ask.gate.load_state(picture(workload("web", 1, uid="another")), 2.0)
     assert books(ask) == (1, 4)
 
@@ -427,3 +427,14 @@ def test_an_intent_of_another_gate_holds_its_room_until_it_is_forgotten():
         assert books(taker) == (3, 0)
     assert taker.gate.ledger.intent(granted.intent) is None
     assert taker.gate.ledger.roots_of(granted.intent) == frozenset()
+
+
+def test_a_write_under_way_keeps_its_room_though_its_workload_is_gone():
+    """DESIGN §6.6: made anew by somebody else, it is what the write may land on."""
+    ask = asker(workload("web", 1), workload("api", 1))
+    ask(scale("web", 6))
+    ask.gate.observe(WEB, None, version="5")
+    assert books(ask) == (1, 6)
+    assert ask(scale("api", 5)).verdict is Verdict.DENY
+    ask.gate.observe(WEB, observe(workload("web", 0, version="6"))[1])
+    assert books(ask) == (1, 6)

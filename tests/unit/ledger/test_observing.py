@@ -97,7 +97,7 @@ def test_a_list_leaves_intents_on_what_is_gone():
     ask(scale("web", 5))
     ask.gate.observe_all(DEPLOYMENTS, [], "60")
     ask.gate.observe_all(DEPLOYMENTS, [], "61")
-    assert (used(ask), ask.gate.ledger.intents) == ((0, 0), 1)
+    assert (used(ask), ask.gate.ledger.intents) == ((0, 5), 1)
     ask.gate.observe(WEB, seen(1, "62", uid="another"))
     assert used(ask) == (1, 4)
 
