@@ -53,6 +53,8 @@ class Checks:
         self._limits: deque[tuple[float, Charges]] = deque()
         self._ungated: deque[tuple[float, Charges]] = deque()
         self._states: list[Asked] = []
+        self._last: dict[Key, State] = {}
+        """How each workload was last, also where it is gone: a gate that has not seen that prices writes by it."""
         self._answers: set[str] = set()
         self.checked = 0
 
@@ -77,6 +79,7 @@ class Checks:
     def seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload is like this now."""
         self._states.append(Asked(now_s + self._memory_s, key, one.replicas, one.cpu_m))
+        self._last[key] = one
 
     def asked(self, now_s: float, promise: Promise) -> None:
         """A gate is about to be asked about a write."""
@@ -140,7 +143,7 @@ class Checks:
         for one in self._states:
             top = tops.setdefault(one.key, [0, 0])
             top[0], top[1] = max(top[0], one.replicas), max(top[1], one.cpu_m)
-        for key, now in self._truth.workloads().items():
+        for key, now in {**self._last, **self._truth.workloads()}.items():
             top = tops.setdefault(key, [0, 0])
             top[0], top[1] = max(top[0], now.replicas), max(top[1], now.cpu_m)
         quotas = self._truth.quotas()
