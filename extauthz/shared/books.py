@@ -133,11 +133,13 @@ class Books:
             self._raise_watermark(one.payload)
         self._note_lacks([self._books[root]])
 
-    def plant(self, tree: QuotaTree) -> None:
-        """Another quota tree is in force, or the same."""
+    def keep_up(self) -> None:
+        """Go by the quota tree that the ledger decides by; what was decided by another one rests on that."""
+        tree = self._ledger.scope.tree
         if tree is self._tree:
             return
         self._tree = tree
+        self.adoptions += 1
         members: dict[str, list[str]] = {}
         for node in tree.nodes:
             members.setdefault(node.path[0], []).append(node.quota.name)

@@ -65,6 +65,7 @@ class Committer:
     async def commit(self, request: Request, decision: Decision) -> Decision:
         """The answer to a request that ``decision`` would grant by an intent which is in memory so far."""
         assert decision.intent is not None
+        self.books.keep_up()
         roots = sorted(self._gate.ledger.roots_of(decision.intent))
         if not roots:
             return decision
@@ -123,7 +124,7 @@ class Committer:
     async def _keep_house(self) -> None:
         try:
             while True:
-                self.books.plant(self._gate.ledger.scope.tree)
+                self.books.keep_up()
                 for book in self.books:
                     if self.books.wants_write(book):
                         self._writers.wake(book.root)

@@ -116,6 +116,7 @@ class Writers:
     async def _write_all(self, root: str) -> None:
         """Until nobody waits and nothing is to be told."""
         while True:
+            self._books.keep_up()
             waiting = self._queues.pop(root, [])
             obstacle = self._obstacle(root) if waiting else None
             if obstacle is not None:
@@ -195,12 +196,12 @@ class Writers:
 
     def _roots_left(self, intent_id: str) -> list[str]:
         """Roots whose objects do not hold an intent as it is now. The others had room for it when they were written."""
+        return sorted(root for root in self._gate.ledger.roots_of(intent_id) if not self._holds(root, intent_id))
+
+    def _holds(self, root: str, intent_id: str) -> bool:
+        """Whether an object holds an intent as it is now, be it that it does not count there any more."""
         found = self._gate.ledger.intent(intent_id)
-        if found is None:
-            return []
-        now = record.dump(*found)
-        roots = self._gate.ledger.roots_of(intent_id)
-        return sorted(root for root in roots if self._books[root].payload.intents.get(intent_id) != now)
+        return found is not None and self._books[root].payload.intents.get(intent_id) == record.dump(*found)
 
     async def _write(self, book: Book, batch: list[Waiter]) -> None:
         root, base = book.root, book.base
@@ -251,7 +252,7 @@ class Writers:
         else:
             self._books.take(stored)
         sure = [one for one in batch if one.adoptions != ANEW]
-        written = [one for one in sure if root not in self._roots_left(one.decision.id)]
+        written = [one for one in sure if self._holds(root, one.decision.id)]
         if stored is not None:
             self._written(stored, written)
         self._put_back(root, (one for one in batch if one not in written), trouble or "other gates were first")

@@ -77,8 +77,10 @@ class Checks:
             self._ungated.append((now_s, more))
 
     def seen(self, now_s: float, key: Key, one: State) -> None:
-        """A workload is like this now."""
-        self._states.append(Asked(now_s + self._memory_s, key, one.replicas, one.cpu_m))
+        """A workload is like this now: what it was before, a gate may not have seen the last of."""
+        self._states += [
+            Asked(now_s + self._memory_s, key, each.replicas, each.cpu_m) for each in {self._last.get(key, one), one}
+        ]
         self._last[key] = one
 
     def asked(self, now_s: float, promise: Promise) -> None:

@@ -91,7 +91,7 @@ async def members(
     try:
         for one in made:
             await one.committer.known.wait()
-            one.committer.books.plant(one.gate.ledger.scope.tree)
+            one.committer.books.keep_up()
         if released:
             await until(lambda: all(book.base is not None for one in made for book in one.committer.books))
             for book in made[0].committer.books:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -142,6 +143,7 @@ class Odd(MemoryStore):
         super().__init__()
         self.faults = list(faults)
         self.is_away = False
+        self.on_fault: Callable[[], object] = lambda: None
 
     async def get(self, root: str) -> Stored | None:
         if self.is_away:
@@ -150,6 +152,8 @@ class Odd(MemoryStore):
 
     async def put(self, root: str, payload: str, intents: int, before: Stored | None) -> Stored:
         fault = self.faults.pop(0) if self.faults and intents else ""
+        if fault:
+            self.on_fault()
         if fault == "refused":
             raise Refused("etcd is away")
         if fault == "conflict":
@@ -313,7 +317,25 @@ async def test_nothing_is_granted_under_a_root_while_another_ledger_still_claims
     store = MemoryStore()
     async with members(1, [acme, corp], workload("web", 1), store=store) as (gate,):
         gate.gate.load_quotas(tree(quota("acme", CPU, parent="corp"), corp), 0.0)
-        gate.committer.books.plant(gate.gate.ledger.scope.tree)
+        gate.committer.books.keep_up()
         assert gate.committer.books.fenced("corp") == {"acme"}
         assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
         assert gate.committer.books["acme"].payload.quotas == ()
+
+
+async def test_a_gate_that_knows_of_a_move_grants_nothing_before_it_has_read_what_the_others_granted_where_it_was():
+    acme, corp = quota("acme", CPU), quota("corp", {"requests.cpu": "100"}, namespaces={"none": "such"})
+    async with members(2, [acme, corp], workload("web", 0), workload("other", 0)) as (knows_not, knows):
+        knows.gate.load_quotas(tree(quota("acme", CPU, parent="corp"), corp), 0.0)
+        answers = await asyncio.gather(knows_not.ask(scale("web", 6)), knows.ask(scale("other", 6)))
+    assert [one.verdict for one in answers].count(Verdict.ALLOW) == 1, answers
+
+
+async def test_what_lost_a_race_for_an_object_is_not_taken_for_written_since_a_quota_has_moved_away_from_there():
+    acme, corp = quota("acme", CPU), quota("corp", {"requests.cpu": "100"}, namespaces={"none": "such"})
+    store = Odd("conflict")
+    async with members(1, [acme, corp], workload("web", 0), store=store) as (gate,):
+        store.on_fault = lambda: gate.gate.load_quotas(tree(quota("acme", CPU, parent="corp"), corp), 0.0)
+        granted = await gate.ask(scale("web", 6))
+        assert granted.verdict is Verdict.ALLOW
+        assert granted.id in gate.committer.books["corp"].payload.intents
