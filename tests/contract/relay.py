@@ -37,10 +37,12 @@ class Relay:
         task = asyncio.current_task()
         assert task is not None
         self._serving.add(task)
+        self._open.add(writer)
         try:
             there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
         except ConnectionError:  # the server is away: so is the relay
             writer.transport.abort()
+            self._open.discard(writer)
             self._serving.discard(task)
             return
         writers = {writer, there_writer}

@@ -83,6 +83,7 @@ class World:
         self.waits: list[float] = []
         """What reflectors wanted to sleep; they slept a moment."""
         self._forget = forget
+        self._while_asleep: Callable[[], object] = lambda: None
 
     def reflector(self, **options: object) -> Reflector[Seen]:
         return Reflector(
@@ -96,8 +97,23 @@ class World:
             self._forget()
         else:
             await self._forgotten(FIRST)
-            reflector.version = FIRST
+            await self._go_back(reflector, FIRST)
         self.relay.cut()
+
+    async def _go_back(self, reflector: Reflector, version: str) -> None:
+        """Make it believe that it has come no further. While it sleeps: what it asked for before could tell it more."""
+        gone_back = asyncio.Event()
+
+        def go_back() -> None:
+            reflector.version = version
+            gone_back.set()
+
+        self._while_asleep = go_back
+        async with asyncio.timeout(WITHIN_S):
+            while not gone_back.is_set():
+                self.relay.cut()
+                await asyncio.sleep(0.05)
+        self._while_asleep = lambda: None
 
     async def create(self, *names: str, value: str = "1") -> None:
         await asyncio.gather(*(self._create(name, value) for name in names))
@@ -139,6 +155,7 @@ class World:
 
     async def _sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
+        self._while_asleep()
         await asyncio.sleep(min(seconds, 0.01))
 
 

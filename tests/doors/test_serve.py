@@ -150,9 +150,13 @@ def test_a_check_under_way_is_answered_after_it_was_told_to_stop(gate: Running) 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with Running(tmp_path, "--grace-s", "60", "--reflection") as gate, gate.channel() as channel:
         for_ever = threading.Event()
-        asking = iter(lambda: for_ever.wait() and None, None)
-        stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asking)
-        gate.health()
+
+        def asking() -> Iterator[reflection_pb2.ServerReflectionRequest]:
+            yield reflection_pb2.ServerReflectionRequest(list_services="")
+            for_ever.wait()
+
+        stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asking())
+        assert next(stream).list_services_response.service, "it is under way"
         os.kill(gate.child.pid, signal.SIGTERM)
         assert within(5, lambda: gate.events("stopping"))
         with pytest.raises(subprocess.TimeoutExpired):
