@@ -69,11 +69,13 @@ def run(
     serve: Sequence[str] = SERVE,
     *,
     calm: bool = False,
+    hunts: bool = False,
 ) -> Report:
     """All of it. Call it from the main thread: what it starts ends with the thread that started it.
 
     Args:
         calm: without faults.
+        hunts: ends as soon as something went over.
     """
     for name in ("plane", "sites"):
         (folder / name).mkdir(parents=True)
@@ -91,7 +93,7 @@ def run(
         faults = Faults(sites, seed)
         with Scalers(sites, workloads, SCALERS, seed) as scalers:
             end_s = time.monotonic() + seconds
-            while time.monotonic() < end_s:
+            while time.monotonic() < end_s and not (hunts and judge.in_excess):
                 time.sleep(1.0)
                 if not calm:
                     faults.next()
