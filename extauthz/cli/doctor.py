@@ -1,0 +1,143 @@
+"""``extauthz doctor``: whether the gate is really in the way."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from extauthz.cli import exits
+from extauthz.doctor import table
+from extauthz.doctor.dump import NoDumpError
+from extauthz.doctor.examine import Options, examine
+from extauthz.kube.credentials import NoClusterError
+from extauthz.render.options import Outage, Profile
+
+DESCRIPTION = """\
+Tells whether the gate is really in the way: from the proxy's own configuration, from the cluster, and by the way that
+an autoscaler takes. What an option is missing for is `skipped`, never ok. It changes nothing: what it writes are dry
+runs and reviews."""
+
+EPILOG = """\
+examples:
+  extauthz doctor --admin http://127.0.0.1:9901
+  extauthz doctor --admin http://127.0.0.1:9901 --kubeconfig ~/.kube/config --url https://127.0.0.1:6443 \\
+      --ca /etc/extauthz/ca.crt --token-file /var/run/secrets/kubernetes.io/serviceaccount/token
+  kubectl -n knative-serving exec deploy/autoscaler -c istio-proxy -- \\
+      pilot-agent request GET 'config_dump?include_eds' > dump.json
+  extauthz doctor --config-dump dump.json --kubeconfig ~/.kube/config --service extauthz-system/extauthz -o json
+
+exit codes: 0 no check fails, 1 one does, 64 wrong usage, 65 a file is wrong"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "doctor",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _proxy(parser.add_argument_group("the proxy"))
+    _way(parser.add_argument_group("the way that the autoscaler takes"))
+    _cluster(parser.add_argument_group("the cluster"))
+    parser.add_argument("-o", "--output", choices=tuple(table.OUTPUTS), default="table", help="Default: table.")
+
+
+def _proxy(group: argparse._ArgumentGroup) -> None:
+    source = group.add_mutually_exclusive_group()
+    source.add_argument("--admin", type=_url("http", "https"), metavar="URL", help="Envoy's admin page.")
+    source.add_argument(
+        "--config-dump", type=Path, metavar="FILE", help="A saved /config_dump?include_eds. It tells less than --admin."
+    )
+    group.add_argument(
+        "--listener",
+        metavar="NAME",
+        help="Which listener carries the API traffic. Default: by --url; in a mesh, by the Service default/kubernetes.",
+    )
+    group.add_argument(
+        "--profile", type=Profile, choices=list(Profile), help="Which path rules are wanted. Default: those of any."
+    )
+    group.add_argument(
+        "--on-outage",
+        type=Outage,
+        choices=list(Outage),
+        default=Outage.DENY,
+        help="What is wanted while the gate gives no answer. Default: deny.",
+    )
+
+
+def _way(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--url", type=_url("https"), metavar="URL", help="Where the autoscaler finds its API server.")
+    group.add_argument("--ca", type=Path, metavar="FILE", help="What it trusts. Default: the system's authorities.")
+    group.add_argument("--token-file", type=Path, metavar="FILE", help="What it shows.")
+    group.add_argument(
+        "--canary",
+        type=_namespaced,
+        dest="deployment",
+        metavar="NAMESPACE/NAME",
+        help="A Deployment for the dry-run scale write. Default: one that the cluster has.",
+    )
+
+
+def _cluster(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="An administrator's, straight at the API server."
+    )
+    group.add_argument(
+        "--service", type=_namespaced, metavar="NAMESPACE/NAME", help="The gate's Service, for its port and topology."
+    )
+    group.add_argument("--zone", metavar="ZONE", help="The autoscaler's. Default: every zone that has a node.")
+    group.add_argument(
+        "--gate-account",
+        type=_namespaced,
+        default=("extauthz-system", "extauthz"),
+        metavar="NAMESPACE/NAME",
+        help="The gate's service account. Default: extauthz-system/extauthz.",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table; 1 if a check fails."""
+    given = vars(arguments)
+    names = ("admin", "config_dump", "kubeconfig", "url", "ca", "token_file", "deployment", "listener", "profile")
+    options = Options(
+        **{name: given[name] for name in names},
+        outage=arguments.on_outage,
+        service=arguments.service,
+        zone=arguments.zone,
+        account="/".join(arguments.gate_account),
+    )
+    try:
+        rows = asyncio.run(examine(options))
+    except (NoDumpError, NoClusterError, OSError) as error:
+        return exits.fail(exits.DATA, error)
+    sys.stdout.write(table.OUTPUTS[arguments.output](rows))
+    return 1 if table.failed(rows) else 0
+
+
+class _url:  # noqa: N801 (used like a function)
+    """A type for argparse: a URL of one of these schemes."""
+
+    def __init__(self, *schemes: str) -> None:
+        self._schemes = schemes
+
+    def __call__(self, text: str) -> str:
+        try:
+            parts = urlsplit(text)
+            parts.port  # noqa: B018 (raises if it is none)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+        if parts.scheme not in self._schemes or not parts.hostname:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {self._schemes[0]}://host:port")
+        return text
+
+
+def _namespaced(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (slash and namespace and name) or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return namespace, name

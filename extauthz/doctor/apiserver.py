@@ -1,0 +1,126 @@
+"""Asks the API server, straight, what the checks want to know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from extauthz.kube.calls import Calls
+from extauthz.kube.connection import ApiError
+
+from . import names
+from .cluster import RIGHTS, Right
+from .trust import Identity
+
+Tree: TypeAlias = Any
+
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)
+AT_A_TIME = 8
+PAGE = 500
+
+
+class Rights(NamedTuple):
+    """Who may do what of what the gate does."""
+
+    whose: str
+    whole: bool
+    """It was asked about the gate's own account."""
+    allowed: Mapping[Right, bool]
+
+
+async def definitions(api: Calls) -> dict[str, Tree]:
+    """Ours that are there, by name. Raises ApiError and Unreachable, as all below."""
+    found = {name: await _or_none(api, f"{DEFINITIONS}/{name}") for name in names.DEFINITIONS}
+    return {name: tree for name, tree in found.items() if tree is not None}
+
+
+async def rights(api: Calls, account: str) -> Rights:
+    """Of the service account ``namespace/name``; if the asker may not ask that, of the asker itself."""
+    namespace, _, name = account.partition("/")
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    who = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": groups}
+    try:
+        allowed = await _reviews(api, "SubjectAccessReview", "subjectaccessreviews", who)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        allowed = await _reviews(api, "SelfSubjectAccessReview", "selfsubjectaccessreviews", {})
+        return Rights("the user of --kubeconfig", False, allowed)
+    return Rights(f"the service account {account}", True, allowed)
+
+
+async def _reviews(api: Calls, kind: str, plural: str, who: Mapping[str, Tree]) -> dict[Right, bool]:
+    turn = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(right: Right) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        asked = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {**who, "resourceAttributes": asked}}
+        async with turn:
+            answer = await api.call("POST", f"{AUTHORIZATION}/{plural}", body=body)
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    return dict(zip(RIGHTS, await asyncio.gather(*map(one, RIGHTS)), strict=True))
+
+
+async def identity(api: Calls, token: str) -> Identity:
+    """Who the API server takes a token for, told straight."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    try:
+        answer = await api.call("POST", TOKEN_REVIEWS, body=body)
+    except ApiError as error:
+        return Identity(error=f"no review of the token: {error}")
+    status = answer.get("status") or {}
+    if not status.get("authenticated"):
+        return Identity(error=f"it is not taken: {status.get('error', 'no reason given')}")
+    return Identity(user=str(status["user"]["username"]))
+
+
+async def service(api: Calls, namespace: str, name: str) -> tuple[Tree | None, list[Tree]]:
+    """A Service, ``None`` if there is none, and its EndpointSlices."""
+    found = await _or_none(api, f"/api/v1/namespaces/{namespace}/services/{name}")
+    selector = ("labelSelector", f"kubernetes.io/service-name={name}")
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    return found, await _items(api, slices, selector)
+
+
+async def nodes(api: Calls) -> list[Tree]:
+    return await _items(api, "/api/v1/nodes")
+
+
+async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
+    """Policies that have a binding, and webhooks."""
+    policies = await _items(api, f"{ADMISSION}/validatingadmissionpolicies")
+    bindings = await _items(api, f"{ADMISSION}/validatingadmissionpolicybindings")
+    bound = {(each.get("spec") or {}).get("policyName") for each in bindings}
+    webhooks = await _items(api, f"{ADMISSION}/validatingwebhookconfigurations")
+    policies = [{"kind": "ValidatingAdmissionPolicy"} | each for each in policies if each["metadata"]["name"] in bound]
+    return policies, [{"kind": "ValidatingWebhookConfiguration"} | each for each in webhooks]
+
+
+async def some_deployment(api: Calls, exempt: Sequence[str]) -> tuple[str, str] | None:
+    """Namespace and name of one that the gate is asked about; ``None`` if there is none."""
+    for each in await _items(api, "/apis/apps/v1/deployments"):
+        metadata = each["metadata"]
+        if metadata["namespace"] not in exempt:
+            return metadata["namespace"], metadata["name"]
+    return None
+
+
+async def _items(api: Calls, path: str, *query: tuple[str, str]) -> list[Tree]:
+    """The first ``PAGE``."""
+    answer = await api.call("GET", path, query=[*query, ("limit", str(PAGE))])
+    return list(answer.get("items") or [])
+
+
+async def _or_none(api: Calls, path: str) -> Tree | None:
+    try:
+        return await api.call("GET", path)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise

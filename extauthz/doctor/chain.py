@@ -1,0 +1,184 @@
+"""Is the chain that asks the gate on the listener that carries API traffic, taken by Envoy, and as it was rendered?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from extauthz.render.options import Outage, Profile
+
+from . import names
+from .dump import EXT_AUTHZ, RBAC, ROUTER, TLS_INSPECTOR, Chain, Dump, Listener, Tree, kind
+from .rows import Row, fail, judged, ok, skipped, warn
+
+RENDER_AGAIN = "render it again with `extauthz render`, and look for another EnvoyFilter that changes it"
+TAKEN = "mount or make what Envoy names, then apply the filter again; until then nothing is decided"
+ON_LISTENER = (
+    "apply what `extauthz render` prints; in a mesh see that workloadSelector has the pod's labels, that --service-ip"
+    " is the Service default/kubernetes's, and that no Sidecar leaves out default/*"
+)
+
+ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 (compared with)
+
+NAMES = ("accepted", "chain", "listener", "order", "failure mode", "request body", "headers")
+
+
+class Wanted(NamedTuple):
+    """What the operator says it should be. ``None`` and empty: not said."""
+
+    outage: Outage = Outage.DENY
+    profile: Profile | None = None
+    carriers: tuple[str, ...] = ()
+    """Names of listeners, or ``address:port``, of which one carries the API traffic."""
+
+
+def rows(dump: Dump, wanted: Wanted) -> list[Row]:
+    """The rows of ``NAMES``."""
+    chains = dump.chains()
+    head = [accepted(dump, chains), present(dump, chains), carrier(dump, chains, wanted.carriers)]
+    if not chains:
+        return [*head, *(skipped(name, "there is no chain to look at", ON_LISTENER) for name in NAMES[3:])]
+    chain = chosen(dump, chains, wanted.carriers)
+    listener = next(each for each in dump.listeners if each.name == chain.listener)
+    return [*head, order(chain, listener), failure_mode(chain, wanted.outage), body(chain), headers(chain)]
+
+
+def chosen(dump: Dump, chains: list[Chain], carriers: Collection[str]) -> Chain:
+    """The chain on the listener that carries API traffic if there is one, else the first."""
+    carrying = {each.name for each in _carrying(dump, carriers)}
+    return next((each for each in chains if each.listener in carrying), chains[0])
+
+
+def accepted(dump: Dump, chains: list[Chain]) -> Row:
+    """A refused update leaves what was there before in force: without our chain, everything passes undecided."""
+    refused = [(f"listener {each.name}", each.error) for each in dump.listeners if each.error]
+    refused += [(f"cluster {name}", why) for name, why in dump.refused.items()]
+    if not refused:
+        return ok("accepted", "Envoy took every listener and cluster that it was sent")
+    found = "; ".join(f"Envoy refused {what}: {why}" for what, why in refused)
+    ours = {each.listener for each in chains}
+    hurts = not chains or any(f"listener {name}" == what for name in ours for what, _ in refused)
+    hurts = hurts or names.GATE_CLUSTER in dump.refused
+    return fail("accepted", found, TAKEN) if hurts else warn("accepted", found, TAKEN)
+
+
+def present(dump: Dump, chains: list[Chain]) -> Row:
+    if not chains:
+        there = ", ".join(each.name for each in dump.listeners[:8]) or "none"
+        return fail("chain", f"no listener asks the cluster {names.GATE_CLUSTER}; there are: {there}", ON_LISTENER)
+    return ok("chain", f"listener {', '.join(dict.fromkeys(each.listener for each in chains))} asks the gate")
+
+
+def carrier(dump: Dump, chains: list[Chain], carriers: Collection[str]) -> Row:
+    """Do the clients come to the listener that has the chain?"""
+    if not carriers:
+        return skipped(
+            "listener", "not told which listener carries the API traffic", "--listener, --url or --kubeconfig"
+        )
+    asked = {each.listener for each in chains}
+    carrying = _carrying(dump, carriers)
+    if not carrying:
+        there = ", ".join(f"{each.name} ({_at(each)})" for each in dump.listeners[:8])
+        return fail("listener", f"none is {' or '.join(carriers)}; there are: {there or 'none'}", ON_LISTENER)
+    bare = [each.name for each in carrying if each.name not in asked]
+    if bare:
+        return fail("listener", f"{', '.join(bare)} carries the API traffic and does not ask the gate", ON_LISTENER)
+    return ok("listener", f"{', '.join(each.name for each in carrying)} carries the API traffic and asks the gate")
+
+
+def _carrying(dump: Dump, carriers: Collection[str]) -> list[Listener]:
+    """By name or address; where none is that, those that listen for any address on the port."""
+    exact = [each for each in dump.listeners if {each.name, _at(each)} & set(carriers)]
+    ports = {each.rpartition(":")[2] for each in carriers if ":" in each}
+    return exact or [each for each in dump.listeners if each.address[0] in ANYWHERE and str(each.address[1]) in ports]
+
+
+def _at(listener: Listener) -> str:
+    return ":".join(map(str, listener.address))
+
+
+def order(chain: Chain, listener: Listener) -> Row:
+    """ext_authz, then what stops the undecided, then the router; and nothing that could change the request between."""
+    problems = list(_misplaced(chain, listener))
+    cure = RENDER_AGAIN
+    if problems:
+        return fail("order", "; ".join(problems), cure)
+    strange = [each for each in chain.kinds if each not in (EXT_AUTHZ, RBAC, ROUTER)]
+    rivals = _rivals(chain, listener)
+    if strange:
+        return warn("order", f"beside ours there is {', '.join(strange)}, which may change what was decided", cure)
+    if rivals:
+        return warn("order", f"{rivals} more specific filter chain(s) may take a connection before ours", cure)
+    return ok("order", " → ".join(each.rpartition(".")[2] for each in chain.kinds))
+
+
+def _misplaced(chain: Chain, listener: Listener) -> Iterator[str]:
+    kinds = chain.kinds
+    if kinds.count(EXT_AUTHZ) > 1:
+        yield "ext_authz is there twice: each write would be decided and charged twice"
+    at = next(number for number, each in enumerate(kinds) if each == EXT_AUTHZ)
+    if ROUTER not in kinds or kinds.index(ROUTER) < at:
+        yield "no router comes after ext_authz"
+    if RBAC in kinds and kinds.index(RBAC) < at:
+        yield "the filter that stops the undecided (rbac) is before ext_authz: it would stop everything"
+    if any(each.get("disabled") for each in chain.filters if kind(each) in (EXT_AUTHZ, RBAC)):
+        yield "a filter is `disabled: true`"
+    if "filter_enabled" in chain.ext_authz or "filter_enabled_metadata" in chain.ext_authz:
+        yield "ext_authz has filter_enabled: it asks about a part of the requests only"
+    wants_tls = (chain.tree.get("filter_chain_match") or {}).get("transport_protocol") == "tls"
+    inspectors = map(kind, (listener.active or {}).get("listener_filters", []))
+    if wants_tls and TLS_INSPECTOR not in inspectors:
+        yield "the listener has no tls_inspector, so that no connection is known to be TLS and the chain never matches"
+
+
+def _rivals(chain: Chain, listener: Listener) -> int:
+    """Envoy takes the most specific match first: port, address, server name, and only then the transport protocol."""
+    first = ("destination_port", "prefix_ranges", "server_names")
+    matches = [each.get("filter_chain_match") or {} for each in (listener.active or {}).get("filter_chains", [])]
+    own = chain.tree.get("filter_chain_match") or {}
+    return sum(1 for match in matches if match != own and any(name in match for name in first))
+
+
+def failure_mode(chain: Chain, wanted: Outage) -> Row:
+    """What becomes of growth while the gate gives no answer."""
+    allows = bool(chain.ext_authz.get("failure_mode_allow"))
+    if allows is not (wanted is Outage.ALLOW):
+        found = (
+            "growth passes undecided while the gate is down" if allows else "growth is refused while the gate is down"
+        )
+        return fail("failure mode", f"{found}, --on-outage {wanted} was wanted", f"render it with --on-outage {wanted}")
+    if allows:
+        return ok("failure mode", "allow, as wanted: quotas hold only while the gate is up")
+    problems = []
+    if RBAC not in chain.kinds:
+        problems.append("nothing stops a request that an empty answer let pass (rbac is missing)")
+    if (chain.ext_authz.get("status_on_error") or {}).get("code") not in ("ServiceUnavailable", 503):
+        problems.append("an outage is answered with an empty 403, which looks like a denial (no status_on_error)")
+    return judged(
+        "failure mode", "deny: growth is refused as unavailable while the gate is down", problems, RENDER_AGAIN
+    )
+
+
+def body(chain: Chain) -> Row:
+    """Half a body cannot be decided on, and protobuf and CBOR are not UTF-8."""
+    config: Tree = chain.ext_authz.get("with_request_body") or {}
+    limit = int(config.get("max_request_bytes", 0))
+    problems = []
+    if limit < names.MAX_BODY_BYTES:
+        problems.append(f"max_request_bytes is {limit}: the API server takes {names.MAX_BODY_BYTES}")
+    if config.get("allow_partial_message"):
+        problems.append("allow_partial_message: the gate would see half of a body")
+    if not config.get("pack_as_bytes"):
+        problems.append("without pack_as_bytes a protobuf or CBOR body arrives spoilt")
+    return judged("request body", f"whole, as bytes, up to {limit} bytes", problems, RENDER_AGAIN)
+
+
+def headers(chain: Chain) -> Row:
+    """Without a list ext_authz passes on every header, bearer tokens too."""
+    patterns = (chain.ext_authz.get("allowed_headers") or {}).get("patterns", [])
+    if not patterns:
+        return fail("headers", "the gate is shown every header, bearer tokens too (no allowed_headers)", RENDER_AGAIN)
+    more = [str(each.get("exact", each)) for each in patterns if each.get("exact") not in names.GATE_SEES_HEADERS]
+    if more:
+        return fail("headers", f"the gate is shown more than it needs: {', '.join(more)}", RENDER_AGAIN)
+    return ok("headers", "the gate is shown no credentials")

@@ -1,0 +1,162 @@
+"""Reads Envoy's ``/config_dump`` (``envoy.admin.v3``) for what the checks look at: listeners, chains, clusters.
+
+https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/admin/v3/config_dump.proto
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+from . import names
+
+Tree: TypeAlias = Any
+"""JSON. Fields with their default are left out, as protobuf's JSON has it."""
+
+EXT_AUTHZ, RBAC, ROUTER = "ext_authz.v3.ExtAuthz", "rbac.v3.RBAC", "router.v3.Router"
+MANAGER = "HttpConnectionManager"
+TLS_INSPECTOR = "tls_inspector.v3.TlsInspector"
+
+
+class NoDumpError(ValueError):
+    """The text is no config dump. The message says the cure."""
+
+
+class Chain(NamedTuple):
+    """A filter chain with an HTTP connection manager that asks the gate."""
+
+    listener: str
+    tree: Tree
+    """The filter chain."""
+    manager: Tree
+    routes: list[Tree]
+    """Of all its virtual hosts, in order."""
+
+    @property
+    def filters(self) -> list[Tree]:
+        return list(self.manager.get("http_filters", []))
+
+    @property
+    def kinds(self) -> list[str]:
+        """The types of its HTTP filters, in order."""
+        return [kind(each) for each in self.filters]
+
+    @property
+    def ext_authz(self) -> Tree:
+        """The configuration of the filter that asks the gate."""
+        return next(each["typed_config"] for each in self.filters if asks_gate(each))
+
+
+class Listener(NamedTuple):
+    """What Envoy has under one name."""
+
+    name: str
+    active: Tree | None
+    """``None``: none was ever taken."""
+    error: str
+    """Why Envoy did not take the last one that it was sent; empty if it did."""
+    address: tuple[str, int] = ("", 0)
+    """Host and port; ``("", 0)`` for a unix socket."""
+
+
+class Dump(NamedTuple):
+    """The parts of a config dump."""
+
+    listeners: list[Listener]
+    clusters: dict[str, Tree]
+    refused: dict[str, str]
+    """Clusters that Envoy did not take, and why."""
+    route_configs: dict[str, Tree]
+
+    def listening(self, page: Tree) -> Dump:
+        """The same with the addresses of ``/listeners?format=json``, which has those that the system chose."""
+        at = {each.get("name"): _address(each.get("local_address")) for each in page.get("listener_statuses", [])}
+        return self._replace(
+            listeners=[each._replace(address=at.get(each.name, each.address)) for each in self.listeners]
+        )
+
+    def chains(self) -> list[Chain]:
+        """Every filter chain in force that asks the gate."""
+        return [chain for each in self.listeners for chain in self._chains(each)]
+
+    def _chains(self, listener: Listener) -> Iterator[Chain]:
+        for chain in (listener.active or {}).get("filter_chains", []):
+            for each in chain.get("filters", []):
+                manager = each.get("typed_config") or {}
+                if kind(each) == MANAGER and any(map(asks_gate, manager.get("http_filters", []))):
+                    yield Chain(listener.name, chain, manager, self._routes(manager))
+
+    def _routes(self, manager: Tree) -> list[Tree]:
+        named = (manager.get("rds") or {}).get("route_config_name", "")
+        config = manager.get("route_config") or self.route_configs.get(named) or {}
+        return [route for host in config.get("virtual_hosts", []) for route in host.get("routes", [])]
+
+
+def parse(tree: Tree) -> Dump:
+    """Read it.
+
+    Raises:
+        NoDumpError: it is something else.
+    """
+    configs = tree.get("configs") if isinstance(tree, dict) else None
+    if not isinstance(configs, list) or not all(isinstance(each, dict) for each in configs):
+        raise NoDumpError("it has no list `configs`; save the whole answer of Envoy's /config_dump?include_eds")
+    found = {each.get("@type", "").rpartition(".")[2]: each for each in configs}
+    if "ListenersConfigDump" not in found:
+        raise NoDumpError("it has no ListenersConfigDump; ask /config_dump?include_eds, without `resource` or `mask`")
+    clusters = found.get("ClustersConfigDump", {})
+    routes = found.get("RoutesConfigDump", {})
+    several = [*clusters.get("dynamic_active_clusters", []), *clusters.get("dynamic_warming_clusters", [])]
+    return Dump(
+        list(_listeners(found["ListenersConfigDump"])),
+        _named(clusters.get("static_clusters", []) + clusters.get("dynamic_active_clusters", []), "cluster"),
+        {_failed(each): _why(each) for each in several if _why(each)},
+        _named(routes.get("static_route_configs", []) + routes.get("dynamic_route_configs", []), "route_config"),
+    )
+
+
+def kind(filter_: Tree) -> str:
+    """The type of a filter without its package's beginning: ``ext_authz.v3.ExtAuthz``; ``HttpConnectionManager``."""
+    url = (filter_.get("typed_config") or {}).get("@type") or filter_.get("name", "")
+    return MANAGER if url.endswith(f".{MANAGER}") else ".".join(url.rpartition("/")[2].split(".")[-3:])
+
+
+def asks_gate(filter_: Tree) -> bool:
+    """It is ext_authz, and asks the cluster of the gate."""
+    if kind(filter_) != EXT_AUTHZ:
+        return False
+    service = filter_["typed_config"].get("grpc_service") or {}
+    return bool((service.get("envoy_grpc") or {}).get("cluster_name") == names.GATE_CLUSTER)
+
+
+def seconds(text: str | None) -> float | None:
+    """Of a duration as protobuf's JSON has it, as in ``2s`` and ``0.200s``; ``None`` where there is none."""
+    return None if text is None else float(text.removesuffix("s"))
+
+
+def _listeners(dump: Tree) -> Iterator[Listener]:
+    for each in dump.get("static_listeners", []):
+        active = each["listener"]
+        yield Listener(active.get("name", ""), active, _why(each), _address(active.get("address")))
+    for each in dump.get("dynamic_listeners", []):
+        active = (each.get("active_state") or {}).get("listener")
+        yield Listener(each.get("name", ""), active, _why(each), _address((active or {}).get("address")))
+
+
+def _address(tree: Tree | None) -> tuple[str, int]:
+    socket = (tree or {}).get("socket_address") or {}
+    return socket.get("address", ""), int(socket.get("port_value", 0))
+
+
+def _named(states: Iterable[Tree], what: str) -> dict[str, Tree]:
+    return {each[what].get("name", ""): each[what] for each in states if what in each}
+
+
+def _failed(state: Tree) -> str:
+    failed = (state.get("error_state") or {}).get("failed_configuration") or state.get("cluster") or {}
+    return str(failed.get("name", "?"))
+
+
+def _why(state: Tree) -> str:
+    error = state.get("error_state")
+    return str(error.get("details") or "no reason given") if error else ""

@@ -1,0 +1,18 @@
+"""What the doctor looks for, by the names that renderer and doors give. A test (``tests/envoy``) holds them equal.
+
+Repeated here, because the renderer's modules load all of Envoy's messages, and the door's all of gRPC.
+"""
+
+from __future__ import annotations
+
+GATE_CLUSTER = "extauthz"
+EXT_AUTHZ = "envoy.filters.http.ext_authz"
+RBAC = "envoy.filters.http.rbac"
+DECISION_ID_HEADER = "x-extauthz-decision-id"
+OUTAGE = "quota gate unavailable"
+"""How Envoy's own sentence begins when the gate gives no answer."""
+MAX_BODY_BYTES = 3 * 1024 * 1024
+GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
+
+GROUP, VERSION = "extauthz.dev", "v1alpha1"
+DEFINITIONS = ("workspacequotas.extauthz.dev", "workspaceledgers.extauthz.dev")

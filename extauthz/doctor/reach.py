@@ -1,0 +1,129 @@
+"""Does the proxy reach the gate, and does the gate answer within its timeout? From ``/clusters?format=json``.
+
+The counts are the proxy's since it started, canary included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from . import names
+from .dump import Chain, Dump, Tree, seconds
+from .rows import Row, fail, ok, skipped, warn
+
+NAMES = ("gate reachable", "gate timeout")
+REACH = (
+    "see --gate of `extauthz render`, the port of the gate's Service (9191), its NetworkPolicy, and both certificates"
+)
+_COUNTS = ("cx_total", "cx_connect_fail", "rq_total", "rq_success", "rq_error", "rq_timeout")
+
+
+def rows(dump: Dump, chain: Chain | None, clusters: Tree | None, ports: tuple[int, ...]) -> list[Row]:
+    """The rows of ``NAMES``.
+
+    Args:
+        chain: the chain that asks the gate, if there is one.
+        clusters: the answer of ``/clusters?format=json``; ``None``: not looked at.
+        ports: of the gate's Service; empty: not known.
+    """
+    return [reachable(dump, clusters, ports), within(chain, clusters)]
+
+
+def reachable(dump: Dump, clusters: Tree | None, ports: tuple[int, ...]) -> Row:
+    """Not before a request was answered there is it known."""
+    name = NAMES[0]
+    if names.GATE_CLUSTER not in dump.clusters:
+        return fail(name, f"there is no cluster {names.GATE_CLUSTER}", "apply what `extauthz render` prints")
+    strange = [port for port in _rendered_ports(dump.clusters[names.GATE_CLUSTER]) if ports and port not in ports]
+    if strange:
+        found = f"the cluster goes to port {strange[0]}, the Service has {', '.join(map(str, ports))}"
+        return fail(name, found, "render it again with the Service's port in --gate")
+    if clusters is None:
+        return skipped(name, "a config dump does not tell who answers", "--admin")
+    hosts = _hosts(clusters)
+    if not hosts:
+        return fail(name, "the gate's name leads to no address", REACH)
+    return _judged([(_address(host), _counts(host), _ill(host)) for host in hosts])
+
+
+def _judged(hosts: list[tuple[str, dict[str, int], str]]) -> Row:
+    name = NAMES[0]
+    told = "; ".join(_told(*host) for host in hosts)
+    if all(ill for _, _, ill in hosts):
+        return fail(name, told, REACH)
+    answered = sum(counts["rq_success"] for _, counts, _ in hosts)
+    failed = sum(counts["cx_connect_fail"] + counts["rq_error"] + counts["rq_timeout"] for _, counts, _ in hosts)
+    if not answered and failed:
+        return fail(name, told, REACH)
+    if not answered:
+        return skipped(name, f"nothing was asked yet: {told}", "--url and --ca, for a canary")
+    if failed:
+        return warn(name, told, "some questions found no answer since this Envoy started: see whether it goes on")
+    return ok(name, told)
+
+
+def within(chain: Chain | None, clusters: Tree | None) -> Row:
+    name = NAMES[1]
+    if chain is None:
+        return skipped(name, "there is no chain to look at", "apply what `extauthz render` prints")
+    timeout_s = seconds((chain.ext_authz.get("grpc_service") or {}).get("timeout"))
+    if not timeout_s:
+        return fail(name, "ext_authz has no timeout towards the gate", "render it again with --gate-timeout")
+    if clusters is None:
+        return skipped(name, f"{timeout_s:g} s; a config dump does not tell how often it was exceeded", "--admin")
+    late = sum(_counts(host)["rq_timeout"] for host in _hosts(clusters))
+    asked = sum(_counts(host)["rq_total"] for host in _hosts(clusters))
+    if late:
+        return warn(
+            name, f"{late} of {asked} questions took longer than {timeout_s:g} s", "--gate-timeout, or more CPU"
+        )
+    if not asked:
+        return skipped(name, f"{timeout_s:g} s; nothing was asked yet", "--url and --ca, for a canary")
+    return ok(name, f"none of {asked} questions took longer than {timeout_s:g} s")
+
+
+def _hosts(clusters: Tree) -> list[Tree]:
+    return [
+        host
+        for each in clusters.get("cluster_statuses", [])
+        if each.get("name") == names.GATE_CLUSTER
+        for host in each.get("host_statuses", [])
+    ]
+
+
+def _counts(host: Tree) -> dict[str, int]:
+    values = {each.get("name"): int(each.get("value", 0)) for each in host.get("stats", [])}
+    return {name: values.get(name, 0) for name in _COUNTS}
+
+
+def _ill(host: Tree) -> str:
+    """Why Envoy does not use it; empty if it does."""
+    health = host.get("health_status") or {}
+    bad = [name for name, value in health.items() if name.startswith("failed_") and value]
+    eds = health.get("eds_health_status", "HEALTHY")
+    return ", ".join([*bad, *([] if eds in ("HEALTHY", "UNKNOWN", "DEGRADED") else [f"{eds}"])])
+
+
+def _told(address: str, counts: dict[str, int], ill: str) -> str:
+    said = [f"{counts['rq_success']} answered"]
+    said += [f"{counts[name]} {word}" for name, word in _WORDS.items() if counts[name]]
+    return f"{address}: {', '.join([*said, *([ill] if ill else [])])}"
+
+
+_WORDS = {"cx_connect_fail": "connections refused", "rq_error": "errors", "rq_timeout": "timeouts"}
+
+
+def _address(host: Tree) -> str:
+    address = host.get("address") or {}
+    socket = address.get("socket_address") or {}
+    if socket:
+        return f"{socket.get('address')}:{socket.get('port_value')}"
+    return str((address.get("pipe") or {}).get("path", "?"))
+
+
+def _rendered_ports(cluster: Tree) -> Iterator[int]:
+    for locality in (cluster.get("load_assignment") or {}).get("endpoints", []):
+        for each in locality.get("lb_endpoints", []):
+            socket = ((each.get("endpoint") or {}).get("address") or {}).get("socket_address") or {}
+            if socket.get("port_value"):
+                yield int(socket["port_value"])

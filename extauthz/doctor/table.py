@@ -1,0 +1,57 @@
+"""Rows as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from .rows import Row, Verdict
+
+MAX_WIDTH = 140
+NARROWEST = 30
+"""Columns of the sentence, however narrow the terminal."""
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    """``{"verdict": the worst, "checks": [{"name", "verdict", "found", "cure"}]}``."""
+    checks = [
+        {"name": each.name, "verdict": each.verdict.value, "found": each.found, "cure": each.cure} for each in rows
+    ]
+    return json.dumps({"verdict": "fail" if failed(rows) else "ok", "checks": checks}, indent=2) + "\n"
+
+
+def as_table(rows: Sequence[Row]) -> str:
+    """A line each, wrapped; below it the cure after an arrow; a summary at the end."""
+    first = max((len(each.name) for each in rows), default=0)
+    second = max(map(len, Verdict))
+    width = max(NARROWEST, min(shutil.get_terminal_size().columns, MAX_WIDTH) - first - second - 4)
+    indent = " " * (first + second + 4)
+    lines: list[str] = []
+    for each in rows:
+        said = _wrapped(each.found, width) + [
+            ("→ " if not number else "  ") + line for number, line in enumerate(_wrapped(each.cure, width - 2))
+        ]
+        lines.append(f"{each.name:<{first}}  {each.verdict.value:<{second}}  {said[0]}".rstrip())
+        lines += [indent + line for line in said[1:]]
+    return "\n".join([*lines, "", _summary(rows)]) + "\n"
+
+
+def failed(rows: Sequence[Row]) -> bool:
+    return any(each.verdict is Verdict.FAIL for each in rows)
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    counts = Counter(each.verdict for each in rows)
+    return ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    # Parts of it come from others: nothing in it may move the terminal's cursor.
+    printable = "".join(char if char.isprintable() else "\ufffd" for char in text)
+    return textwrap.wrap(printable, width, break_long_words=False, break_on_hyphens=False)
+
+
+OUTPUTS: Mapping[str, Callable[[Sequence[Row]], str]] = {"table": as_table, "json": as_json}

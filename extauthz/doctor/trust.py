@@ -1,0 +1,97 @@
+"""Does the client trust what it is shown, for how long, and does it stay who it is on the way through Envoy?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from .dump import Tree
+from .rows import Row, fail, ok, skipped, warn
+
+SOON = timedelta(days=14)
+"""Warned about from then on: two weeks are a holiday."""
+
+RENEW = "renew it; Envoy reads a renewed file only when its listener is sent again or it is restarted"
+ISSUE = (
+    "have the client trust the authority of Envoy's certificate (its kubeconfig, or the ConfigMap of its volume), and"
+    " let the certificate carry the name or address that the client dials"
+)
+
+
+class Handshake(NamedTuple):
+    """A TLS handshake as the client makes it."""
+
+    host: str
+    error: str = ""
+    """Why it failed; empty if it did not."""
+    refused: bool = False
+    """The certificate was not trusted, as against: nobody was there."""
+    expires: datetime | None = None
+    names: tuple[str, ...] = ()
+
+
+class Identity(NamedTuple):
+    """Who the API server takes a token for, or why that could not be told."""
+
+    user: str = ""
+    error: str = ""
+
+
+def trusted(shake: Handshake | None) -> Row:
+    name = "trust"
+    if shake is None:
+        return skipped(name, "not told the way that the autoscaler takes", "--url and --ca")
+    if shake.refused:
+        return fail(name, f"a client that trusts --ca refuses {shake.host}: {shake.error}", ISSUE)
+    if shake.error:
+        return fail(name, f"{shake.host}: {shake.error}", "see that Envoy listens there, and that --url is its address")
+    return ok(name, f"{shake.host} shows a certificate that --ca vouches for, with {', '.join(shake.names)}")
+
+
+def validity(shake: Handshake | None, certs: Tree | None, now: datetime) -> Row:
+    """Of the certificate that the client is shown, and of all that the proxy has (``/certs``)."""
+    known: list[tuple[datetime, str]] = []
+    if shake is not None and shake.expires is not None:
+        known.append((shake.expires, f"what {shake.host} shows"))
+    for each in (certs or {}).get("certificates", []):
+        for part in ("cert_chain", "ca_cert"):
+            known += [(_time(one["expiration_time"]), one.get("path") or "inline") for one in each.get(part, [])]
+    if not known:
+        return skipped("certificate", "no certificate was seen", "--url with --ca, or --admin")
+    expires, which = min(known)
+    left = expires - now
+    told = f"{which} is the first to expire, {expires:%Y-%m-%d %H:%M} UTC ({_days(left)})"
+    if left <= timedelta(0):
+        return fail("certificate", told, RENEW)
+    return warn("certificate", told, RENEW) if left < SOON else ok("certificate", told)
+
+
+def token(through: Identity | None, straight: Identity | None) -> Row:
+    """Bearer tokens pass through Envoy, client certificates do not."""
+    name = "token"
+    if through is None:
+        return skipped(name, "not told what the autoscaler shows", "--url, --ca and --token-file")
+    if through.error:
+        return fail(name, f"through Envoy the API server does not take it: {through.error}", _TOKEN)
+    if "system:anonymous" in through.user:
+        return fail(name, "through Envoy the API server sees nobody (system:anonymous): the token got lost", _TOKEN)
+    if straight is None:
+        why = f"through Envoy it is {through.user}; nothing to compare it with"
+        return skipped(name, why, "--kubeconfig, of somebody who may create tokenreviews")
+    if straight.error:
+        return warn(name, f"through Envoy it is {through.user}; straight: {straight.error}", _REVIEW)
+    if straight.user != through.user:
+        return fail(name, f"through Envoy it is {through.user}, straight it is {straight.user}", _TOKEN)
+    return ok(name, f"through Envoy and straight it is {through.user}")
+
+
+_TOKEN = "use a service account's token; a client certificate ends at Envoy, and http:// loses the token"  # noqa: S105
+_REVIEW = "use a --kubeconfig that may create tokenreviews.authentication.k8s.io"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _days(left: timedelta) -> str:
+    return "expired" if left <= timedelta(0) else f"in {left.days} days"

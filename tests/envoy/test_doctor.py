@@ -1,0 +1,351 @@
+"""``extauthz doctor`` beside a real Envoy: each fault is caught by the row that looks for it, and by no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from extauthz.cli import main
+from extauthz.doctor import names
+from extauthz.doors import ext_authz as door
+from extauthz.render import clusters, envoy, replies
+from extauthz.render.options import Endpoint, Outage, Profile
+from extauthz.testing import authz
+from extauthz.testing.certs import Authority
+from extauthz.testing.stack import Stack, unused_port
+
+SENTENCE = "exceeded workspace quota: acme"
+
+
+class Told(NamedTuple):
+    """What a run said: its exit code, and the rows by name."""
+
+    code: int
+    rows: dict[str, dict[str, str]]
+
+    def verdict(self, name: str) -> str:
+        return self.rows[name]["verdict"]
+
+    def of(self, verdict: str) -> list[str]:
+        return [name for name, row in self.rows.items() if row["verdict"] == verdict]
+
+
+Doctor = Callable[..., Told]
+
+
+@pytest.fixture
+def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
+    def run(*words: str) -> Told:
+        code = main(["doctor", *words, "-o", "json"])
+        return Told(code, {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]})
+
+    return run
+
+
+def way(stack: Stack) -> list[str]:
+    """The options of an autoscaler's way through this Envoy."""
+    url = f"https://127.0.0.1:{stack.envoy.port}"
+    return ["--url", url, "--ca", str(stack.authority.ca), "--canary", "team-a/web"]
+
+
+def admin(stack: Stack) -> list[str]:
+    address = (stack.envoy.access_log.parent / "admin").read_text()
+    return ["--admin", f"http://{address}"]
+
+
+def test_the_doctor_looks_for_what_renderer_and_door_really_call_it():
+    assert (clusters.GATE, replies.EXT_AUTHZ, replies.RBAC) == (names.GATE_CLUSTER, names.EXT_AUTHZ, names.RBAC)
+    assert (envoy.MAX_BODY_BYTES, envoy.GATE_SEES_HEADERS) == (names.MAX_BODY_BYTES, names.GATE_SEES_HEADERS)
+    assert door.DECISION_ID_HEADER == names.DECISION_ID_HEADER
+    assert replies.OUTAGE.startswith(names.OUTAGE)
+
+
+OF_THE_PROXY = ("accepted", "chain", "listener", "order", "failure mode", "request body", "headers", "path rules",
+                "watches", "growth timeouts", "trust", "canary", "gate reachable", "gate timeout")  # fmt: skip
+NEEDS_A_CLUSTER = ("token", "server version", "definitions", "rights", "topology", "way around", "backstop")
+
+
+def test_what_is_rendered_is_well_and_what_nobody_gave_is_skipped_never_ok(stack: Stack, doctor: Doctor):
+    stack.gate.answer = authz.deny(403, SENTENCE)
+    told = doctor(*admin(stack), *way(stack), "--profile", "writes")
+    assert told.code == 0
+    assert told.of("ok") == [name for name in told.rows if name in OF_THE_PROXY]
+    assert told.of("skipped") == [name for name in told.rows if name in NEEDS_A_CLUSTER]
+    assert told.of("warn") == ["certificate"], "the throw-away authority lives for two days"
+    assert "d-deny" in told.rows["canary"]["found"]
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_each_profile_is_told_by_its_routes_and_another_one_is_not_taken_for_it(
+    launch, doctor: Doctor, profile: Profile
+):
+    for stack in launch(profile=profile, exempt_namespaces=("one", "two")):
+        right, other = doctor(*admin(stack)), "writes" if profile is Profile.SCALE else "scale"
+        assert right.rows["path rules"]["found"] == f"profile {profile}; exempt: one, two"
+        assert doctor(*admin(stack), "--profile", other).verdict("path rules") == "fail"
+
+
+def test_nothing_given_is_all_skipped(doctor: Doctor):
+    told = doctor()
+    assert told.code == 0
+    assert told.of("skipped") == list(told.rows)
+    assert all(row["cure"].startswith("--") for row in told.rows.values())
+
+
+def test_a_saved_dump_tells_the_configuration_and_skips_what_only_the_running_proxy_tells(
+    stack, doctor, tmp_path: Path
+):
+    file = tmp_path / "dump.json"
+    file.write_text(stack.envoy.admin("/config_dump?include_eds"))
+    told = doctor("--config-dump", str(file), "--listener", "apiserver")
+    assert told.code == 0
+    assert told.verdict("order") == told.verdict("listener") == "ok"
+    assert told.verdict("gate reachable") == "skipped"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"configs": []}', '{"configs": [1]}'])
+def test_another_file_is_refused_by_name(capsys, tmp_path: Path, text: str):
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    assert main(["doctor", "--config-dump", str(file)]) == 65
+    assert str(file) in capsys.readouterr().err
+
+
+def test_a_proxy_that_does_not_answer_fails_and_the_rest_is_skipped(doctor: Doctor):
+    told = doctor("--admin", f"http://127.0.0.1:{unused_port()}")
+    assert told.code == 1
+    assert told.of("fail") == ["proxy"]
+
+
+def manager(tree: dict[str, Any]) -> dict[str, Any]:
+    return tree["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+
+
+def routes(tree: dict[str, Any]) -> list[dict[str, Any]]:
+    return manager(tree)["route_config"]["virtual_hosts"][0]["routes"]
+
+
+def without_filters(tree: dict[str, Any]) -> None:
+    """As if no EnvoyFilter selected this proxy: the chain passes all on."""
+    manager(tree)["http_filters"][:-1] = []
+    for route in routes(tree):
+        route.pop("typed_per_filter_config", None)
+
+
+def turned_round(tree: dict[str, Any]) -> None:
+    first, second = manager(tree)["http_filters"][:2]
+    manager(tree)["http_filters"][:2] = [second, first]
+
+
+def ext_authz(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def alter(tree: dict[str, Any]) -> None:
+        config = manager(tree)["http_filters"][0]["typed_config"]
+        config.update(changes)
+        for name, value in changes.items():
+            if value is None:
+                del config[name]
+
+    return alter
+
+
+def switched_off(tree: dict[str, Any]) -> None:
+    manager(tree)["http_filters"][0]["disabled"] = True
+
+
+def for_a_part(tree: dict[str, Any]) -> None:
+    fraction = {"default_value": {"numerator": 50, "denominator": "HUNDRED"}}
+    ext_authz(filter_enabled=fraction)(tree)
+
+
+def without_rbac(tree: dict[str, Any]) -> None:
+    del manager(tree)["http_filters"][1]
+    for route in routes(tree):
+        route.get("typed_per_filter_config", {}).pop(names.RBAC, None)
+
+
+def half_bodies(tree: dict[str, Any]) -> None:
+    ext_authz(with_request_body={"max_request_bytes": 8192, "allow_partial_message": True})(tree)
+
+
+def impatient(tree: dict[str, Any]) -> None:
+    manager(tree)["stream_idle_timeout"] = "300s"
+
+
+def cut_reads(tree: dict[str, Any]) -> None:
+    for route in routes(tree):
+        if route["name"] == "read":
+            route["route"]["timeout"] = "15s"
+
+
+def without_scale(tree: dict[str, Any]) -> None:
+    routes(tree)[:] = [route for route in routes(tree) if route["name"] != "scale"]
+
+
+def scale_passes(tree: dict[str, Any]) -> None:
+    off = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
+    for route in routes(tree):
+        if route["name"] == "scale":
+            route["typed_per_filter_config"] = {names.EXT_AUTHZ: off, names.RBAC: off}
+
+
+def twice(tree: dict[str, Any]) -> None:
+    for route in routes(tree):
+        if route["name"] == "scale":
+            route["route"]["retry_policy"] = {"retry_on": "5xx", "num_retries": 2, "per_try_timeout": "65s"}
+
+
+def endless(tree: dict[str, Any]) -> None:
+    for route in routes(tree):
+        if route["name"] == "scale":
+            del route["route"]["max_stream_duration"]
+
+
+FAULTS = {
+    "chain-missing": (without_filters, ["chain", "listener"]),
+    "wrong-order": (turned_round, ["order"]),
+    "filter-switched-off": (switched_off, ["order"]),
+    "a-part-of-the-requests": (for_a_part, ["order"]),
+    "allows-on-outage": (ext_authz(failure_mode_allow=True), ["failure mode"]),
+    "undecided-not-stopped": (without_rbac, ["failure mode"]),
+    "empty-403-on-outage": (ext_authz(status_on_error=None), ["failure mode"]),
+    "half-a-body": (half_bodies, ["request body"]),
+    "no-body": (ext_authz(with_request_body=None), ["request body"]),
+    "credentials-to-the-gate": (ext_authz(allowed_headers=None), ["headers"]),
+    "scale-rule-missing": (without_scale, ["path rules"]),
+    "scale-rule-passes": (scale_passes, ["path rules", "watches"]),
+    "idle-watches-cut": (impatient, ["watches"]),
+    "reads-cut": (cut_reads, ["watches"]),
+    "retried-growth": (twice, ["growth timeouts"]),
+    "growth-without-end": (endless, ["growth timeouts"]),
+}
+
+
+@pytest.mark.parametrize(("alter", "fails"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_in_the_configuration_fails_its_row_and_no_other(launch, doctor: Doctor, alter, fails):
+    for stack in launch(alter):
+        told = doctor(*admin(stack), "--listener", "apiserver")
+        assert told.code == 1
+        assert told.of("fail") == fails
+        assert all(told.rows[name]["cure"] for name in fails)
+
+
+def without_certificate(folder: Path) -> Callable[[dict[str, Any]], None]:
+    """The listener comes while Envoy runs, as istiod's do, and names a file that is not there. Another one is well."""
+
+    def alter(tree: dict[str, Any]) -> None:
+        (ours,) = tree["static_resources"]["listeners"]
+        plain = {key: value for key, value in ours["filter_chains"][0].items() if key != "transport_socket"}
+        other = ours | {"name": "other", "filter_chains": [json.loads(json.dumps(plain))]}
+        ours["address"] = {"socket_address": {"address": "127.0.0.1", "port_value": unused_port()}}
+        without_filters({"static_resources": {"listeners": [other]}})
+        context = ours["filter_chains"][0]["transport_socket"]["typed_config"]["common_tls_context"]
+        context["tls_certificates"][0]["private_key"]["filename"] = str(folder / "gone.key")
+        kind = "type.googleapis.com/envoy.config.listener.v3.Listener"
+        resources = folder / "listeners.json"
+        resources.write_text(json.dumps({"resources": [{"@type": kind} | each for each in (other, ours)]}))
+        del tree["static_resources"]["listeners"]
+        tree["node"] = {"id": "test", "cluster": "test"}
+        tree["dynamic_resources"] = {"lds_config": {"path_config_source": {"path": str(resources)}}}
+
+    return alter
+
+
+def test_a_listener_that_envoy_refused_for_want_of_a_certificate_is_told(launch, doctor: Doctor, tmp_path: Path):
+    for stack in launch(without_certificate(tmp_path)):
+        told = doctor(*admin(stack), "--listener", "apiserver")
+        assert told.of("fail") == ["accepted", "chain", "listener"]
+        assert str(tmp_path / "gone.key") in told.rows["accepted"]["found"]
+
+
+def test_with_the_chain_missing_a_write_comes_back_undecided(launch, doctor: Doctor):
+    for stack in launch(without_filters):
+        told = doctor(*admin(stack), *way(stack))
+        assert told.verdict("canary") == "fail"
+        assert "not gated" in told.rows["canary"]["found"]
+        assert stack.gate.checks == []
+
+
+def test_allow_on_outage_is_well_where_it_is_wanted(launch, doctor: Doctor):
+    for stack in launch(on_outage=Outage.ALLOW):
+        assert doctor(*admin(stack), "--on-outage", "allow").verdict("failure mode") == "ok"
+        assert doctor(*admin(stack)).verdict("failure mode") == "fail"
+
+
+def test_traffic_to_another_listener_is_told(stack: Stack, doctor: Doctor):
+    port = unused_port()
+    told = doctor(*admin(stack), "--url", f"https://127.0.0.1:{port}", "--ca", str(stack.authority.ca))
+    assert told.verdict("listener") == told.verdict("trust") == told.verdict("canary") == "fail"
+    assert f"127.0.0.1:{port}" in told.rows["listener"]["found"]
+
+
+def test_a_gate_that_only_allows_is_told_by_envoys_counters(stack: Stack, doctor: Doctor):
+    assert doctor(*admin(stack), *way(stack)).verdict("canary") == "warn"
+    assert doctor(*way(stack)).verdict("canary") == "fail", "without them, nobody can tell"
+
+
+def test_the_canary_changes_nothing(stack: Stack, doctor: Doctor):
+    doctor(*admin(stack), *way(stack))
+    writes = stack.api.writes()
+    assert [write.target.partition("?")[2] for write in writes] == ["dryRun=All"] * 2
+    (web,) = [item for key, item in stack.api.objects.items.items() if key.name == "web"]
+    assert web["spec"]["replicas"] == 2
+
+
+@pytest.fixture
+def wrong_port(launch) -> Iterator[Stack]:
+    yield from launch(gate=Endpoint("127.0.0.1", unused_port()))
+
+
+def test_a_gate_at_another_port_is_told_by_canary_and_cluster(wrong_port: Stack, doctor: Doctor):
+    told = doctor(*admin(wrong_port), *way(wrong_port))
+    assert told.of("fail") == ["canary", "gate reachable"]
+    assert "the gate gives no answer" in told.rows["canary"]["found"]
+
+
+def test_before_anything_was_asked_nobody_knows_whether_the_gate_is_there(wrong_port: Stack, doctor: Doctor):
+    told = doctor(*admin(wrong_port))
+    assert told.of("fail") == []
+    assert told.verdict("gate reachable") == told.verdict("gate timeout") == "skipped"
+
+
+def test_an_authority_that_the_client_does_not_trust_is_told(stack: Stack, doctor: Doctor, tmp_path: Path):
+    other = Authority(tmp_path, "another CA")
+    url = f"https://127.0.0.1:{stack.envoy.port}"
+    told = doctor(*admin(stack), "--url", url, "--ca", str(other.ca))
+    assert told.of("fail") == ["trust", "canary"]
+    assert "refuses" in told.rows["trust"]["found"]
+
+
+def test_a_certificate_for_another_name_is_told(launch, doctor: Doctor, authority: Authority):
+    elsewhere = authority.issue("elsewhere", ("elsewhere.example",))
+    for stack in launch(cert_file=str(elsewhere.cert), key_file=str(elsewhere.key)):
+        assert doctor(*way(stack)).verdict("trust") == "fail"
+
+
+@pytest.mark.parametrize(
+    "words", [["--admin", "9901"], ["--url", "http://h"], ["--canary", "web"], ["--url", "https://h:x"]]
+)
+def test_wrong_usage_is_told_apart(words: list[str]):
+    with pytest.raises(SystemExit) as error:
+        main(["doctor", *words])
+    assert error.value.code == 64
+
+
+def test_a_missing_file_is_named(capsys, tmp_path: Path):
+    for option in ("--ca", "--token-file", "--config-dump", "--kubeconfig"):
+        gone = str(tmp_path / "gone")
+        assert main(["doctor", "--url", "https://127.0.0.1:1", option, gone]) == 65
+        assert gone in capsys.readouterr().err
+
+
+def test_the_table_has_a_cure_below_each_row_that_needs_one(capsys, launch):
+    for stack in launch(turned_round):
+        assert main(["doctor", *admin(stack)]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        at = next(number for number, line in enumerate(lines) if line.startswith("order "))
+        assert any(line.strip().startswith("→ render it again") for line in lines[at : at + 4])
+        assert lines[-1].startswith("8 ok, 1 warn, 1 fail, ")
