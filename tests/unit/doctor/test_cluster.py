@@ -1,0 +1,117 @@
+"""What the doctor says of a cluster: version, definitions, rights, ways around, backstop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extauthz.doctor import around, cluster, dump, names
+from extauthz.doctor.cluster import RIGHTS, Right
+from extauthz.doctor.rows import Verdict
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+MINOR = {"major": "1", "gitVersion": "v1"}
+
+
+def definition(name: str, *served: str, established: str = "True"):
+    versions = [{"name": each, "served": True} for each in served]
+    status = {"conditions": [{"type": "Established", "status": established}]}
+    return {"metadata": {"name": name}, "spec": {"versions": versions}, "status": status}
+
+
+THERE = {name: definition(name, names.VERSION) for name in names.DEFINITIONS}
+
+
+def test_the_rights_are_those_that_deploy_grants():
+    documents = yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text())
+    (role,) = [each for each in documents if each["kind"] == "ClusterRole" and each["metadata"]["name"] == "extauthz"]
+    granted = {
+        Right(group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert granted == set(RIGHTS)
+
+
+def test_the_definitions_are_those_that_deploy_installs():
+    for file, name in zip(("crd.yaml", "ledger-crd.yaml"), names.DEFINITIONS, strict=True):
+        tree = yaml.safe_load((DEPLOY / file).read_text())
+        assert tree["metadata"]["name"] == name
+        assert [each["name"] for each in tree["spec"]["versions"] if each["served"]] == [names.VERSION]
+
+
+@pytest.mark.parametrize(
+    ("minor", "verdict"),
+    [("36", "ok"), ("30+", "ok"), ("29", "fail"), ("", "warn")],
+    ids=["new", "plus", "old", "none"],
+)
+def test_a_server_older_than_what_the_docs_say_fails(minor: str, verdict: str):
+    assert cluster.version(MINOR | {"minor": minor}).verdict == verdict
+
+
+def test_definitions_of_this_version_that_are_established_are_well():
+    assert cluster.definitions(THERE).verdict is Verdict.OK
+
+
+WRONG = {
+    "missing": ({}, "workspaceledgers.extauthz.dev is not there"),
+    "of-another-version": ({"workspaceledgers.extauthz.dev": definition("x", "v9")}, "is served as v9, not v1alpha1"),
+    "not-established": (
+        {"workspaceledgers.extauthz.dev": definition("x", "v1alpha1", established="False")},
+        "is not established",
+    ),
+}
+
+
+@pytest.mark.parametrize(("other", "sentence"), WRONG.values(), ids=WRONG)
+def test_a_definition_that_is_not_ours_or_not_in_force_fails(other, sentence: str):
+    row = cluster.definitions({"workspacequotas.extauthz.dev": THERE["workspacequotas.extauthz.dev"]} | other)
+    assert row.verdict is Verdict.FAIL
+    assert sentence in row.found
+
+
+@pytest.mark.parametrize("missing", RIGHTS, ids=str)
+def test_each_right_that_is_missing_is_named(missing: Right):
+    row = cluster.rights("it", {right: right != missing for right in RIGHTS}, whole=True)
+    assert row.verdict is Verdict.FAIL
+    assert str(missing) in row.found
+
+
+def test_rights_of_the_one_who_asks_are_not_taken_for_the_gates():
+    everything = dict.fromkeys(RIGHTS, True)
+    assert cluster.rights("the account", everything, whole=True).verdict is Verdict.OK
+    assert cluster.rights("the user", everything, whole=False).verdict is Verdict.WARN
+
+
+SERVICE = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 443}]}}
+SLICE = {"ports": [{"port": 6443}], "endpoints": [{"addresses": ["172.18.0.2"]}]}
+
+
+def with_cluster(name: str) -> dump.Dump:
+    return dump.Dump([], {name: {}}, {}, {})
+
+
+def test_addresses_of_the_api_server_that_do_not_ask_the_gate_are_named():
+    row = around.way(SERVICE, [SLICE], with_cluster("PassthroughCluster"), ["10.0.0.1_443"])
+    assert row.verdict is Verdict.WARN
+    assert "172.18.0.2:6443" in row.found
+    assert "10.0.0.1" not in row.found
+    assert "PassthroughCluster" in row.found
+
+
+def test_there_is_no_way_around_where_every_address_asks():
+    row = around.way(SERVICE, [SLICE], None, ["10.0.0.1_443", "172.18.0.2:6443"])
+    assert row.verdict is Verdict.OK
+
+
+def test_no_backstop_is_called_none_and_one_of_ours_by_its_name():
+    other = {"metadata": {"name": "other"}}
+    assert around.backstop([other], [other]).found == "none"
+    ours = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-scale"}}
+    assert around.backstop([other, ours], []).found == "ValidatingAdmissionPolicy extauthz-scale"
+    labelled = {"kind": "W", "metadata": {"name": "w", "labels": {"app.kubernetes.io/name": "extauthz"}}}
+    assert around.backstop([], [labelled]).verdict is Verdict.OK
