@@ -155,23 +155,24 @@ class Examination:
 
     async def _canary(self) -> Row:
         if self._way is None:
-            return canary.row("", [], None)
-        namespace, name = await self._deployment()
+            return canary.row([], [], None)
         before = await self._decisions()
+        asked: list[str] = []
         answers: list[canary.Answer] = []
-        for body in canary.BODIES:
-            answers.append(await self._way.canary(namespace, name, body))
-            if answers[-1].decision_id or not answers[-1].status:
-                break
+        for namespace, name in await self._deployments():
+            asked.append(f"{namespace}/{name}")
+            for body in canary.BODIES:
+                answers.append(await self._way.canary(namespace, name, body))
+                if answers[-1].decision_id or not answers[-1].status:
+                    return canary.row(asked, answers, None)
         after = await self._decisions()
-        counted = after - before if before is not None and after is not None else None
-        return canary.row(f"{namespace}/{name}", answers, counted)
+        return canary.row(asked, answers, after - before if before is not None and after is not None else None)
 
-    async def _deployment(self) -> tuple[str, str]:
+    async def _deployments(self) -> list[tuple[str, str]]:
         if self._options.deployment is not None:
-            return self._options.deployment
-        found = await _or(None, apiserver.some_deployment(self._api, EXEMPT)) if self._api else None
-        return found or MADE_UP
+            return [self._options.deployment]
+        found = await _or([], apiserver.some_deployments(self._api, EXEMPT)) if self._api else []
+        return found or [MADE_UP]
 
     async def _decisions(self) -> int | None:
         try:

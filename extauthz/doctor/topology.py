@@ -94,7 +94,8 @@ def balanced(ready: Sequence[Endpoint], nodes: Sequence[Tree]) -> Row:
         why = "no ready endpoint" if not ready else "no CPU known of any node"
         return judged(NAMES[2], "", [why], "see the rows before and after")
     need = {zone: math.ceil(share / total * len(ready) / (1 + OVERLOAD_THRESHOLD)) for zone, share in cpu.items()}
-    told = ", ".join(f"{zone}: {float(share / total):.0%} of the CPU, {need[zone]}" for zone, share in sorted(cpu.items()))
+    shares = sorted((zone, float(share / total)) for zone, share in cpu.items())
+    told = ", ".join(f"{zone}: {share:.0%} of the CPU, {need[zone]}" for zone, share in shares)
     missing = sum(need.values()) - len(ready)
     found = f"each zone gets its share of {len(ready)} endpoints ({told} needed)"
     problems = (

@@ -67,4 +67,4 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("answers", "counted", "verdict"), ANSWERS.values(), ids=ANSWERS)
 def test_only_a_decision_of_the_gates_shows_that_it_is_in_the_way(answers, counted, verdict: str):
-    assert canary.row("team-a/web", answers, counted).verdict == verdict
+    assert canary.row(["team-a/web"], answers, counted).verdict == verdict

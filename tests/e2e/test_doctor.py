@@ -1,0 +1,215 @@
+"""``extauthz doctor`` with real API server, Envoy and gate: what is well is told so, what is broken is caught."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from extauthz.cli import main
+from extauthz.render.options import Endpoint, SidecarOptions
+from extauthz.testing.certs import Authority
+from extauthz.testing.envoy import Envoy
+from tests.controlplane.access import service_account
+from tests.controlplane.api import eventually
+from tests.controlplane.plane import write_kubeconfig
+from tests.controlplane.workspace import Workspace, workload
+from tests.controlplane.world import World
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
+
+Rows = dict[str, dict[str, str]]
+Doctor = Callable[..., Rows]
+CLUSTER = ("server version", "definitions", "rights")
+
+
+@pytest.fixture(scope="module")
+def doctored(world: World) -> Iterator[Workspace]:
+    with Workspace(world, "doctored", {"pods": "5"}) as made:
+        made.create(workload("web", 2, {"cpu": "100m"}))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def envoy(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Envoy]:
+    """As rendered: those of the world have a route of their own for metrics."""
+    options = SidecarOptions(
+        cert_file=str(world.plane.folder / "server.crt"),
+        key_file=str(world.plane.folder / "server.key"),
+        apiserver=Endpoint("127.0.0.1", world.plane.port),
+        apiserver_name="127.0.0.1",
+        apiserver_ca_file=str(world.plane.ca),
+        gate=Endpoint("", 0, str(world.folder / "gate.sock")),
+    )
+    with Envoy(options, tmp_path_factory.mktemp("envoy")) as running:
+        yield running
+
+
+@pytest.fixture
+def doctor(
+    world: World, envoy: Envoy, doctored: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Doctor:
+    """Given a way through the Envoy, and an administrator's kubeconfig."""
+    token = tmp_path / "token"
+    token.write_text(service_account(world.plane, "kube-system", "filtered-administrator", "cluster-admin"))
+    given = {
+        "admin": "http://" + (envoy.access_log.parent / "admin").read_text(),
+        "url": f"https://127.0.0.1:{envoy.port}",
+        "ca": world.plane.ca,
+        "token-file": token,
+        "kubeconfig": world.plane.kubeconfig,
+        "canary": "doctored/web",
+    }
+
+    def run(**changed: object) -> Rows:
+        words = [
+            f"--{name.replace('_', '-')}={value}" for name, value in (given | changed).items() if value is not None
+        ]
+        code = main(["doctor", *words, "-o", "json"])
+        rows = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+        assert code == (1 if having(rows, "fail") else 0)
+        return rows
+
+    return run
+
+
+def having(rows: Rows, verdict: str) -> list[str]:
+    return [name for name, row in rows.items() if row["verdict"] == verdict]
+
+
+def test_all_is_well_but_for_what_is_said_honestly(doctored: Workspace, doctor: Doctor):
+    rows = doctor()
+    assert having(rows, "fail") == []
+    assert having(rows, "skipped") == ["topology"], "no Service was named"
+    assert set(having(rows, "warn")) <= {"certificate", "way around", "backstop"}
+    assert rows["backstop"]["found"] == "none"
+    assert "filtered-administrator" in rows["token"]["found"]
+    assert "a dry run on doctored/web was decided" in rows["canary"]["found"]
+    assert doctored.replicas("web") == 2
+
+
+def test_where_no_quota_covers_the_canary_only_envoys_counters_tell_that_it_was_decided(world: World, doctor: Doctor):
+    world.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "an-unlimited"}})
+    rows = doctor(canary="an-unlimited/nothing")
+    assert rows["canary"]["verdict"] == "warn"
+    assert "Envoy counted 2 decisions" in rows["canary"]["found"]
+    assert doctor(canary="an-unlimited/nothing", admin=None)["canary"]["verdict"] == "fail"
+
+
+def test_left_to_itself_it_looks_for_a_deployment_that_a_quota_covers(world: World, doctor: Doctor):
+    tree = workload("free", 1, {"cpu": "1m"})
+    tree["metadata"]["namespace"] = "an-unlimited"
+    world.api.create(tree)
+    assert "dry run on doctored/web was decided" in doctor(canary=None)["canary"]["found"]
+
+
+def test_straight_at_the_api_server_the_canary_is_not_gated(world: World, doctored: Workspace, doctor: Doctor):
+    rows = doctor(url=world.plane.url)
+    assert {"canary", "listener"} <= set(having(rows, "fail"))
+    assert "not gated" in rows["canary"]["found"]
+    assert doctored.replicas("web") == 2
+
+
+def test_a_token_that_the_api_server_does_not_take_is_told(doctor: Doctor, tmp_path: Path):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("not-a-token")
+    assert having(doctor(token_file=wrong), "fail") == ["token"]
+
+
+def test_an_authority_that_is_not_trusted_is_told(doctor: Doctor, tmp_path: Path):
+    assert having(doctor(ca=Authority(tmp_path, "another CA").ca), "fail") == ["trust", "canary"]
+
+
+def test_an_account_without_the_gates_rights_is_told_by_name(doctor: Doctor):
+    rows = doctor(gate_account="default/nobody")
+    assert having(rows, "fail") == ["rights"]
+    assert "default/nobody may not list namespaces" in rows["rights"]["found"]
+
+
+def test_one_who_may_not_ask_about_others_is_answered_about_itself(world: World, doctor: Doctor, tmp_path: Path):
+    own = service_account(world.plane, "extauthz-system", "extauthz")
+    kubeconfig = tmp_path / "gate.kubeconfig"
+    write_kubeconfig(kubeconfig, world.plane.url, world.plane.ca, {"token": own})
+    row = doctor(kubeconfig=kubeconfig)["rights"]
+    assert row["verdict"] == "warn"
+    assert row["found"].startswith("the user of --kubeconfig may do all")
+
+
+def test_an_api_server_that_does_not_answer_fails_what_it_was_asked(world: World, doctor: Doctor, tmp_path: Path):
+    kubeconfig = tmp_path / "nowhere"
+    write_kubeconfig(kubeconfig, "https://127.0.0.1:1", world.plane.ca, {"token": "t"})
+    rows = doctor(kubeconfig=kubeconfig)
+    assert having(rows, "fail") == [*CLUSTER, "way around", "backstop"]
+    assert rows["canary"]["verdict"] == "ok"
+
+
+POLICY = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "extauthz-backstop"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": ["x.example"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["*"]}
+            ]
+        },
+        "validations": [{"expression": "true"}],
+    },
+}
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+
+
+def test_a_policy_without_a_binding_is_no_backstop_and_with_one_it_is(world: World, doctor: Doctor):
+    world.api.call("POST", POLICIES, POLICY)
+    try:
+        assert doctor()["backstop"]["found"] == "none"
+        spec = {"policyName": "extauthz-backstop", "validationActions": ["Deny"]}
+        world.api.call("POST", BINDINGS, {"metadata": {"name": "extauthz-backstop"}, "spec": spec})
+        assert doctor()["backstop"]["found"] == "ValidatingAdmissionPolicy extauthz-backstop"
+    finally:
+        for path in (BINDINGS, POLICIES):
+            world.api.call("DELETE", f"{path}?fieldSelector=metadata.name%3Dextauthz-backstop")
+
+
+def test_the_topology_of_the_gates_own_service_is_read_from_the_cluster(world: World, doctor: Doctor):
+    service = {"service": "extauthz-system/extauthz"}
+    assert doctor(**service)["topology: asked for"]["verdict"] == "warn"
+    world.api.patch("Service", "extauthz", "extauthz-system", {"spec": {"trafficDistribution": "PreferClose"}})
+    slices = "/apis/discovery.k8s.io/v1/namespaces/extauthz-system/endpointslices"
+    slice_ = {
+        "metadata": {"name": "extauthz-1", "labels": {"kubernetes.io/service-name": "extauthz"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.1.0.1"], "zone": "a"}],
+        "ports": [{"name": "grpc", "port": 9191}],
+    }
+    world.api.call("POST", slices, slice_)
+    try:
+        rows = doctor(**service)
+        assert rows["topology: every endpoint has a hint"]["verdict"] == "fail"
+        assert "10.1.0.1 has no hint" in rows["topology: every endpoint has a hint"]["found"]
+        slice_["endpoints"][0]["hints"] = {"forZones": [{"name": "a"}]}
+        world.api.call("PUT", f"{slices}/extauthz-1", slice_)
+        rows = doctor(**service, zone="a")
+        assert (
+            rows["topology: every endpoint has a hint"]["verdict"]
+            == rows["topology: own zone has a hint"]["verdict"]
+            == "ok"
+        )
+        assert doctor(**service, zone="b")["topology: own zone has a hint"]["verdict"] == "fail"
+    finally:
+        world.api.call("DELETE", f"{slices}/extauthz-1")
+        world.api.patch("Service", "extauthz", "extauthz-system", {"spec": {"trafficDistribution": None}})
+
+
+def test_with_the_gate_gone_the_canary_says_so(world: World, doctor: Doctor):
+    world.gate.kill()
+    try:
+        rows = doctor()
+        assert rows["canary"]["verdict"] == "fail"
+        assert "the gate gives no answer" in rows["canary"]["found"]
+    finally:
+        world.gate.start()
+        eventually(lambda: not world.gate.holding)
