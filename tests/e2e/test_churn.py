@@ -15,6 +15,8 @@ pytestmark = pytest.mark.controlplane("kube-controller-manager")
 SEED = 20
 WRITES = 150
 ROUNDS = 3
+SETTLED_WITHIN_S = 240.0
+"""StatefulSets make their pods one by one, each once the one before is ready, on however busy a machine."""
 HARD = {
     "requests.cpu": "100k",
     "requests.memory": "1Ti",
@@ -56,7 +58,9 @@ def test_what_a_quota_uses_is_what_kubectl_shows_to_be_there(world, workspace):
         for _ in range(ROUNDS):
             bustle.go(WRITES)
             eventually(
-                lambda: not differences(world, quotas, namespaces), lambda: differences(world, quotas, namespaces)
+                lambda: not differences(world, quotas, namespaces),
+                lambda: differences(world, quotas, namespaces),
+                SETTLED_WITHIN_S,
             )
 
 
