@@ -208,8 +208,14 @@ class StateFileInput(FileInput[Value]):
         """It is re-read whenever it changes."""
 
 
+SELDOM = (20_000, 50, 100)
+"""Thresholds of the garbage collector. A decision leaves some thirty objects that live on for W, and none in a cycle:
+Python's own (700, 10, 10) walk over them again and again, which costs a twentieth of a whole check."""
+
+
 def spare_the_collector() -> None:
     """What was just loaded lives long: without this, each full collection would walk over a million workloads."""
+    gc.set_threshold(*SELDOM)
     gc.unfreeze()
     gc.collect()
     gc.freeze()
