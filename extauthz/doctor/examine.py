@@ -95,11 +95,12 @@ class Examination:
         if self._api is not None:
             self._kubernetes = await _or(None, apiserver.service(self._api, "default", "kubernetes"))
         configured = await self._configured()
+        before = await self._clusters()
         way = [*await self._trust(), await self._canary()]
         return [
             *configured,
             *way,
-            *await self._gate(),
+            *await self._gate(before),
             *await self._cluster(),
             *await self._topology(),
             *await self._around(),
@@ -180,14 +181,17 @@ class Examination:
         except AdminError:
             return None
 
-    async def _gate(self) -> list[Row]:
+    async def _gate(self, before: Tree | None) -> list[Row]:
         if self._proxy is None:
             return all_skipped(reach.NAMES, "not told which proxy", NO_PROXY)
+        seen = reach.Seen(before, await self._clusters())
+        return reach.rows(self._proxy.dump, self._chain, seen, await self._ports())
+
+    async def _clusters(self) -> Tree | None:
         try:
-            clusters = await self._admin.clusters() if self._admin else None
+            return await self._admin.clusters() if self._admin else None
         except AdminError:
-            clusters = None
-        return reach.rows(self._proxy.dump, self._chain, clusters, await self._ports())
+            return None
 
     async def _ports(self) -> tuple[int, ...]:
         if self._api is None or self._options.service is None:

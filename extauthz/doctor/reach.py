@@ -1,11 +1,12 @@
 """Does the proxy reach the gate, and does the gate answer within its timeout? From ``/clusters?format=json``.
 
-The counts are the proxy's since it started, canary included.
+Where a canary was sent the counts are those of its time, else the proxy's since it started.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from . import names
 from .dump import Chain, Dump, Tree, seconds
@@ -15,21 +16,29 @@ NAMES = ("gate reachable", "gate timeout")
 REACH = (
     "see --gate of `extauthz render`, the port of the gate's Service (9191), its NetworkPolicy, and both certificates"
 )
-_COUNTS = ("cx_total", "cx_connect_fail", "rq_total", "rq_success", "rq_error", "rq_timeout")
+_COUNTS: tuple[str, ...] = ("cx_total", "cx_connect_fail", "rq_total", "rq_success", "rq_error", "rq_timeout")
 
 
-def rows(dump: Dump, chain: Chain | None, clusters: Tree | None, ports: tuple[int, ...]) -> list[Row]:
+class Seen(NamedTuple):
+    """Answers of ``/clusters?format=json``; ``None``: not looked at."""
+
+    before: Tree | None = None
+    """The canary."""
+    after: Tree | None = None
+
+
+def rows(dump: Dump, chain: Chain | None, seen: Seen, ports: tuple[int, ...]) -> list[Row]:
     """The rows of ``NAMES``.
 
     Args:
         chain: the chain that asks the gate, if there is one.
-        clusters: the answer of ``/clusters?format=json``; ``None``: not looked at.
+        seen: the proxy's connections.
         ports: of the gate's Service; empty: not known.
     """
-    return [reachable(dump, clusters, ports), within(chain, clusters)]
+    return [reachable(dump, seen, ports), within(chain, seen.after)]
 
 
-def reachable(dump: Dump, clusters: Tree | None, ports: tuple[int, ...]) -> Row:
+def reachable(dump: Dump, seen: Seen, ports: tuple[int, ...]) -> Row:
     """Not before a request was answered there is it known."""
     name = NAMES[0]
     if names.GATE_CLUSTER not in dump.clusters:
@@ -38,12 +47,20 @@ def reachable(dump: Dump, clusters: Tree | None, ports: tuple[int, ...]) -> Row:
     if strange:
         found = f"the cluster goes to port {strange[0]}, the Service has {', '.join(map(str, ports))}"
         return fail(name, found, "render it again with the Service's port in --gate")
-    if clusters is None:
+    if seen.after is None:
         return skipped(name, "a config dump does not tell who answers", "--admin")
-    hosts = _hosts(clusters)
+    hosts = _hosts(seen.after)
     if not hosts:
         return fail(name, "the gate's name leads to no address", REACH)
-    return _judged([(_address(host), _counts(host), _ill(host)) for host in hosts])
+    earlier = {_address(host): _counts(host) for host in _hosts(seen.before or {})}
+    counts = {_address(host): _counts(host) for host in hosts}
+    since = {
+        at: {name: value - earlier.get(at, {}).get(name, 0) for name, value in all_.items()}
+        for at, all_ in counts.items()
+    }
+    if any(value for each in since.values() for value in each.values()):
+        counts = since
+    return _judged([(_address(host), counts[_address(host)], _ill(host)) for host in hosts])
 
 
 def _judged(hosts: list[tuple[str, dict[str, int], str]]) -> Row:
@@ -58,7 +75,7 @@ def _judged(hosts: list[tuple[str, dict[str, int], str]]) -> Row:
     if not answered:
         return skipped(name, f"nothing was asked yet: {told}", "--url and --ca, for a canary")
     if failed:
-        return warn(name, told, "some questions found no answer since this Envoy started: see whether it goes on")
+        return warn(name, told, "some questions found no answer: run it again and see whether it goes on")
     return ok(name, told)
 
 
@@ -73,12 +90,13 @@ def within(chain: Chain | None, clusters: Tree | None) -> Row:
         return skipped(name, f"{timeout_s:g} s; a config dump does not tell how often it was exceeded", "--admin")
     late = sum(_counts(host)["rq_timeout"] for host in _hosts(clusters))
     asked = sum(_counts(host)["rq_total"] for host in _hosts(clusters))
+    answered = sum(_counts(host)["rq_success"] for host in _hosts(clusters))
     if late:
         return warn(
             name, f"{late} of {asked} questions took longer than {timeout_s:g} s", "--gate-timeout, or more CPU"
         )
-    if not asked:
-        return skipped(name, f"{timeout_s:g} s; nothing was asked yet", "--url and --ca, for a canary")
+    if not answered:
+        return skipped(name, f"{timeout_s:g} s; nothing was answered yet", "--url and --ca, for a canary")
     return ok(name, f"none of {asked} questions took longer than {timeout_s:g} s")
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.core import quantities
 
-from .rows import Row, judged, ok, skipped, warn
+from .rows import Row, judged, ok, warn
 
 Tree: TypeAlias = Any
 
@@ -47,15 +47,17 @@ class Endpoint(NamedTuple):
 
 
 def rows(service: Tree, slices: Sequence[Tree], nodes: Sequence[Tree], own_zone: str | None) -> list[Row]:
-    """The rows of ``NAMES``. ``own_zone``: the autoscaler's; ``None``: each zone that has a node."""
+    """The rows of ``NAMES``; only the first for a Service that asks for no topology.
+
+    ``own_zone``: the autoscaler's; ``None``: each zone that has a node.
+    """
     ready = endpoints(slices)
     distribution = (service.get("spec") or {}).get("trafficDistribution")
     annotations = (service.get("metadata") or {}).get("annotations") or {}
     mode = next((annotations[name] for name in MODE if annotations.get(name, "").lower() == "auto"), "")
     if not distribution and not mode:
         found = "the Service asks for no topology: an Envoy may ask a gate in any zone"
-        none = warn(NAMES[0], found, "set spec.trafficDistribution: PreferClose (PreferSameZone from 1.34)")
-        return [none, *(skipped(name, "the Service asks for no topology", none.cure) for name in NAMES[1:])]
+        return [warn(NAMES[0], found, "set spec.trafficDistribution: PreferClose (PreferSameZone from 1.34)")]
     asked = ok(NAMES[0], f"trafficDistribution: {distribution}" if distribution else f"{MODE[0]}: {mode}")
     if distribution:
         controller = [ok(name, _BY_DISTRIBUTION) for name in NAMES[1:4]]
