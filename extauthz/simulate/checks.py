@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from extauthz.core.model import Decision, Verdict
 
 from .server import Key
-from .truth import DEPLOYMENTS, Promise, State, Truth, state
+from .truth import DEPLOYMENTS, Promise, State, Truth, View, state
+from .views import UNSEEN_S, Views
 
-Charges = dict[tuple[str, str], int]
-
-UNSEEN_S = 14.0
-"""How long a gate may take to see what no gate has granted: the time after which it takes a watch for stalled, and a
-little. Within it a cut, or growth at another door, may not bear on grants yet."""
+States = Mapping[Key, Iterable[State]]
 
 
 class Violation(NamedTuple):
@@ -35,6 +33,7 @@ class Asked(NamedTuple):
     key: Key
     replicas: int
     cpu_m: int
+    tier: str | None
 
 
 class Checks:
@@ -50,9 +49,10 @@ class Checks:
         self._truth = truth
         self._memory_s = memory_s
         self._refused_s = refused_s
-        self._limits: deque[tuple[float, Charges]] = deque()
-        self._ungated: deque[tuple[float, Charges]] = deque()
+        self._views = Views(truth)
+        self._ungated: deque[tuple[float, Key, Mapping[str, int]]] = deque()
         self._states: list[Asked] = []
+        self._granted: list[Asked] = []
         self._last: dict[Key, State] = {}
         """How each workload was last, also where it is gone: a gate that has not seen that prices writes by it."""
         self._answers: set[str] = set()
@@ -65,21 +65,22 @@ class Checks:
 
     # What bears on the limits.
 
-    def limits_are(self, now_s: float) -> None:
-        """The quotas have changed."""
-        hard = {(name, key): amount for name, one in self._truth.quotas().items() for key, amount in one.hard.items()}
-        self._limits.append((now_s, hard))
+    def begins(self) -> None:
+        """The gates will start on what there is."""
+        self._views.all_known()
 
-    def grew_ungated(self, now_s: float, before: Charges, after: Charges) -> None:
-        """Something has grown, or come under other quotas, that no gate was asked about."""
-        more = {one: amount - before.get(one, 0) for one, amount in after.items() if amount > before.get(one, 0)}
-        if more:
-            self._ungated.append((now_s, more))
+    def grew_ungated(self, now_s: float, before: States, after: States) -> None:
+        """Something has grown that no gate was asked about."""
+        for key, some in after.items():
+            was, now = _top(before.get(key, ())), _top(some)
+            if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
+                self._ungated.append((now_s, key, more))
 
     def seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload is like this now: what it was before, a gate may not have seen the last of."""
         self._states += [
-            Asked(now_s + self._memory_s, key, each.replicas, each.cpu_m) for each in {self._last.get(key, one), one}
+            Asked(now_s + self._memory_s, key, each.replicas, each.cpu_m, each.tier)
+            for each in {self._last.get(key, one), one}
         ]
         self._last[key] = one
 
@@ -89,19 +90,31 @@ class Checks:
 
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
-        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0)
+        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier)
 
-    def _bound(self, now_s: float, quota: str, key: str) -> int | None:
-        """What the charge may come to: the loosest limit that a gate may still believe in, and what grew past it."""
-        while len(self._limits) > 1 and self._limits[1][0] < now_s - UNSEEN_S:
-            self._limits.popleft()
+    def _over(self, now_s: float, view: View, before: States, after: States) -> dict[tuple[str, str], str]:
+        """What has grown beyond its bound, as one sees it who goes by ``view``. The bound: the loosest limit that a
+        gate may still believe in, and what grew past it."""
         while self._ungated and self._ungated[0][0] < now_s - UNSEEN_S:
             self._ungated.popleft()
-        limits = [hard.get((quota, key)) for _, hard in self._limits]
-        if None in limits:
-            return None
-        past = sum(more.get((quota, key), 0) for _, more in self._ungated)
-        return max(one for one in limits if one is not None) + past
+        over = {}
+        was, now = view.total(before), view.total(after)
+        for (quota, resource), amount in now.items():
+            limits = self._views.limits(now_s, quota, resource)
+            if amount <= was[quota, resource] or None in limits:
+                continue
+            bound = max(one for one in limits if one is not None) + self._past(view, quota, resource, after)
+            if amount > bound:
+                over[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
+        return over
+
+    def _past(self, view: View, quota: str, resource: str, states: States) -> int:
+        """What grew past a quota."""
+        return sum(
+            more.get(resource, 0)
+            for _, key, more in self._ungated
+            if any(quota in view.covering(key[0], one.tier) for one in states.get(key, ()))
+        )
 
     # Answers.
 
@@ -123,39 +136,67 @@ class Checks:
             self._states.append(self._asked(now_s + self._refused_s, promise))
 
     def _allowed(self, now_s: float, decision: Decision, promise: Promise) -> None:
-        before = self._truth.worst()
-        after = self._truth.worst([*self._truth.promises.values(), promise])
-        for (quota, key), amount in after.items():
-            bound = self._bound(now_s, quota, key)
-            if amount > before[quota, key] and bound is not None and amount > bound:
-                what = f"{decision.id} was allowed, and {quota} may come to {amount} of {key}, of {bound}"
-                self.broken("never over", what)
+        """There must be a view that a gate may have, by which it fits everywhere. Where one has changed of late that
+        says whom a quota covers, what is within the charge of its workload fits there too."""
+        over: list[dict[tuple[str, str], str]] = []
+        top: dict[str, int] = {}
+        for view in self._views.believable(now_s):
+            before = self._truth.reachable(tiers=view.tiers)
+            after = self._truth.reachable([*self._truth.promises.values(), promise], view.tiers)
+            over.append(self._over(now_s, view, before, after))
+            top = _top(after[promise.key])
+            if not over[-1]:
+                break
+        else:
+            charged = self._charged(now_s, promise.key)
+            within = {resource for resource, amount in top.items() if amount <= charged[resource]}
+            changed = self._views.changed(now_s)
+            if not any(all(quota in changed and resource in within for quota, resource in one) for one in over):
+                self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
+        self._granted.append(self._asked(now_s + self._memory_s, promise))
 
-    def landed(self, now_s: float, before: Charges, after: Charges, what: str) -> None:
-        """A write that a gate has allowed is in the API server."""
-        for (quota, key), amount in after.items():
-            bound = self._bound(now_s, quota, key)
-            if amount > before.get((quota, key), 0) and bound is not None and amount > bound:
-                self.broken("never over", f"{what} landed, and {quota} has {amount} of {key} in use, of {bound}")
+    def _charged(self, now_s: float, key: Key) -> Mapping[str, int]:
+        """The most that a workload may be charged already, by what it is and all that was allowed of it."""
+        self._granted = [one for one in self._granted if one.until_s >= now_s]
+        some = [(one.replicas, one.cpu_m) for one in self._granted if one.key == key]
+        if key in self._last:
+            some.append((self._last[key].replicas, self._last[key].cpu_m))
+        return State(max((one[0] for one in some), default=0), max((one[1] for one in some), default=0), "").amounts()
+
+    def landed(
+        self, now_s: float, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, what: str
+    ) -> None:
+        """A write that a gate has allowed is in the API server. Each quota must have room for it by some view: that of
+        the gate that allowed it, or of one that has given away since what was free by another."""
+        if promise.tier is not None:
+            self._views.granted(promise.key)
+        left: dict[tuple[str, str], str] | None = None
+        for view in self._views.believable(now_s):
+            over = self._over(now_s, view, _as_seen(before, view), _as_seen(after, view))
+            left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
+            if not left:
+                return
+        self.broken("never over", f"{what} landed, and in use is: {'; '.join((left or {}).values())}")
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """Even if all that was asked of late might land, it must not fit; and it must grow something."""
         self._states = [one for one in self._states if one.until_s >= now_s]
         tops: dict[Key, list[int]] = {}
-        for one in self._states:
-            top = tops.setdefault(one.key, [0, 0])
-            top[0], top[1] = max(top[0], one.replicas), max(top[1], one.cpu_m)
-        for key, now in {**self._last, **self._truth.workloads()}.items():
+        tiers: dict[Key, set[str]] = {}
+        last = {**self._last, **self._truth.workloads()}
+        known = [Asked(now_s, key, one.replicas, one.cpu_m, one.tier) for key, one in last.items()]
+        for _, key, replicas, cpu_m, tier in self._states + known:
             top = tops.setdefault(key, [0, 0])
-            top[0], top[1] = max(top[0], now.replicas), max(top[1], now.cpu_m)
-        quotas = self._truth.quotas()
-        short = [(one.quota, one.resource) for one in decision.shortages]
-        for quota, resource in short:
-            if quota not in quotas or resource not in quotas[quota].hard:
-                continue
-            members = [key for key in tops if quota in self._truth.covering(key, quotas)]
-            total = sum(State(*tops[key]).amounts()[resource] for key in members)
-            limits = [hard.get((quota, resource), 0) for at_s, hard in self._limits]
+            top[0], top[1] = max(top[0], replicas), max(top[1], cpu_m)
+            tiers.setdefault(key, set()).update([tier] if tier is not None else [])
+        views = list(self._views.believable(now_s))
+        for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
+            limits = [limit or 0 for limit in self._views.limits(now_s, quota, resource)]
+            total = sum(
+                State(top[0], top[1], "").amounts()[resource]
+                for key, top in tops.items()
+                if any(quota in view.covering(key[0], tier) for view in views for tier in tiers[key])
+            )
             if total <= min(limits):
                 what = (
                     f"{decision.id} was refused for {resource} of {quota}, where {total} of {min(limits)} can be in use"
@@ -164,5 +205,18 @@ class Checks:
 
     def wrote(self, now_s: float, collection: str, key: Key, after: object) -> None:
         """The API server has stored something."""
+        self._views.wrote(now_s, collection, key)
         if collection == DEPLOYMENTS and after is not None:
             self.seen(now_s, key, state(after))
+
+
+def _top(states: Iterable[State]) -> dict[str, int]:
+    top: dict[str, int] = {}
+    for one in states:
+        for name, amount in one.amounts().items():
+            top[name] = max(amount, top.get(name, 0))
+    return top
+
+
+def _as_seen(states: Mapping[Key, State], view: View) -> States:
+    return {key: [one._replace(tier=view.tiers.get(key, one.tier))] for key, one in states.items()}

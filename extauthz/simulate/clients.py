@@ -147,7 +147,7 @@ class Client:
     def _land(self, sent: Sent, decision: Decision) -> Fate:
         """It arrives at the API server."""
         self._truth.promises.pop(decision.id, None)
-        before = self._truth.charges()
+        before = self._truth.workloads()
         code = 200
         try:
             self._server.request(sent.request.method, sent.request.target, {}, sent.body)
@@ -155,7 +155,7 @@ class Client:
             code = error.status
         what = f"{decision.id} ({sent.promise.key[1]} to {sent.promise.replicas})"
         self._tell(f"api: {what} landed: {code}")
-        self._checks.landed(self._loop.time(), before, self._truth.charges(), what)
+        self._checks.landed(self._loop.time(), before, self._truth.workloads(), sent.promise, what)
         return Fate(code, "via_upstream", NO_FLAGS, 1, True)
 
     def _hear(self, decision_id: str, what: Event, how: Mapping[str, Any], random: Random) -> None:

@@ -83,13 +83,13 @@ def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
 def replace(key: Key, replicas: int, cpu: str) -> Sent:
     """A PUT of the whole object, whatever it is like now."""
     path = f"/apis/apps/v1/namespaces/{key[0]}/deployments/{key[1]}"
-    return _sent("PUT", path, JSON, deployment(key, replicas, cpu), Promise(key, replicas, _milli(cpu)))
+    return _sent("PUT", path, JSON, deployment(key, replicas, cpu), Promise(key, replicas, _milli(cpu), tier(key[1])))
 
 
 def create(key: Key, replicas: int, cpu: str) -> Sent:
     """A POST of the object."""
     path = f"/apis/apps/v1/namespaces/{key[0]}/deployments"
-    promise = Promise(key, replicas, _milli(cpu), creates=True)
+    promise = Promise(key, replicas, _milli(cpu), tier(key[1]), creates=True)
     return _sent("POST", path, JSON, deployment(key, replicas, cpu), promise)
 
 

@@ -19,6 +19,8 @@ FAULTS: Mapping[str, str] = {
     "pause": "gates are stopped for a while, and go on",
     "handover": "gates are stopped cleanly and started again",
     "cut": "operators change the limits of quotas",
+    "move": "operators hang quotas under other parents",
+    "relabel": "labels change past the gates, so that other quotas cover a workload or a namespace",
     "ungated": "somebody scales, deletes or creates past the gates",
     "partition": "a gate does not reach the API server for a while",
     "deleted": "somebody deletes a ledger object",
@@ -29,6 +31,9 @@ SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
 
 ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
 """What becomes of a write that was allowed."""
+
+PACE = (0.02, 0.3, 1.0)
+"""Seconds from one step to the next: on the average one of these."""
 
 
 class Step(NamedTuple):
@@ -62,14 +67,31 @@ class Plan:
         return replace(self, steps=tuple(one for one in self.steps if one.number not in numbers))
 
 
-def draw(seed: int, steps: int, faults: frozenset[str], ledger: str = "", gates: int = 0) -> Plan:
-    """The world of a seed. Ledger and number of gates are drawn too unless they are given."""
+def draw(
+    seed: int,
+    steps: int,
+    faults: frozenset[str],
+    ledger: str = "",
+    gates: int = 0,
+    often: Mapping[str, float] | None = None,
+    pace: Sequence[float] = PACE,
+) -> Plan:
+    """The world of a seed. Ledger and number of gates are drawn too unless they are given; ``often`` says how often a
+    kind of step is drawn, where it is to be more or less than usual, and ``pace`` how many seconds lie between them."""
     random = Random(f"plan {seed}")  # noqa: S311 (to be repeated, not to be secret)
     ledger = ledger or random.choice(("memory", "store", "kubernetes", "kubernetes"))
     gates = 1 if ledger == "memory" else gates or random.choice((1, 2, 3))
     workloads = _workloads(random)
     quotas = _quotas(random)
-    return Plan(seed, gates, ledger, workloads, quotas, _steps(random, steps, faults, workloads, gates), faults)
+    return Plan(
+        seed,
+        gates,
+        ledger,
+        workloads,
+        quotas,
+        _steps(random, steps, faults, workloads, gates, {**_WEIGHTS, **(often or {})}, pace),
+        faults,
+    )
 
 
 def _workloads(random: Random) -> tuple[str, ...]:
@@ -99,13 +121,19 @@ def _quotas(random: Random) -> tuple[Mapping[str, Any], ...]:
 
 
 def _steps(
-    random: Random, number: int, faults: frozenset[str], workloads: Sequence[str], gates: int
+    random: Random,
+    number: int,
+    faults: frozenset[str],
+    workloads: Sequence[str],
+    gates: int,
+    often: Mapping[str, float],
+    pace: Sequence[float],
 ) -> tuple[Step, ...]:
     kinds = [kind for kind in _DRAWN if kind in ("scale", "rollout", "remake") or _FAULT_OF[kind] in faults]
-    weights = [_WEIGHTS.get(kind, 1.0) for kind in kinds]
+    weights = [often.get(kind, 1.0) for kind in kinds]
     at_s, steps = 1.0, []
     for one in range(number):
-        at_s += random.expovariate(1 / random.choice((0.02, 0.3, 1.0)))
+        at_s += random.expovariate(1 / random.choice(pace))
         kind = random.choices(kinds, weights)[0]
         steps.append(Step(one, round(at_s, 4), kind, _DRAWN[kind](random, faults, workloads, gates)))
     return tuple(steps)
@@ -160,6 +188,17 @@ def _cut(random: Random, faults: frozenset[str], workloads: Sequence[str], gates
     return {"quota": random.randrange(4), "by": random.choice((-3, -2, -1, 1, 2))}
 
 
+def _move(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(4), "to": random.randrange(6)}
+
+
+def _relabel(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    workload = random.choice(workloads)
+    if random.random() < 0.5:
+        return {"workload": workload, "tier": random.choice(("web", "job"))}
+    return {"workload": workload, "workspace": random.choice(("acme", "zoo", "none"))}
+
+
 def _past(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {"workload": random.choice(workloads), "to": random.choice((0, 1, 2, 3, 4, 6))}
 
@@ -180,6 +219,8 @@ _DRAWN = {
     "handover": _gate,
     "partition": _gate,
     "cut": _cut,
+    "move": _move,
+    "relabel": _relabel,
     "past": _past,
     "delete-ledger": _root,
 }
@@ -192,6 +233,8 @@ _FAULT_OF = {
     "handover": "handover",
     "partition": "partition",
     "cut": "cut",
+    "move": "move",
+    "relabel": "relabel",
     "past": "ungated",
     "delete-ledger": "deleted",
 }

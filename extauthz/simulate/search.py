@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 from . import world
-from .plan import Plan, draw
+from .plan import PACE, Plan, draw
 from .world import Result
 
 TRIES = 400
@@ -34,12 +34,16 @@ class Wanted(NamedTuple):
     """0: drawn."""
     only: frozenset[int] | None = None
     """Leave out all steps but these."""
+    often: Mapping[str, float] | None = None
+    """How often a kind of step happens, where it is to be more or less than usual."""
+    pace: Sequence[float] = PACE
+    """Seconds from one step to the next."""
     plant: Callable[[], AbstractContextManager[None]] | None = None
     """Puts a bug into the code while a world runs."""
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""
-        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates)
+        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates, self.often, self.pace)
         if self.only is None:
             return plan
         return plan.without(frozenset(one.number for one in plan.steps) - self.only)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from extauthz.kube.connection import ApiError
 from . import objects
 from .plan import Step
 from .server import Key
-from .truth import DEPLOYMENTS, QUOTAS
+from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS
 
 if TYPE_CHECKING:
     from .world import World
@@ -24,7 +24,7 @@ COLLECTIONS = {
     "deployments": DEPLOYMENTS,
     "workspacequotas": QUOTAS,
     "workspaceledgers": LEDGERS,
-    "namespaces": "/api/v1/namespaces",
+    "namespaces": NAMESPACES,
     "": "",
 }
 
@@ -81,17 +81,51 @@ def _cut(world: World, step: Step, random: Random) -> None:
     metadata = {**tree["metadata"], "generation": tree["metadata"]["generation"] + 1}
     changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], "hard": hard}}
     world.server.request("PUT", f"{QUOTAS}/{tree['metadata']['name']}", {}, changed)
-    world.checks.limits_are(world.loop.time())
+
+
+def _move(world: World, step: Step, random: Random) -> None:
+    """Hang a quota under another one that is not below it, or under none."""
+    held = {name: tree for (_, name), tree in sorted(world.server.objects(QUOTAS).items())}
+    name = list(held)[step.how["quota"] % len(held)]
+    above = [one for one in held if name not in _lineage(one, held)]
+    parents = [one for one in ("", *above) if one != held[name]["spec"].get("parent", "")]
+    if not parents:
+        return
+    spec = {key: value for key, value in held[name]["spec"].items() if key != "parent"}
+    if parent := parents[step.how["to"] % len(parents)]:
+        spec["parent"] = parent
+    metadata = {**held[name]["metadata"], "generation": held[name]["metadata"]["generation"] + 1}
+    world.server.request("PUT", f"{QUOTAS}/{name}", {}, {**held[name], "metadata": metadata, "spec": spec})
+    world.tell(f"{name} is under {parent or 'no other quota'}")
+
+
+def _lineage(name: str, held: Mapping[str, Tree]) -> Iterator[str]:
+    while name:
+        yield name
+        name = held[name]["spec"].get("parent", "")
+
+
+def _relabel(world: World, step: Step, random: Random) -> None:
+    """Past the gates; of a workload that is gone nothing."""
+    collection, key = DEPLOYMENTS, key_of(step.how["workload"])
+    path, label = objects.path_of(key), "tier"
+    if "workspace" in step.how:
+        collection, key, label = NAMESPACES, ("", key[0]), "workspace"
+        path = f"{NAMESPACES}/{key[1]}"
+    held = world.server.objects(collection).get(key)
+    if held is not None:
+        labels = {**held["metadata"]["labels"], label: step.how[label]}
+        world.server.request("PUT", path, {}, {**held, "metadata": {**held["metadata"], "labels": labels}})
 
 
 def _ungated(world: World, method: str, path: str, body: Tree) -> None:
     """A write past the gates; that there is nothing to write is fine."""
-    before = world.truth.worst()
+    before = world.truth.reachable()
     try:
         world.server.request(method, path, {}, body)
     except ApiError as error:
         world.tell(f"api: {error}")
-    world.checks.grew_ungated(world.loop.time(), before, world.truth.worst())
+    world.checks.grew_ungated(world.loop.time(), before, world.truth.reachable())
 
 
 def _hold_watch(world: World, step: Step, random: Random) -> None:
@@ -168,6 +202,8 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "remake": _remake,
     "past": _past,
     "cut": _cut,
+    "move": _move,
+    "relabel": _relabel,
     "hold-watch": _hold_watch,
     "drop-watch": _drop_watch,
     "relist": _relist,

@@ -17,6 +17,11 @@ DEPLOYMENTS = "/apis/apps/v1/deployments"
 QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
 NAMESPACES = "/api/v1/namespaces"
 
+Labels = Mapping[str, str]
+
+Charges = dict[tuple[str, str], int]
+"""(quota, key) to an amount."""
+
 Amounts = Mapping[str, int]
 """Quota key to an amount: CPU in thousandths, pods and objects by count."""
 
@@ -26,6 +31,8 @@ class State(NamedTuple):
 
     replicas: int
     cpu_m: int
+    tier: str
+    """Its own label, by which quotas select."""
 
     def amounts(self) -> Amounts:
         """What it costs."""
@@ -37,12 +44,12 @@ class State(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """A write that was allowed and may still land."""
+    """A write that was allowed and may still land. ``None``: it leaves that as it is."""
 
     key: Key
     replicas: int | None
-    """``None``: it leaves the count as it is."""
     cpu_m: int | None
+    tier: str | None = None
     creates: bool = False
     only_on: str = ""
     """The resourceVersion without which it is refused."""
@@ -56,6 +63,43 @@ class Quota(NamedTuple):
     namespaces: Mapping[str, str] | None
     workloads: Mapping[str, str]
     hard: Amounts
+
+
+class View(NamedTuple):
+    """What says in which quotas a Deployment counts, as it is or as it was."""
+
+    quotas: Mapping[str, Quota]
+    namespaces: Mapping[str, Labels]
+    tiers: Mapping[Key, str]
+    """Labels of Deployments, where they are not what they are now."""
+
+    def covering(self, namespace: str, tier: str) -> set[str]:
+        """Names of the quotas that a Deployment counts in: those that select it, and all above them."""
+        found: set[str] = set()
+        labels = self.namespaces.get(namespace)
+        for one in self.quotas.values():
+            if labels is None or one.namespaces is None or not _meets(labels, one.namespaces):
+                continue
+            name = one.name if _meets({"tier": tier}, one.workloads) else ""
+            while name and name not in found:
+                found.add(name)
+                name = self.quotas[name].parent if self.quotas[name].parent in self.quotas else ""
+        return found
+
+    def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
+        """(quota, key) to the most that is in use, whichever of its states each Deployment is in."""
+        totals = {(name, resource): 0 for name, one in self.quotas.items() for resource in one.hard}
+        for (namespace, _), some in states.items():
+            top: Charges = {}
+            for one in some:
+                amounts = one.amounts()
+                for name in self.covering(namespace, one.tier):
+                    for resource in self.quotas[name].hard:
+                        at = name, resource
+                        top[at] = max(amounts.get(resource, 0), top.get(at, 0))
+            for at, amount in top.items():
+                totals[at] += amount
+        return totals
 
 
 class Truth:
@@ -74,50 +118,34 @@ class Truth:
         """What there is."""
         return {key: state(tree) for key, tree in self._server.objects(DEPLOYMENTS).items()}
 
-    def charges(self) -> dict[tuple[str, str], int]:
-        """(quota, key) to what is in use."""
-        return self._sum({key: one.amounts() for key, one in self.workloads().items()})
+    def view(self) -> View:
+        """What is in force now."""
+        namespaces = {name: _labels(tree) for (_, name), tree in self._server.objects(NAMESPACES).items()}
+        return View(self.quotas(), namespaces, {})
 
-    def worst(self, promises: Iterable[Promise] | None = None) -> dict[tuple[str, str], int]:
-        """(quota, key) to the most that may be in use, whichever promises land."""
+    def charges(self) -> Charges:
+        """What is in use."""
+        return self.view().total({key: [one] for key, one in self.workloads().items()})
+
+    def worst(self, promises: Iterable[Promise] | None = None) -> Charges:
+        """The most that may be in use, whichever promises land."""
+        return self.view().total(self.reachable(promises))
+
+    def reachable(
+        self, promises: Iterable[Promise] | None = None, tiers: Mapping[Key, str] | None = None
+    ) -> dict[Key, set[State]]:
+        """What each Deployment may be like, whichever promises land; ``tiers`` instead of labels that are there."""
         by_key: dict[Key, list[Promise]] = {key: [] for key in self._server.objects(DEPLOYMENTS)}
         for promise in self.promises.values() if promises is None else promises:
             by_key.setdefault(promise.key, []).append(promise)
-        return self._sum({key: self._worst_of(key, some) for key, some in by_key.items()})
+        return {key: self._reachable_of(key, some, (tiers or {}).get(key)) for key, some in by_key.items()}
 
-    def _worst_of(self, key: Key, promises: list[Promise]) -> Amounts:
+    def _reachable_of(self, key: Key, promises: list[Promise], label: str | None) -> set[State]:
         tree = self._server.objects(DEPLOYMENTS).get(key)
-        first = state(tree) if tree is not None else None
-        version = tree["metadata"]["resourceVersion"] if tree is not None else ""
-        top: dict[str, int] = {}
-        for one in reachable(first, version, promises):
-            for name, amount in one.amounts().items():
-                top[name] = max(amount, top.get(name, 0))
-        return top
-
-    def _sum(self, amounts: Mapping[Key, Amounts]) -> dict[tuple[str, str], int]:
-        quotas = self.quotas()
-        totals = {(name, resource): 0 for name, one in quotas.items() for resource in one.hard}
-        for key, each in amounts.items():
-            for name in self.covering(key, quotas):
-                for resource in quotas[name].hard:
-                    totals[name, resource] += each.get(resource, 0)
-        return totals
-
-    def covering(self, key: Key, quotas: Mapping[str, Quota]) -> set[str]:
-        """Names of the quotas that a Deployment counts in: those that select it, and all above them."""
-        namespace = self._server.objects(NAMESPACES).get(("", key[0]))
-        tree = self._server.objects(DEPLOYMENTS).get(key)
-        own = _labels(tree) if tree is not None else {"tier": tier(key[1])}
-        found: set[str] = set()
-        for one in quotas.values():
-            if namespace is None or one.namespaces is None or not _meets(_labels(namespace), one.namespaces):
-                continue
-            name = one.name if _meets(own, one.workloads) else ""
-            while name and name not in found:
-                found.add(name)
-                name = quotas[name].parent if quotas[name].parent in quotas else ""
-        return found
+        if tree is None:
+            return reachable(None, "", promises)
+        first = state(tree)
+        return reachable(first._replace(tier=label or first.tier), tree["metadata"]["resourceVersion"], promises)
 
 
 def reachable(first: State | None, version: str, promises: Iterable[Promise]) -> set[State]:
@@ -143,10 +171,11 @@ def _landed(at: State | None, promise: Promise) -> State | None:
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
-        return State(promise.replicas or 0, promise.cpu_m or 0)
+        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "")
     return State(
         at.replicas if promise.replicas is None else promise.replicas,
         at.cpu_m if promise.cpu_m is None else promise.cpu_m,
+        at.tier if promise.tier is None else promise.tier,
     )
 
 
@@ -163,11 +192,11 @@ def state(tree: Tree) -> State:
     """A Deployment as it is written."""
     containers = tree["spec"]["template"]["spec"]["containers"]
     price = sum(_amount("requests.cpu", one["resources"]["requests"]["cpu"]) for one in containers)
-    return State(tree["spec"]["replicas"], price)
+    return State(tree["spec"]["replicas"], price, _labels(tree).get("tier", ""))
 
 
 def tier(name: str) -> str:
-    """The label that Deployments of this world have, by their names."""
+    """The label that Deployments of this world are made with, by their names."""
     return name.split("-", 1)[0]
 
 
@@ -177,10 +206,10 @@ def _amount(key: str, value: str) -> int:
     return int(value[:-1]) if value.endswith("m") else int(value) * 1000
 
 
-def _labels(tree: Tree) -> Mapping[str, str]:
-    labels: Mapping[str, str] = tree["metadata"].get("labels") or {}
+def _labels(tree: Tree) -> Labels:
+    labels: Labels = tree["metadata"].get("labels") or {}
     return labels
 
 
-def _meets(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+def _meets(labels: Labels, wanted: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in wanted.items())

@@ -161,14 +161,18 @@ class World:
         for workload in self.plan.workloads:
             self._post(DEPLOYMENTS, objects.deployment(key_of(workload), 1, "1"))
         if self.plan.ledger != "memory" and self.plan.seed % 8:
-            for root in ("acme", "zoo", "site"):
-                members = sorted(one["name"] for one in self.plan.quotas if root in (one["name"], one.get("parent")))
+            for root in self._roots():
+                members = sorted(one["name"] for one in self.plan.quotas if one.get("parent", one["name"]) == root)
                 payload = encode(Payload(quotas=tuple(members)))
                 if self._wiring.store is not None:
                     await self._wiring.store.put(root, payload, 0, None)
                 else:
                     self._post(LEDGERS, {"metadata": {"name": root}, "spec": {"payload": payload, "intents": 0}})
-        self.checks.limits_are(0.0)
+        self.checks.begins()
+
+    def _roots(self) -> tuple[str, ...]:
+        """Of which there are ledgers; where quotas move, also of one that was at the top before."""
+        return ("acme", "zoo", "site", *(("acme-web",) if "move" in self.plan.faults else ()))
 
     def _post(self, collection: str, tree: Any) -> None:  # noqa: ANN401
         namespace = tree["metadata"].get("namespace")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from extauthz.simulate.plan import FAULTS
+from extauthz.simulate.plan import FAULTS, PACE
 from extauthz.simulate.search import Wanted, run, workers
 
 BUGS = sorted(path.stem for path in (Path(__file__).parent / "planted").glob("*.py") if path.stem != "planting")
@@ -35,7 +35,8 @@ def hunt(name: str) -> Caught | None:
     faults = frozenset() if bug.FAULTS == "none" else frozenset(bug.FAULTS.split(","))
     assert faults <= FAULTS.keys()
     steps = getattr(bug, "STEPS", STEPS)
-    wanted = Wanted(steps, faults, bug.LEDGER, plant=bug.planted)
+    wanted = Wanted(steps, faults, bug.LEDGER, getattr(bug, "GATES", 0), plant=bug.planted)
+    wanted = wanted._replace(often=getattr(bug, "OFTEN", None), pace=getattr(bug, "PACE", PACE))
     first = getattr(bug, "FIRST", 0)
     for seed in range(first, first + SEEDS):
         result = run(wanted, seed)
