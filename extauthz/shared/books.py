@@ -7,7 +7,7 @@ the last object that held it is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
@@ -87,6 +87,8 @@ class Books:
         """Quota to the roots whose objects say that it counts there."""
         self._let_go: dict[str, set[str]] = {}
         """Intent to the roots whose objects have let go of it while others still hold it."""
+        self._unsure: set[str] = set()
+        """Intents that some object in which they count may lack."""
         self._watermark: dict[str, int] = {}
         """The highest of all objects, of each kind."""
         self._abandoned: FIFOCache[str, None] = FIFOCache(_ABANDONED)
@@ -106,11 +108,11 @@ class Books:
         book = self[stored.root]
         if book.base is not None and not is_newer(stored.version, book.base.version):
             return
-        made_anew = book.base is None or book.base.uid != stored.uid
+        anew = book.base is not None and book.base.uid != stored.uid
         payload = self._read(stored)
         self._list(book, payload)
         vanished = book.payload.intents.keys() - payload.intents.keys()
-        if made_anew:
+        if anew:
             self._lose(book.root, vanished)
         else:
             self._drop(book.root, vanished)
@@ -118,7 +120,7 @@ class Books:
         book.base, book.payload = stored, payload
         self._raise_watermark(payload)
         self._note_hold(book)
-        if made_anew:
+        if anew or self._is_new(book):
             self._note_lacks([book])
         book.lacks -= payload.intents.keys()
 
@@ -146,7 +148,8 @@ class Books:
         self._members = {root: tuple(sorted(names)) for root, names in members.items()}
         for root in self._members:
             self[root]
-        self._note_lacks(self._books.values())
+        self._unsure.update(self._where)
+        self.note_lacks()
 
     def _read(self, stored: Stored) -> Payload:
         try:
@@ -173,6 +176,7 @@ class Books:
         for intent_id in vanished:
             roots = self._where.get(intent_id, set())
             roots.discard(root)
+            self.adoptions += intent_id in self._unsure
             if roots:
                 self._let_go.setdefault(intent_id, set()).add(root)
             else:
@@ -184,6 +188,7 @@ class Books:
         """Nobody has ended these: the object that held them was deleted."""
         for intent_id in lost:
             self._where[intent_id].discard(root)
+            self._unsure.add(intent_id)
 
     def _adopt(self, root: str, payload: Payload) -> None:
         now_s = self._clock()
@@ -193,6 +198,7 @@ class Books:
             roots.add(root)
             if is_new and not self._ledger.follows(intent_id) and intent_id not in self._abandoned:
                 self._ledger.adopt(*record.load(one, now_s + self._window_s, now_s))
+                self._unsure.add(intent_id)
                 self.adoptions += 1
 
     def _note_hold(self, book: Book) -> None:
@@ -210,7 +216,28 @@ class Books:
                 if intent_id not in wanted[root].payload.intents:
                     wanted[root].lacks.add(intent_id)
 
+    def note_lacks(self) -> None:
+        """Remember what should be in objects that may lack some."""
+        new = [book for book in self._books.values() if self._is_new(book)]
+        if new:
+            self._note_lacks(new)
+
+    def _is_new(self, book: Book) -> bool:
+        """Whether an object may lack what is agreed upon: it was made anew, or not written since a quota moved. What
+        another one lacks has ended, or nobody has found room for it there yet."""
+        return book.base is None or book.payload.holds or book.payload.quotas != self._members_of(book)
+
     # What stands in the way of a grant.
+
+    def is_unsure(self, namespace: str, own: Container[str]) -> bool:
+        """Whether an intent there, and none of ``own``, is not in all objects in which it counts: its gate is about to
+        write it into them or to take it out, or died meanwhile. What would rest on it has to wait."""
+        self._unsure = {one for one in self._unsure if not self._is_sure(one)}
+        found = [self._ledger.intent(one) for one in self._unsure if one not in own]
+        return any(one is not None and one[0].namespace == namespace for one in found)
+
+    def _is_sure(self, intent_id: str) -> bool:
+        return self._ledger.roots_of(intent_id) <= self._where.get(intent_id, set())
 
     def holds(self, root: str) -> bool:
         """Whether writes may still land that an earlier ledger of this root has known and this one does not."""

@@ -125,6 +125,7 @@ class Committer:
         try:
             while True:
                 self.books.keep_up()
+                self.books.note_lacks()
                 for book in self.books:
                     if self.books.wants_write(book):
                         self._writers.wake(book.root)

@@ -32,6 +32,8 @@ IDLE_AGAIN_S = 1.0
 AT_ONCE = 16
 """Objects that are written at the same time."""
 
+UNSURE = "another gate has begun to grant or to end a write of the same namespace, and not come to its end"
+
 HELD = (
     "grants no growth for now: the ledger of this quota was made a short while ago, and writes that were allowed "
     "before may still land"
@@ -117,16 +119,25 @@ class Writers:
         """Until nobody waits and nothing is to be told."""
         while True:
             self._books.keep_up()
-            waiting = self._queues.pop(root, [])
-            obstacle = self._obstacle(root) if waiting else None
-            if obstacle is not None:
-                self._put_back(root, waiting, obstacle)
+            batch = self._decided(root, self._ready(root))
+            if batch or not self._queues.get(root):
+                if not batch and not self._books.wants_write(self._books[root]):
+                    return
+                await self._write(self._books[root], batch)
+            else:
                 await asyncio.sleep(CATCH_UP_S)
-                continue
-            batch = self._decided(root, waiting)
-            if not batch and not self._books.wants_write(self._books[root]):
-                return
-            await self._write(self._books[root], batch)
+
+    def _ready(self, root: str) -> list[Waiter]:
+        """Those who need not wait for anything else; the others wait on."""
+        waiting = self._queues.pop(root, [])
+        obstacle = self._obstacle(root) if waiting else None
+        if obstacle is not None:
+            self._put_back(root, waiting, obstacle)
+            return []
+        own = {one.decision.id for one in self._alive}
+        unsure = {name for name in {one.namespace for one in waiting} if self._books.is_unsure(name, own)}
+        self._put_back(root, (one for one in waiting if one.namespace in unsure), UNSURE)
+        return [one for one in waiting if one.namespace not in unsure and not one.answer.done()]
 
     def _obstacle(self, root: str) -> str | None:
         """Why nothing may be granted there right now; what it is passes by itself."""
@@ -153,7 +164,6 @@ class Writers:
 
     def _decided(self, root: str, waiting: list[Waiter]) -> list[Waiter]:
         """Those that may be written: decided in knowledge of all intents that are agreed upon."""
-        waiting = [one for one in waiting if not one.answer.done()]
         holds = self._books.holds(root)
         self._doubt(one for one in waiting if holds or one.adoptions != self._books.adoptions)
         batch = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.payload import decode, encode
 from extauthz.core.model import Decision, Verdict
 from extauthz.shared.memory import MemoryStore
 from extauthz.shared.store import Stored
@@ -117,3 +119,29 @@ async def test_nothing_rests_on_what_another_gate_has_ended_and_only_one_of_its_
         go_on()
         await until(lambda: not second.committer.books["wide"].payload.intents)
         assert not first.gate.ledger.follows(ended.id)
+
+
+async def made_up(store: MemoryStore, root: str, *keep: str) -> None:
+    """The object of ``root``, with no intents but those."""
+    held = await store.get(root)
+    payload = decode(held.payload)
+    intents = {one: payload.intents[one] for one in keep}
+    await store.put(root, encode(replace(payload, intents=intents)), len(intents), held)
+
+
+@pytest.mark.parametrize("root", ["acme", "gpu"])
+async def test_nothing_rests_on_what_only_one_of_two_objects_holds(root: str):
+    """Its gate died before it had written the other, or has ended it there: either way there may be no room for it."""
+    both = [quota("acme", {"requests.cpu": "10"}), quota("gpu", {"pods": "9"}, namespaces={})]
+    objects = [workload("web", 5)]
+    store = MemoryStore()
+    async with members(1, both, *objects, store=store) as (granter,):
+        granted = await granter.ask(scale("web", 7))
+    await made_up(store, root)
+    async with members(1, both, *objects, store=store, released=False) as (gate,):
+        rests = await gate.ask(scale("web", 7))
+        assert (rests.verdict, rests.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
+        assert granted.id not in gate.committer.books[root].payload.intents, "nobody has found room for it there"
+        assert (await gate.ask(scale("web", 0))).verdict is Verdict.ALLOW
+        gate.gate.settle(granted.id, Event.REFUSED, 0.0)
+        assert (await gate.ask(scale("web", 7))).reason == "fits"
