@@ -37,9 +37,12 @@ class Admin:
         self._url = url.rstrip("/")
 
     async def proxy(self) -> Proxy:
-        """Its configuration and certificates. Raises AdminError and NoDumpError."""
-        dump = parse(await self._page(DUMP)).listening(await self._page(LISTENERS))
-        return Proxy(dump, await self._page(CERTS))
+        """Its configuration and certificates. Raises AdminError."""
+        try:
+            dump = parse(await self._page(DUMP))
+        except NoDumpError as error:
+            raise AdminError(f"{self._url}{DUMP}: {error}") from error
+        return Proxy(dump.listening(await self._page(LISTENERS)), await self._page(CERTS))
 
     async def clusters(self) -> Tree:
         """Who it speaks to, and how that went. Raises AdminError."""

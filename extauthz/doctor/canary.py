@@ -9,6 +9,7 @@ counters tell. Neither needs a token: the gate is asked before the API server lo
 from __future__ import annotations
 
 from typing import NamedTuple
+from urllib.parse import quote
 
 from . import names
 from .rows import Row, fail, ok, skipped, warn
@@ -43,7 +44,7 @@ class Answer(NamedTuple):
 
 def target(namespace: str, name: str) -> str:
     """Path and query. Nothing of it is ever kept: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
-    return f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale?dryRun=All"
+    return f"/apis/apps/v1/namespaces/{quote(namespace, safe='')}/deployments/{quote(name, safe='')}/scale?dryRun=All"
 
 
 def row(asked: list[str], answers: list[Answer], counted: int | None) -> Row:
@@ -60,7 +61,7 @@ def row(asked: list[str], answers: list[Answer], counted: int | None) -> Row:
     if last.decision_id:
         return ok(NAME, f"a dry run on {asked[-1]} was decided ({last.status}, decision {last.decision_id})")
     if last.status == 0:
-        return fail(NAME, f"a dry run on {asked[-1]} got no answer: {last.message}", "see the row trust")
+        return fail(NAME, f"a dry run ({asked[-1]}) got no answer: {last.message}", "see the row trust")
     if any(names.OUTAGE in each.message for each in answers):
         return fail(NAME, f"Envoy asks, but the gate gives no answer ({last.status})", "see the row gate reachable")
     came = f"dry runs on {', '.join(asked)} ({', '.join(dict.fromkeys(str(each.status) for each in answers))})"

@@ -98,6 +98,13 @@ def parse(tree: Tree) -> Dump:
     Raises:
         NoDumpError: it is something else.
     """
+    try:
+        return _parsed(tree)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise NoDumpError(f"it is not of the form of envoy.admin.v3.ConfigDump ({error!r}); save it anew") from error
+
+
+def _parsed(tree: Tree) -> Dump:
     configs = tree.get("configs") if isinstance(tree, dict) else None
     if not isinstance(configs, list) or not all(isinstance(each, dict) for each in configs):
         raise NoDumpError("it has no list `configs`; save the whole answer of Envoy's /config_dump?include_eds")

@@ -64,12 +64,20 @@ async def examine(options: Options) -> list[Row]:
         OSError: a file cannot be read.
         NoClusterError: ``kubeconfig`` is of no use.
     """
-    token = options.token_file.read_text().strip() if options.token_file else None
+    token = _token(options.token_file) if options.token_file else None
     async with AsyncExitStack() as stack:
         admin = await _admin(stack, options)
         api = await stack.enter_async_context(connect(options.kubeconfig)) if options.kubeconfig else None
-        way = await stack.enter_async_context(Way(options.url, options.ca, token)) if options.url else None
+        way = Way(options.url, options.ca, token) if options.url else None
         return await Examination(options, admin, api, way, token).rows()
+
+
+def _token(file: Path) -> str:
+    """Checked here, as others would say it whole in their complaint."""
+    token = file.read_bytes().strip()
+    if not token or not token.isascii() or any(byte <= ord(" ") for byte in token):
+        raise OSError(f"--token-file {file}: it holds no token, which is one line of ASCII")
+    return token.decode()
 
 
 async def _admin(stack: AsyncExitStack, options: Options) -> Admin | None:
@@ -96,7 +104,8 @@ class Examination:
             self._kubernetes = await _or(None, apiserver.service(self._api, "default", "kubernetes"))
         configured = await self._configured()
         before = await self._clusters()
-        way = [*await self._trust(), await self._canary()]
+        shake = await self._way.handshake() if self._way else None
+        way = [*await self._trust(shake), await self._canary(shake)]
         return [
             *configured,
             *way,
@@ -144,8 +153,7 @@ class Examination:
         names = [each.name for each in self._proxy.dump.listeners] if self._proxy else []
         return "virtualOutbound" in names
 
-    async def _trust(self) -> list[Row]:
-        shake = await self._way.handshake() if self._way else None
+    async def _trust(self, shake: trust.Handshake | None) -> list[Row]:
         certs = self._proxy.certs if self._proxy else None
         through = straight = None
         if self._way is not None and self._token and shake is not None and not shake.error:
@@ -154,9 +162,11 @@ class Examination:
                 straight = await _or(None, apiserver.identity(self._api, self._token))
         return [trust.trusted(shake), trust.validity(shake, certs, datetime.now(UTC)), trust.token(through, straight)]
 
-    async def _canary(self) -> Row:
-        if self._way is None:
+    async def _canary(self, shake: trust.Handshake | None) -> Row:
+        if self._way is None or shake is None:
             return canary.row([], [], None)
+        if shake.error:
+            return canary.row([shake.host], [canary.Answer(0, message=shake.error)], None)
         before = await self._decisions()
         asked: list[str] = []
         answers: list[canary.Answer] = []

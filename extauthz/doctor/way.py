@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import socket
 import ssl
@@ -13,66 +14,60 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
-from yarl import URL
-
 from . import canary, names
 from .canary import Answer
 from .trust import Handshake, Identity
 
 WITHIN_S = 15.0
-"""For each request: more than the gate's time and less than a person's patience."""
+"""For each step of a request: more than the gate's time and less than a person's patience."""
 
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Way:
-    """An API server's URL as a client sees it. Needs ``async with``."""
+    """An API server's URL as a client sees it. A connection each request: nothing is left open.
+
+    Raises:
+        OSError: ``ca`` holds no certificates; names it.
+    """
 
     def __init__(self, url: str, ca: Path | None, token: str | None) -> None:
         parts = urlsplit(url)
-        self._url = url.rstrip("/")
+        self._below = parts.path.rstrip("/")
         self._host, self._port = parts.hostname or "", parts.port or 443
         self._tls = _trusting(ca)
         self._token = token
-        self._session: aiohttp.ClientSession | None = None
 
     @property
     def host(self) -> str:
         """Host and port."""
         return f"{self._host}:{self._port}"
 
-    async def __aenter__(self) -> Way:
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._tls), trust_env=False)
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        if self._session is not None:
-            await self._session.close()
-
     async def addresses(self) -> tuple[str, ...]:
         """What the name leads to; empty if it leads nowhere."""
         try:
             found = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        except OSError:
+        except (OSError, UnicodeError):
             return ()
         return tuple(dict.fromkeys(str(each[4][0]) for each in found))
 
     async def handshake(self) -> Handshake:
         """One, verified as the client does."""
+        return await asyncio.to_thread(self._handshake)
+
+    def _handshake(self) -> Handshake:
         try:
-            async with asyncio.timeout(WITHIN_S):
-                _, writer = await asyncio.open_connection(
-                    self._host, self._port, ssl=self._tls, server_hostname=self._host
-                )
+            with (
+                socket.create_connection((self._host, self._port), WITHIN_S) as plain,
+                self._tls.wrap_socket(plain, server_hostname=self._host) as connection,
+            ):
+                certificate: Mapping[str, Any] = connection.getpeercert() or {}
         except ssl.SSLCertVerificationError as error:
             return Handshake(self.host, error.verify_message or str(error), refused=True)
         except TimeoutError:
             return Handshake(self.host, f"no TLS within {WITHIN_S:g} s")
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a host that is no name, as in a..b
             return Handshake(self.host, str(error) or type(error).__name__)
-        certificate: Mapping[str, Any] = writer.get_extra_info("peercert") or {}
-        writer.transport.abort()
         alternatives = tuple(str(name) for _, name in certificate.get("subjectAltName", ()))
         return Handshake(self.host, expires=_expires(certificate), names=alternatives)
 
@@ -95,20 +90,27 @@ class Way:
         return Answer(status, headers.get(names.DECISION_ID_HEADER, ""), _message(text), took_s)
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
-        """Status, text and headers; status 0 and why, if there is no answer."""
-        assert self._session is not None
+        """Status, text and headers (names in lower case); status 0 and why, if there is no answer."""
         headers = {"Content-Type": media, "Accept": "application/json", "User-Agent": "extauthz-doctor"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        url = URL(self._url + path, encoded=True)
-        timeout = aiohttp.ClientTimeout(total=WITHIN_S)
+        return await asyncio.to_thread(self._exchange, method, self._below + path, body, headers)
+
+    def _exchange(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, str, Mapping[str, str]]:
+        connection = http.client.HTTPSConnection(self._host, self._port, timeout=WITHIN_S, context=self._tls)
         try:
-            async with self._session.request(method, url, data=body, headers=headers, timeout=timeout) as answer:
-                return answer.status, await answer.text(errors="replace"), answer.headers
+            connection.request(method, path, body, dict(headers))
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+            return answer.status, text, {name.lower(): value for name, value in answer.getheaders()}
         except TimeoutError:
             return 0, f"nothing came within {WITHIN_S:g} s", {}
-        except (aiohttp.ClientError, OSError) as error:
+        except (http.client.HTTPException, OSError) as error:
             return 0, str(error) or type(error).__name__, {}
+        finally:
+            connection.close()
 
 
 def _trusting(ca: Path | None) -> ssl.SSLContext:

@@ -108,7 +108,10 @@ def test_a_saved_dump_tells_the_configuration_and_skips_what_only_the_running_pr
     assert told.verdict("gate reachable") == "skipped"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"configs": []}', '{"configs": [1]}'])
+ODD = '{"configs": [{"@type": "x.ListenersConfigDump", "static_listeners": [{}]}]}'
+
+
+@pytest.mark.parametrize("text", [ODD, "", "[]", "{}", '{"configs": []}', '{"configs": [1]}'])
 def test_another_file_is_refused_by_name(capsys, tmp_path: Path, text: str):
     file = tmp_path / "other.json"
     file.write_text(text)
@@ -217,6 +220,18 @@ def test_a_missing_file_is_named(capsys, tmp_path: Path):
         gone = str(tmp_path / "gone")
         assert main(["doctor", "--url", "https://127.0.0.1:1", option, gone]) == 65
         assert gone in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", b"two\nlines", b"\xff"])
+def test_a_file_that_holds_no_token_is_refused_and_not_repeated(capsys, tmp_path: Path, content: bytes):
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    assert main(["doctor", "--url", "https://127.0.0.1:1", "--token-file", str(file)]) == 65
+    assert capsys.readouterr().err == f"extauthz: --token-file {file}: it holds no token, which is one line of ASCII\n"
+
+
+def test_a_host_that_is_no_name_is_told(doctor: Doctor):
+    assert doctor("--url", "https://a..b").of("fail") == ["trust", "canary"]
 
 
 def test_the_table_has_a_cure_below_each_row_that_needs_one(capsys, launch):
