@@ -182,7 +182,8 @@ class Examination:
     async def _deployments(self) -> list[tuple[str, str]]:
         if self._options.deployment is not None:
             return [self._options.deployment]
-        found = await _or([], apiserver.some_deployments(self._api, EXEMPT)) if self._api else []
+        exempt = [*EXEMPT, *(paths.exempted(self._chain) if self._chain else ())]
+        found = await _or([], apiserver.some_deployments(self._api, exempt)) if self._api else []
         return found or [MADE_UP]
 
     async def _decisions(self) -> int | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from tests.controlplane.world import World
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
 
+Tree = Any
 Rows = dict[str, dict[str, str]]
 Doctor = Callable[..., Rows]
 CLUSTER = ("server version", "definitions", "rights")
@@ -32,10 +35,8 @@ def doctored(world: World) -> Iterator[Workspace]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def envoy(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Envoy]:
-    """As rendered: those of the world have a route of their own for metrics."""
-    options = SidecarOptions(
+def options(world: World) -> SidecarOptions:
+    return SidecarOptions(
         cert_file=str(world.plane.folder / "server.crt"),
         key_file=str(world.plane.folder / "server.key"),
         apiserver=Endpoint("127.0.0.1", world.plane.port),
@@ -43,7 +44,12 @@ def envoy(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[En
         apiserver_ca_file=str(world.plane.ca),
         gate=Endpoint("", 0, str(world.folder / "gate.sock")),
     )
-    with Envoy(options, tmp_path_factory.mktemp("envoy")) as running:
+
+
+@pytest.fixture(scope="module")
+def envoy(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Envoy]:
+    """As rendered: those of the world have a route of their own for metrics."""
+    with Envoy(options(world), tmp_path_factory.mktemp("envoy")) as running:
         yield running
 
 
@@ -116,6 +122,30 @@ def test_a_token_that_the_api_server_does_not_take_is_told(doctor: Doctor, tmp_p
     wrong = tmp_path / "wrong"
     wrong.write_text("not-a-token")
     assert having(doctor(token_file=wrong), "fail") == ["token"]
+
+
+def without_tokens(tree: Tree) -> None:
+    (listener,) = tree["static_resources"]["listeners"]
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    manager["route_config"]["request_headers_to_remove"] = ["authorization"]
+
+
+def test_a_proxy_that_drops_tokens_is_told(world: World, doctor: Doctor, tmp_path: Path):
+    with Envoy(options(world), tmp_path / "envoy", without_tokens) as envoy:
+        admin = "http://" + (envoy.access_log.parent / "admin").read_text()
+        rows = doctor(url=f"https://127.0.0.1:{envoy.port}", admin=admin)
+    assert having(rows, "fail") == ["token"]
+    assert "system:anonymous" in rows["token"]["found"]
+
+
+def test_a_deployment_in_a_namespace_that_never_asks_is_no_canary(
+    world: World, doctored: Workspace, doctor: Doctor, tmp_path
+):
+    with Envoy(replace(options(world), exempt_namespaces=("doctored",)), tmp_path / "envoy") as envoy:
+        admin = "http://" + (envoy.access_log.parent / "admin").read_text()
+        way = {"url": f"https://127.0.0.1:{envoy.port}", "admin": admin}
+        assert "doctored/web" not in doctor(**way, canary=None)["canary"]["found"]
+        assert doctor(**way)["canary"]["verdict"] == "fail", "named all the same, it is not gated there"
 
 
 def test_an_authority_that_is_not_trusted_is_told(doctor: Doctor, tmp_path: Path):
