@@ -104,6 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table; 1 if a check fails."""
     given = vars(arguments)
     names = ("admin", "config_dump", "kubeconfig", "url", "ca", "token_file", "deployment", "listener", "profile")
+    if not any((arguments.admin, arguments.config_dump, arguments.url, arguments.kubeconfig)):
+        sys.stderr.write("extauthz doctor: nothing to look at; give --admin or --config-dump, --url or --kubeconfig\n")
+        return exits.USAGE
     options = Options(
         **{name: given[name] for name in names},
         outage=arguments.on_outage,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from .rows import Row, Verdict
 
+WORST_FIRST = (Verdict.FAIL, Verdict.WARN, Verdict.SKIPPED, Verdict.OK)
 MAX_WIDTH = 140
 NARROWEST = 30
 """Columns of the sentence, however narrow the terminal."""
@@ -20,7 +21,7 @@ def as_json(rows: Sequence[Row]) -> str:
     checks = [
         {"name": each.name, "verdict": each.verdict.value, "found": each.found, "cure": each.cure} for each in rows
     ]
-    return json.dumps({"verdict": "fail" if failed(rows) else "ok", "checks": checks}, indent=2) + "\n"
+    return json.dumps({"verdict": worst(rows).value, "checks": checks}, indent=2) + "\n"
 
 
 def as_table(rows: Sequence[Row]) -> str:
@@ -41,6 +42,12 @@ def as_table(rows: Sequence[Row]) -> str:
 
 def failed(rows: Sequence[Row]) -> bool:
     return any(each.verdict is Verdict.FAIL for each in rows)
+
+
+def worst(rows: Sequence[Row]) -> Verdict:
+    """Of all rows. What was skipped may be anything, so it is never ok; a reservation that is known is worse."""
+    there = {each.verdict for each in rows}
+    return next((each for each in WORST_FIRST if each in there), Verdict.SKIPPED)
 
 
 def _summary(rows: Sequence[Row]) -> str:

@@ -90,11 +90,15 @@ def test_each_profile_is_told_by_its_routes_and_another_one_is_not_taken_for_it(
         assert doctor(*admin(stack), "--profile", other).verdict("path rules") == "fail"
 
 
-def test_nothing_given_is_all_skipped(doctor: Doctor):
-    told = doctor()
-    assert told.code == 0
-    assert told.of("skipped") == list(told.rows)
-    assert all(row["cure"].startswith("--") for row in told.rows.values())
+def test_nothing_given_is_wrong_usage(capsys):
+    assert main(["doctor"]) == 64
+    assert "--admin" in capsys.readouterr().err
+
+
+def test_what_is_skipped_names_the_option_that_it_takes(doctor: Doctor):
+    told = doctor("--url", f"https://127.0.0.1:{unused_port()}")
+    assert {*told.of("skipped"), "trust", "canary"} == set(told.rows)
+    assert all(told.rows[name]["cure"].startswith("--") for name in told.of("skipped"))
 
 
 def test_a_saved_dump_tells_the_configuration_and_skips_what_only_the_running_proxy_tells(
