@@ -8,7 +8,7 @@ from typing import NamedTuple
 from extauthz.render.options import Outage, Profile
 
 from . import names
-from .dump import EXT_AUTHZ, RBAC, ROUTER, TLS_INSPECTOR, Chain, Dump, Listener, Tree, kind
+from .dump import ROUTER, TLS_INSPECTOR, Chain, Dump, Listener, Tree, asks_gate, kind, stops_undecided
 from .rows import Row, fail, judged, ok, skipped, warn
 
 RENDER_AGAIN = "render it again with `extauthz render`, and look for another EnvoyFilter that changes it"
@@ -103,7 +103,7 @@ def order(chain: Chain, listener: Listener) -> Row:
     cure = RENDER_AGAIN
     if problems:
         return fail("order", "; ".join(problems), cure)
-    strange = [each for each in chain.kinds if each not in (EXT_AUTHZ, RBAC, ROUTER)]
+    strange = [kind(each) for each in chain.filters if not (_ours(each) or kind(each) == ROUTER)]
     rivals = _rivals(chain, listener)
     if strange:
         return warn("order", f"beside ours there is {', '.join(strange)}, which may change what was decided", cure)
@@ -113,15 +113,15 @@ def order(chain: Chain, listener: Listener) -> Row:
 
 
 def _misplaced(chain: Chain, listener: Listener) -> Iterator[str]:
-    kinds = chain.kinds
-    if kinds.count(EXT_AUTHZ) > 1:
+    filters = chain.filters
+    asking = [number for number, each in enumerate(filters) if asks_gate(each)]
+    if len(asking) > 1:
         yield "ext_authz is there twice: each write would be decided and charged twice"
-    at = next(number for number, each in enumerate(kinds) if each == EXT_AUTHZ)
-    if ROUTER not in kinds or kinds.index(ROUTER) < at:
+    if not any(kind(each) == ROUTER for each in filters[asking[0] :]):
         yield "no router comes after ext_authz"
-    if RBAC in kinds and kinds.index(RBAC) < at:
+    if any(map(stops_undecided, filters[: asking[0]])):
         yield "the filter that stops the undecided (rbac) is before ext_authz: it would stop everything"
-    if any(each.get("disabled") for each in chain.filters if kind(each) in (EXT_AUTHZ, RBAC)):
+    if any(each.get("disabled") for each in filters if _ours(each)):
         yield "a filter is `disabled: true`"
     if "filter_enabled" in chain.ext_authz or "filter_enabled_metadata" in chain.ext_authz:
         yield "ext_authz has filter_enabled: it asks about a part of the requests only"
@@ -129,6 +129,10 @@ def _misplaced(chain: Chain, listener: Listener) -> Iterator[str]:
     inspectors = map(kind, (listener.active or {}).get("listener_filters", []))
     if wants_tls and TLS_INSPECTOR not in inspectors:
         yield "the listener has no tls_inspector, so that no connection is known to be TLS and the chain never matches"
+
+
+def _ours(filter_: Tree) -> bool:
+    return asks_gate(filter_) or stops_undecided(filter_)
 
 
 def _rivals(chain: Chain, listener: Listener) -> int:
@@ -150,7 +154,7 @@ def failure_mode(chain: Chain, wanted: Outage) -> Row:
     if allows:
         return ok("failure mode", "allow, as wanted: quotas hold only while the gate is up")
     problems = []
-    if RBAC not in chain.kinds:
+    if not any(map(stops_undecided, chain.filters)):
         problems.append("nothing stops a request that an empty answer let pass (rbac is missing)")
     if (chain.ext_authz.get("status_on_error") or {}).get("code") not in ("ServiceUnavailable", 503):
         problems.append("an outage is answered with an empty 403, which looks like a denial (no status_on_error)")

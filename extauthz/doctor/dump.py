@@ -136,6 +136,11 @@ def asks_gate(filter_: Tree) -> bool:
     return bool((service.get("envoy_grpc") or {}).get("cluster_name") == names.GATE_CLUSTER)
 
 
+def stops_undecided(filter_: Tree) -> bool:
+    """It is the filter that lets nothing pass without a decision id, not somebody else's rbac."""
+    return kind(filter_) == RBAC and "'decision_id'" in str(filter_)
+
+
 def seconds(text: str | None) -> float | None:
     """Of a duration as protobuf's JSON has it, as in ``2s`` and ``0.200s``; ``None`` where there is none."""
     return None if text is None else float(text.removesuffix("s"))

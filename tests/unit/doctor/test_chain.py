@@ -86,6 +86,17 @@ def another_filter(tree: Tree) -> None:
     manager(tree)["http_filters"].insert(1, lua)
 
 
+def somebody_elses(tree: Tree) -> None:
+    """Another authorizer and another rbac before ours, as an AuthorizationPolicy of Istio's makes them."""
+    filters = manager(tree)["http_filters"]
+    opa, rbac = (
+        copy.deepcopy(filters[0]),
+        {"name": "rbac", "typed_config": {"@type": filters[1]["typed_config"]["@type"]}},
+    )
+    opa["typed_config"]["grpc_service"]["envoy_grpc"]["cluster_name"] = "opa"
+    filters[:0] = [opa, rbac]
+
+
 def a_rival(tree: Tree) -> None:
     tree["filter_chains"].append({"filter_chain_match": {"server_names": ["kubernetes.default.svc"]}})
 
@@ -94,6 +105,7 @@ CASES = {
     "no-tls-inspector": (no_inspector, Verdict.FAIL),
     "asked-twice": (asked_twice, Verdict.FAIL),
     "another-filter-between": (another_filter, Verdict.WARN),
+    "somebody-elses-before": (somebody_elses, Verdict.WARN),
     "a-more-specific-chain": (a_rival, Verdict.WARN),
 }
 
@@ -104,6 +116,13 @@ def test_what_others_put_beside_ours_is_told_in_the_order(alter, verdict: Verdic
     alter(tree)
     assert verdicts(dumped(tree), NAME) | {"order": Verdict.OK} == dict.fromkeys(chain.NAMES, Verdict.OK)
     assert verdicts(dumped(tree), NAME)["order"] is verdict
+
+
+def test_somebody_elses_rbac_does_not_stop_the_undecided():
+    tree = listener()
+    filters = manager(tree)["http_filters"]
+    filters[1] = {"name": "rbac", "typed_config": {"@type": filters[1]["typed_config"]["@type"]}}
+    assert verdicts(dumped(tree), NAME)["failure mode"] is Verdict.FAIL
 
 
 def test_a_refused_update_of_our_own_listener_fails_though_an_older_one_is_in_force():
