@@ -122,7 +122,7 @@ class Books:
         self._note_hold(book)
         if anew or self._is_new(book):
             self._note_lacks([book])
-        book.lacks -= payload.intents.keys()
+        book.lacks = {one for one in book.lacks - payload.intents.keys() if self._ledger.follows(one)}
 
     def gone(self, root: str) -> None:
         """There is no such object any more. What it held is still agreed upon, and will be in the next one."""
@@ -286,7 +286,7 @@ class Books:
         if book.base is None:
             return book.root in self._members
         return (
-            bool(book.lacks)
+            any(map(self._ledger.follows, book.lacks))
             or (book.payload.holds and book.released)
             or book.payload.quotas != self._members_of(book)
             or any(self._is_over(book.root, intent_id) for intent_id in book.payload.intents)

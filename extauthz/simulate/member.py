@@ -30,6 +30,9 @@ STALE_AFTER_S = 6.0
 TICK_S = 1.0
 SLICE_S = 2.0
 
+WRITES_AT_MOST = 3000
+"""Of ledgers, by one life of a gate: some hundreds are usual. Who writes without end is stopped here."""
+
 Records = Sequence[Mapping[str, object]]
 
 NOT_SERVING = Decision("", Verdict.UNAVAILABLE, "not-serving", "the gate has not opened its doors yet")
@@ -80,6 +83,8 @@ class Member:
         """It does not know what an earlier life has allowed."""
         self.gate = Gate(Policy(window_s=wiring.window_s))
         self.log = Unheard(name, wiring.tell)
+        self.writes = 0
+        """Of ledger objects, whatever came of them."""
         self._wiring = wiring
         self._loop = loop = wiring.loop
         self._handed_over = handed_over
@@ -118,8 +123,14 @@ class Member:
             clock,
             look=self._reads.read_anew,
             list_anew=list_anew,
+            wrote=self._wrote,
             tell=self.log.event,
         )
+
+    def _wrote(self, result: str, grants: int) -> None:
+        self.writes += 1
+        if self.writes > WRITES_AT_MOST:  # it would go on for ever, and no time pass
+            self.process.ends_at = self.process.steps
 
     def _unplug(self) -> None:
         """The process ends: nothing that it still does reaches anybody."""

@@ -27,6 +27,11 @@ STEPS_LAST_S = 6.0
 GROWS_WITHIN_S = 5.0
 """How soon a write that fits must pass, where nothing goes wrong any more."""
 
+IDLE_FOR_S = 1.0
+"""Several rounds of housekeeping."""
+
+IDLE_TRIES = 5
+
 NANO = {"requests.cpu": 10**6}
 """From what ``truth`` counts in to nano-units."""
 
@@ -57,9 +62,25 @@ class Rest:
             world.checks.broken("nothing leaks", "; ".join(restless))
         if world.over():
             return
+        await self._must_be_idle()
         for member in world.live():
             for key in world.server.objects(DEPLOYMENTS):
                 await self._must_grow(member, key)
+
+    async def _must_be_idle(self) -> None:
+        """Who has nothing to tell writes nothing."""
+        writes: dict[str, int] = {}
+
+        def idle() -> bool:
+            nonlocal writes
+            before, writes = writes, {one.name: one.writes for one in self._world.live()}
+            return before == writes
+
+        for _ in range(IDLE_TRIES):
+            if idle():
+                return
+            await asyncio.sleep(IDLE_FOR_S)
+        self._world.checks.broken("idle", f"at rest, and so often ledgers were written: {writes}")
 
     def _restless(self) -> list[str]:
         """What is not yet as it must be in the end."""

@@ -18,7 +18,7 @@ from .checks import Checks, Violation
 from .clients import W_S, Client
 from .connection import Link, Odds
 from .loop import VirtualLoop
-from .member import Member, Records, Wiring
+from .member import WRITES_AT_MOST, Member, Records, Wiring
 from .plan import Plan, Step
 from .rest import Rest
 from .server import ApiServer
@@ -112,6 +112,8 @@ class World:
     def failed(self) -> str | None:
         """What broke inside a gate."""
         for member in self.members:
+            if member is not None and member.writes > WRITES_AT_MOST:
+                return f"{member.name} has written ledgers {member.writes} times"
             if member is None or member.process.ended:
                 continue
             if member.log.failures:
