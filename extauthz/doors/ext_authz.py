@@ -66,15 +66,20 @@ def to_request(message: CheckRequest) -> Request:
     ``path`` carries the query and is not decoded, as the message's documentation says. Envoy fills either ``headers``
     or, with ``encode_raw_headers``, ``header_map``; and either ``body`` or, with ``pack_as_bytes``, ``raw_body``.
     """
-    http = message.attributes.request.http
+    attributes = message.attributes
+    http = attributes.request.http
     given = http.headers or _raw_headers(http)
-    headers = {name: value for name in HEADERS if (value := given.get(name)) is not None}
+    headers = {}
+    for name in HEADERS:
+        value = given.get(name)
+        if value is not None:
+            headers[name] = value
     body = http.raw_body
     truncated = given.get(PARTIAL_BODY_HEADER) == "true"
     if not body and http.body:
         body = http.body.encode()
         truncated = truncated or _spoilt(headers)
-    return Request(http.method, http.path, headers, body, truncated, _source(message.attributes.source))
+    return Request(http.method, http.path, headers, body, truncated, _source(attributes.source))
 
 
 def _source(peer: AttributeContext.Peer) -> str:

@@ -156,10 +156,14 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
         fields["scale"] = True
     if decision.dry_run:
         fields["dry_run"] = True
-    counts = (decision.replicas_before, decision.replicas, decision.fits, decision.max_scale)
-    for name, count in zip(("from", "to", "fits", "max_scale"), counts, strict=True):
-        if count is not None:
-            fields[name] = count
+    if decision.replicas_before is not None:
+        fields["from"] = decision.replicas_before
+    if decision.replicas is not None:
+        fields["to"] = decision.replicas
+    if decision.fits is not None:
+        fields["fits"] = decision.fits
+    if decision.max_scale is not None:
+        fields["max_scale"] = decision.max_scale
     if decision.shortages:
         fields["shortages"] = [_shortage(row) for row in decision.shortages]
     if decision.audit:

@@ -166,11 +166,14 @@ class Accounts:
         grows: list[QuotaNode] = []
         wanted, standing = after.envelope.amounts, before.envelope.amounts
         risen = _risen(standing, wanted) if wanted is not standing else {}
+        stays = after.envelope_in is before.envelope_in
         for node in after.envelope_in:
             audits = node.quota.mode is _AUDIT
             grows_here = unknown or (entered and node not in before.envelope_in)
-            _, charged = _standing(before, node)
-            risen_here = risen if charged is standing else _risen(charged, wanted)
+            risen_here = risen
+            if audits or not stays:
+                _, charged = _standing(before, node)
+                risen_here = risen if charged is standing else _risen(charged, wanted)
             if not risen_here and not grows_here:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
