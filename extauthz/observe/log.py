@@ -156,6 +156,16 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
         fields["scale"] = True
     if decision.dry_run:
         fields["dry_run"] = True
+    _add_counts(fields, decision)
+    if decision.shortages:
+        fields["shortages"] = [_shortage(row) for row in decision.shortages]
+    if decision.audit:
+        fields["audit"] = [_shortage(row) for row in decision.audit]
+    if decision.intent is not None:
+        fields["intent"] = decision.intent
+
+
+def _add_counts(fields: Fields, decision: Decision) -> None:
     if decision.replicas_before is not None:
         fields["from"] = decision.replicas_before
     if decision.replicas is not None:
@@ -164,12 +174,6 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
         fields["fits"] = decision.fits
     if decision.max_scale is not None:
         fields["max_scale"] = decision.max_scale
-    if decision.shortages:
-        fields["shortages"] = [_shortage(row) for row in decision.shortages]
-    if decision.audit:
-        fields["audit"] = [_shortage(row) for row in decision.audit]
-    if decision.intent is not None:
-        fields["intent"] = decision.intent
 
 
 def _shortage(row: Shortage) -> Fields:

@@ -106,8 +106,8 @@ def loads(data: bytes, decoder: json.JSONDecoder = DECODER) -> Tree:
 
 
 def _decode(source: str, decoder: json.JSONDecoder) -> Tree:
-    """``decoder.decode``, without its regular expressions for what nearly all send: no white space before an object, and
-    at most a line break after it."""
+    """``decoder.decode``, without its regular expressions for what nearly all send: no white space before an object,
+    and at most a line break after it."""
     if source.startswith(("{", "[")):
         tree, end = decoder.raw_decode(source)
         if end == len(source) or not source[end:].strip(_SPACE):
