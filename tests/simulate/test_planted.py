@@ -37,11 +37,10 @@ def hunt(name: str) -> Caught | None:
     steps = getattr(bug, "STEPS", STEPS)
     wanted = Wanted(steps, faults, bug.LEDGER, getattr(bug, "GATES", 0), plant=bug.planted)
     wanted = wanted._replace(often=getattr(bug, "OFTEN", None), pace=getattr(bug, "PACE", PACE))
-    first = getattr(bug, "FIRST", 0)
-    for seed in range(first, first + SEEDS):
+    for seed in range(SEEDS):
         result = run(wanted, seed)
         if result.violation is not None:
-            return Caught(*result.violation, seed + 1 - first, (seed + 1 - first) * steps)
+            return Caught(*result.violation, seed + 1, (seed + 1) * steps)
     return None
 
 

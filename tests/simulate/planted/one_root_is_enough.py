@@ -6,7 +6,10 @@ from .planting import replaced
 
 CAUGHT_BY = "never over"
 LEDGER = "kubernetes"
-FAULTS = "lag"
+FAULTS = "none"
+GATES = 3
+STEPS = 12
+PACE = (0.005,)
 
 
 def written(self, stored, batch):
