@@ -52,6 +52,8 @@ class Checks:
         self._views = Views(truth)
         self._ungated: deque[tuple[float, Key, Mapping[str, int]]] = deque()
         self._states: list[Asked] = []
+        self._over_at_first: set[str] = set()
+        """Quotas that begin above a limit, as after a cut."""
         self._granted: list[Asked] = []
         self._last: dict[Key, State] = {}
         """How each workload was last, also where it is gone: a gate that has not seen that prices writes by it."""
@@ -68,6 +70,8 @@ class Checks:
     def begins(self) -> None:
         """The gates will start on what there is."""
         self._views.all_known()
+        hard = {name: one.hard for name, one in self._truth.quotas().items()}
+        self._over_at_first = {name for (name, key), used in self._truth.charges().items() if used > hard[name][key]}
 
     def grew_ungated(self, now_s: float, before: States, after: States) -> None:
         """Something has grown that no gate was asked about."""
@@ -82,6 +86,8 @@ class Checks:
             Asked(now_s + self._memory_s, key, each.replicas, each.cpu_m, each.tier)
             for each in {self._last.get(key, one), one}
         ]
+        was = self._last.get(key, one)
+        self._granted.append(Asked(now_s + UNSEEN_S, key, was.replicas, was.cpu_m, was.tier))
         self._last[key] = one
 
     def asked(self, now_s: float, promise: Promise) -> None:
@@ -150,7 +156,7 @@ class Checks:
         else:
             charged = self._charged(now_s, promise.key)
             within = {resource for resource, amount in top.items() if amount <= charged[resource]}
-            changed = self._views.changed(now_s)
+            changed = self._views.changed(now_s) | self._over_at_first
             if not any(all(quota in changed and resource in within for quota, resource in one) for one in over):
                 self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
         self._granted.append(self._asked(now_s + self._memory_s, promise))
