@@ -114,7 +114,9 @@ def _quotas(random: Random) -> tuple[Mapping[str, Any], ...]:
     ]
     if random.random() < 0.5:
         web = {"tier": "web"}
-        quotas.append({"name": "acme-web", "parent": "acme", "namespaces": {}, "workloads": web, "hard": hard(2, 6)})
+        drawn = hard(2, 6)
+        least = {key: str(max(int(amount), 4)) for key, amount in drawn.items()}  # as many as there may be at first
+        quotas.append({"name": "acme-web", "parent": "acme", "namespaces": {}, "workloads": web, "hard": least})
     if random.random() < 0.4:
         quotas.append({"name": "site", "namespaces": {}, "hard": {"pods": str(random.randint(5, 12))}})
     return tuple(quotas)
