@@ -58,8 +58,8 @@ fix: setup  ## let ruff mend what it can
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
 
-render: setup  ## write envoy/ and istio/ anew: each file says in its first line what prints it
-	@for file in envoy/*.yaml istio/*.yaml; do \
+render: setup  ## write envoy/, istio/ and deploy/ anew: each file says in its first line what prints it
+	@for file in $$(grep -l '^# Made by' envoy/*.yaml istio/*.yaml deploy/*.yaml); do \
 		words=$$(sed -n '1s/.*`extauthz \(.*\)`.*/\1/p' $$file); \
 		$(BIN)/extauthz $$words > $$file.new && mv $$file.new $$file || exit 1; \
 	done

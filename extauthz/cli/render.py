@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from extauthz.cli import exits, render_istio, sidecar_flags
+from extauthz.cli import exits, render_istio, render_kubernetes, sidecar_flags
 from extauthz.render import envoy
 from extauthz.render.options import SidecarOptions
 
@@ -51,6 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     sidecar.set_defaults(rendered=_bootstrap)
     render_istio.add_parsers(what)
+    render_kubernetes.add_parser(what)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -102,8 +102,8 @@ def test_the_flags_of_the_deployment_are_settings():
 
 
 def test_the_image_is_the_version_of_the_package():
-    (image,) = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["images"]
-    assert (image["name"], image["newTag"]) == ("extauthz", VERSION)
+    container = manifest("Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == f"extauthz:{VERSION}"
 
 
 def test_ports_are_named_alike_everywhere():

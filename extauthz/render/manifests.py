@@ -1,0 +1,71 @@
+"""Kubernetes objects as text: what a file says about itself, and its objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any as Tree
+from typing import NamedTuple
+
+import yaml
+
+GATE = "extauthz"
+"""The name of whatever the gate owns, and the value of its label."""
+
+LABELS = {"app.kubernetes.io/name": GATE}
+
+
+class _Plain(yaml.SafeDumper):
+    """What is said twice is written twice: no anchors."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+class Part(NamedTuple):
+    """Objects that belong together, and what a reader of them must know."""
+
+    says: str
+    objects: Sequence[dict[str, Tree]] = ()
+    text: str | None = None
+    """Objects that are written by hand, comments included; then ``objects`` is empty."""
+
+
+def to_yaml(parts: Sequence[Part]) -> str:
+    """One document an object."""
+    return "---\n".join(text for part in parts for text in _documents(part))
+
+
+def to_json(parts: Sequence[Part]) -> str:
+    """One object as it is, several as a List."""
+    objects = [tree for part in parts for tree in trees(part)]
+    tree = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
+    return json.dumps(tree, indent=2) + "\n"
+
+
+def trees(part: Part) -> list[dict[str, Tree]]:
+    """Its objects, however they are written."""
+    return list(part.objects) if part.text is None else list(yaml.safe_load_all(part.text))
+
+
+def _documents(part: Part) -> list[str]:
+    comment = "".join(f"# {line}".rstrip() + "\n" for line in part.says.splitlines())
+    if part.text is not None:
+        return [comment + part.text]
+    first, *rest = (text_of(tree) for tree in part.objects)
+    return [comment + first, *rest]
+
+
+def text_of(tree: dict[str, Tree]) -> str:
+    """One object as YAML."""
+    return yaml.dump(tree, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
+
+
+def named(name: str, namespace: str | None = None, **more: dict[str, str]) -> dict[str, Tree]:
+    """Metadata."""
+    return {"name": name} | ({"namespace": namespace} if namespace else {}) | more
+
+
+def mount(name: str, path: str) -> dict[str, Tree]:
+    """A volume that its container only reads."""
+    return {"name": name, "mountPath": path, "readOnly": True}
