@@ -52,12 +52,13 @@ class Checks:
         self._views = Views(truth)
         self._ungated: deque[tuple[float, Key, Mapping[str, int]]] = deque()
         self._states: list[Asked] = []
-        self._over_at_first: set[str] = set()
-        """Quotas that begin above a limit, as after a cut."""
         self._granted: list[Asked] = []
         self._last: dict[Key, State] = {}
         """How each workload was last, also where it is gone: a gate that has not seen that prices writes by it."""
         self._answers: set[str] = set()
+        self._charged_at: dict[str, States] = {}
+        """Decision to what all workloads could come to when it was answered. It only falls where a quota is over its
+        limit, so that a write that grew nothing then may land on as much, whenever it does (docs/guarantee.md)."""
         self.checked = 0
 
     def broken(self, rule: str, what: str) -> None:
@@ -70,8 +71,6 @@ class Checks:
     def begins(self) -> None:
         """The gates will start on what there is."""
         self._views.all_known()
-        hard = {name: one.hard for name, one in self._truth.quotas().items()}
-        self._over_at_first = {name for (name, key), used in self._truth.charges().items() if used > hard[name][key]}
 
     def grew_ungated(self, now_s: float, before: States, after: States) -> None:
         """Something has grown that no gate was asked about."""
@@ -98,19 +97,21 @@ class Checks:
     def _asked(until_s: float, promise: Promise) -> Asked:
         return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier)
 
-    def _over(self, now_s: float, view: View, before: States, after: States) -> dict[tuple[str, str], str]:
+    def _over(
+        self, now_s: float, view: View, before: States, after: States, charged: States | None = None
+    ) -> dict[tuple[str, str], str]:
         """What has grown beyond its bound, as one sees it who goes by ``view``. The bound: the loosest limit that a
-        gate may still believe in, and what grew past it."""
+        gate may still believe in, and what grew past it; or what ``charged`` comes to, if that is more."""
         while self._ungated and self._ungated[0][0] < now_s - UNSEEN_S:
             self._ungated.popleft()
         over = {}
-        was, now = view.total(before), view.total(after)
+        was, now, most = view.total(before), view.total(after), view.total(charged or {})
         for (quota, resource), amount in now.items():
             limits = self._views.limits(now_s, quota, resource)
             if amount <= was[quota, resource] or None in limits:
                 continue
             bound = max(one for one in limits if one is not None) + self._past(view, quota, resource, after)
-            if amount > bound:
+            if amount > max(bound, most[quota, resource]):
                 over[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
         return over
 
@@ -156,10 +157,11 @@ class Checks:
         else:
             charged = self._charged(now_s, promise.key)
             within = {resource for resource, amount in top.items() if amount <= charged[resource]}
-            changed = self._views.changed(now_s) | self._over_at_first
+            changed = self._views.changed(now_s)
             if not any(all(quota in changed and resource in within for quota, resource in one) for one in over):
                 self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
         self._granted.append(self._asked(now_s + self._memory_s, promise))
+        self._charged_at[decision.id] = self._truth.reachable([*self._truth.promises.values(), promise])
 
     def _charged(self, now_s: float, key: Key) -> Mapping[str, int]:
         """The most that a workload may be charged already, by what it is and all that was allowed of it."""
@@ -170,7 +172,7 @@ class Checks:
         return State(max((one[0] for one in some), default=0), max((one[1] for one in some), default=0), "").amounts()
 
     def landed(
-        self, now_s: float, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, what: str
+        self, now_s: float, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str
     ) -> None:
         """A write that a gate has allowed is in the API server. Each quota must have room for it by some view: that of
         the gate that allowed it, or of one that has given away since what was free by another."""
@@ -178,11 +180,13 @@ class Checks:
             self._views.granted(promise.key)
         left: dict[tuple[str, str], str] | None = None
         for view in self._views.believable(now_s):
-            over = self._over(now_s, view, _as_seen(before, view), _as_seen(after, view))
+            charged = self._charged_at.get(decision_id)
+            over = self._over(now_s, view, _as_seen(before, view), _as_seen(after, view), charged)
             left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
             if not left:
                 return
-        self.broken("never over", f"{what} landed, and in use is: {'; '.join((left or {}).values())}")
+        what = f"{decision_id} ({promise.key[1]} to {promise.replicas}) landed"
+        self.broken("never over", f"{what}, and in use is: {'; '.join((left or {}).values())}")
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """Even if all that was asked of late might land, it must not fit; and it must grow something."""
