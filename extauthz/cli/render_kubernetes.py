@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 
-from extauthz.render import gate, kubernetes, manifests
+from extauthz.cli import render_sidecar, sidecar_flags
+from extauthz.render import beside, gate, kubernetes, manifests
 from extauthz.render.manifests import Part
 from extauthz.service.version import VERSION
 
@@ -15,12 +17,24 @@ FORMATS: dict[str, Callable[[Sequence[Part]], str]] = {"yaml": manifests.to_yaml
 
 DEFAULTS = gate.GateOptions(image=f"extauthz:{VERSION}")
 
-EPILOG = f"""\
-parts, in the order of installation: {", ".join(kubernetes.PARTS)}
+ONLY = {
+    "deployment": ("traffic",),
+    "sidecar": tuple(render_sidecar.FLAGS),
+}
+"""What is of no use to the other form, and told so."""
 
+EPILOG = f"""\
+forms and their parts, in the order of installation:
+  deployment  gates behind a Service: {", ".join(kubernetes.PARTS)}
+  sidecar     gate and Envoy in the autoscaler's pod: {", ".join(beside.PARTS)}
+
+{sidecar_flags.PROFILES}
 examples:
   extauthz render kubernetes --image registry.example.com/extauthz:{VERSION} | kubectl apply -f -
   extauthz render kubernetes --part deployment --mode audit > deployment.yaml
+  extauthz render kubernetes --as sidecar --autoscaler keda |
+      kubectl apply --server-side --field-manager=extauthz -f -
+  extauthz render kubernetes --as sidecar --autoscaler knative --part pod > patches/autoscaler.yaml
 
 The Secret of --tls-secret comes first: docs/install.md."""
 
@@ -36,10 +50,18 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--part", action="append", choices=kubernetes.PARTS, dest="parts", help="May be repeated. Default: all of them."
+    add = parser.add_argument
+    add(
+        "--as",
+        dest="form",
+        choices=ONLY,
+        default="deployment",
+        help="Where the gate runs, see below. Default: deployment.",
     )
+    parts = list(dict.fromkeys([*kubernetes.PARTS, *beside.PARTS]))
+    add("--part", action="append", choices=parts, dest="parts", help="May be repeated. Default: all of the form's.")
     add_gate(parser.add_argument_group("gate"))
+    render_sidecar.add_flags(parser.add_argument_group("sidecar"))
     parser.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     parser.set_defaults(rendered=_rendered)
 
@@ -49,24 +71,26 @@ def add_gate(parser: argparse._ArgumentGroup) -> None:
     add = parser.add_argument
     told = f"Default: {DEFAULTS.image}, which is published nowhere yet."
     add("--image", type=image, metavar="IMAGE", help=f"What `docker build .` made, where your nodes find it. {told}")
-    add("--namespace", type=name, metavar="NAME", help=f"Where it runs. Default: {DEFAULTS.namespace}.")
-    add("--replicas", type=_replicas, metavar="N", help=f"How many gates. Default: {DEFAULTS.replicas}.")
+    place = f"Default: {DEFAULTS.namespace}; of a sidecar, the autoscaler's own."
+    add("--namespace", type=sidecar_flags.namespace, metavar="NAME", help=f"Where it runs. {place}")
+    many = f"Default: {DEFAULTS.replicas}; of the hpa-controller, {render_sidecar.REPLICAS}."
+    add("--replicas", type=_replicas, metavar="N", help=f"How many gates. {many}")
     _choice(add, "--mode", gate.Mode, "audit: allow everything, and tell what would have been refused.")
     _choice(add, "--ledger", gate.Ledger, "memory: for a single gate.")
     add("--log-level", choices=gate.LOG_LEVELS, help=f"Default: {DEFAULTS.log_level}.")
-    add("--tls-secret", type=name, metavar="NAME", help=f"The gate's certificate. Default: {DEFAULTS.tls_secret}.")
+    secret = f"Default: {DEFAULTS.tls_secret}; of a sidecar, what Envoy shows: {render_sidecar.SECRET}."
+    add("--tls-secret", type=name, metavar="NAME", help=f"The gate's certificate. {secret}")
     _choice(add, "--traffic", gate.Traffic, "Which gate an Envoy is led to; Kubernetes 1.34 has a new name for it.")
 
 
-def options(arguments: argparse.Namespace) -> gate.GateOptions:
+def options(arguments: argparse.Namespace, defaults: gate.GateOptions = DEFAULTS) -> gate.GateOptions:
     """What was asked for, over the defaults.
 
     Raises:
         ValueError: flags that do not go together.
     """
-    said = {field.name: getattr(arguments, field.name, None) for field in fields(gate.GateOptions)}
-    defaults = {field.name: getattr(DEFAULTS, field.name) for field in fields(gate.GateOptions)}
-    return gate.GateOptions(**defaults | {name: value for name, value in said.items() if value is not None})
+    said = {field.name: getattr(arguments, field.name) for field in fields(gate.GateOptions)}
+    return replace(defaults, **{name: value for name, value in said.items() if value is not None})
 
 
 def name(text: str) -> str:
@@ -84,9 +108,26 @@ def image(text: str) -> str:
 
 
 def _rendered(arguments: argparse.Namespace) -> str:
+    _refuse_strangers(arguments)
+    parts = _deployment(arguments) if arguments.form == "deployment" else render_sidecar.parts(arguments, options)
+    if strange := set(arguments.parts or ()) - set(parts):
+        raise ValueError(f"--as {arguments.form} has no --part {min(strange)}, but {', '.join(parts)}")
+    wanted = arguments.parts or parts
+    return FORMATS[arguments.output]([make() for word, make in parts.items() if word in wanted])
+
+
+def _deployment(arguments: argparse.Namespace) -> dict[str, Callable[[], Part]]:
     chosen = options(arguments)
-    wanted = arguments.parts or kubernetes.PARTS
-    return FORMATS[arguments.output]([part(chosen) for word, part in kubernetes.PARTS.items() if word in wanted])
+    return {word: partial(make, chosen) for word, make in kubernetes.PARTS.items()}
+
+
+def _refuse_strangers(arguments: argparse.Namespace) -> None:
+    """A flag that would change nothing is a misunderstanding."""
+    for form, names in ONLY.items():
+        said = [name for name in names if getattr(arguments, name) is not None]
+        if form != arguments.form and said:
+            flag = render_sidecar.FLAGS.get(said[0], f"--{said[0]}")
+            raise ValueError(f"{flag} is for --as {form}: add that, or leave {flag} out")
 
 
 def _choice(

@@ -94,7 +94,8 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         type=namespace,
         action="append",
         metavar="NAME",
-        help="Never asked about: the gate's own. May be repeated. Default: extauthz-system.",
+        help="Never asked about: the gate's own. May be repeated. "
+        f"Default: {', '.join(defaults.exempt_namespaces) or 'the one it is rendered for'}.",
     )
     add(
         "--on-outage",

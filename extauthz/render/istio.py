@@ -20,18 +20,12 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
 from envoy_data_plane.google.protobuf import Any
 
-from . import clusters, envoy
+from . import clusters, envoy, pods
+from .manifests import mount
 from .options import Endpoint, GateTls, Profile, SidecarOptions
 
 SERVICE_PORT = 443
 """Of the Service ``default/kubernetes`` (``KubernetesServicePort`` in ``k8s.io/kubernetes/pkg/controlplane``)."""
-
-API_ACCESS = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where client-go looks for token and authority (``rest.InClusterConfig``)."""
-
-TOKEN_LIFE_S = 3607
-"""What the API server's own admission asks for (``WarnOnlyBoundTokenExpirationSeconds`` in
-``k8s.io/kubernetes/pkg/serviceaccount/claims.go``); the kubelet renews it in time."""
 
 
 class Client(NamedTuple):
@@ -120,10 +114,10 @@ def pod_patch(options: MeshOptions) -> dict[str, Tree]:
                     "containers": [
                         {
                             "name": options.client.container,
-                            "volumeMounts": [_mount("extauthz-api-access", API_ACCESS)],
+                            "volumeMounts": [mount("extauthz-api-access", pods.API_ACCESS)],
                         }
                     ],
-                    "volumes": [_api_access(options.trusted)],
+                    "volumes": [pods.api_access(pods.of_config_map(options.trusted))],
                 },
             }
         },
@@ -166,25 +160,10 @@ def _annotations(options: MeshOptions) -> dict[str, str]:
     if options.sidecar.gate_tls is not None:
         secrets["extauthz-gate"] = (options.gate_facing, options.sidecar.gate_tls.ca_file)
     volumes = [{"name": name, "secret": {"secretName": secret}} for name, (secret, _) in secrets.items()]
-    mounts = [_mount(name, file.rpartition("/")[0]) for name, (_, file) in secrets.items()]
+    mounts = [mount(name, file.rpartition("/")[0]) for name, (_, file) in secrets.items()]
     return {
         # The client's first request must find the filter there.
         "proxy.istio.io/config": json.dumps({"holdApplicationUntilProxyStarts": True}),
         "sidecar.istio.io/userVolume": json.dumps(volumes),
         "sidecar.istio.io/userVolumeMount": json.dumps(mounts),
     }
-
-
-def _mount(name: str, path: str) -> dict[str, Tree]:
-    return {"name": name, "mountPath": path, "readOnly": True}
-
-
-def _api_access(trusted: str) -> dict[str, Tree]:
-    """As the API server's admission adds it (``TokenVolumeSource`` there), but for the authorities."""
-    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
-    sources = [
-        {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFE_S}},
-        {"configMap": {"name": trusted, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [namespace]}},
-    ]
-    return {"name": "extauthz-api-access", "projected": {"defaultMode": 0o644, "sources": sources}}

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from extauthz.cli import main
+from extauthz.render import beside
+from extauthz.testing.processes import Child
+from tests.controlplane.access import service_account
+from tests.controlplane.api import eventually
 from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.plane import Plane
+from tests.controlplane.parts import find
+from tests.controlplane.plane import Plane, write_kubeconfig
 
 pytestmark = pytest.mark.controlplane
+
+SIDECAR = ("kubernetes", "--as", "sidecar")
+PATCHED = ("keda", "knative")
+HPA = beside.AUTOSCALERS["hpa-controller"]
 
 
 def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -50,3 +63,114 @@ def test_a_field_that_is_no_field_would_be_noticed(capsys, kubectl: Kubectl):
     misspelt = rendered(capsys, "kubernetes").replace("trafficDistribution", "traficDistribution")
     with pytest.raises(AssertionError, match="traficDistribution"):
         tried(kubectl, misspelt)
+
+
+def shipped(autoscaler: beside.Autoscaler) -> Any:
+    """A Deployment as the autoscaler's project ships it, but for what plays no part here."""
+    own = {"name": autoscaler.container, "image": "theirs", "env": [{"name": "POD_IP", "value": "10.9.8.7"}]}
+    own["volumeMounts"] = [{"name": "certificates", "mountPath": "/certs"}]
+    labels = {"app": autoscaler.deployment}
+    spec = {
+        "serviceAccountName": autoscaler.account,
+        "containers": [own],
+        "volumes": [{"name": "certificates", "emptyDir": {}}],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": autoscaler.deployment, "namespace": autoscaler.namespace},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+
+
+def lay_over(kubectl: Kubectl, how: str, patch: str, tmp_path: Path) -> Any:
+    """The Deployment that comes of *patch*, by each of the ways that its comment names."""
+    (tmp_path / "pod.yaml").write_text(patch)
+    tree = yaml.safe_load(patch)
+    name, namespace = tree["metadata"]["name"], tree["metadata"]["namespace"]
+    where = (f"--filename={tmp_path / 'pod.yaml'}", "--output=yaml")
+    if how == "apply":
+        return yaml.safe_load(kubectl("apply", "--server-side", "--field-manager=extauthz", *where))
+    if how == "patch":
+        file = f"--patch-file={tmp_path / 'pod.yaml'}"
+        return yaml.safe_load(kubectl("-n", namespace, "patch", "deployment", name, file, "--output=yaml"))
+    overlay = {"resources": ["theirs.yaml"], "patches": [{"path": "pod.yaml"}]}
+    theirs = next(each for each in beside.AUTOSCALERS.values() if each.deployment == name)
+    (tmp_path / "theirs.yaml").write_text(yaml.safe_dump(shipped(theirs)))
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    return yaml.safe_load(kubectl("kustomize", str(tmp_path)))
+
+
+@pytest.mark.parametrize("how", ["apply", "patch", "kustomize"])
+@pytest.mark.parametrize("name", PATCHED)
+def test_the_sidecar_is_laid_over_what_is_there_and_takes_nothing_away(
+    capsys, kubectl: Kubectl, tmp_path: Path, name: str, how: str
+):
+    autoscaler = beside.AUTOSCALERS[name]
+    before = shipped(autoscaler)
+    kubectl("apply", "-f", "-", stdin=yaml.safe_dump(before))
+    try:
+        patch = rendered(capsys, *SIDECAR, "--autoscaler", name, "--part", "pod")
+        after = lay_over(kubectl, how, patch, tmp_path)["spec"]["template"]["spec"]
+    finally:
+        kubectl("-n", autoscaler.namespace, "delete", "deployment", autoscaler.deployment)
+    assert {each["name"] for each in after["containers"]} == {autoscaler.container, "extauthz-gate"}
+    assert [each["name"] for each in after["initContainers"]] == ["extauthz-envoy"]
+    (own,) = [each for each in after["containers"] if each["name"] == autoscaler.container]
+    assert own["image"] == "theirs"
+    assert {each["name"] for each in own["env"]} >= {"POD_IP", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
+    assert {each["name"] for each in own["volumeMounts"]} == {"certificates", "extauthz-api-access"}
+
+
+@pytest.mark.parametrize("name", beside.AUTOSCALERS)
+def test_the_api_server_takes_a_sidecar_with_every_field_known(capsys, kubectl: Kubectl, name: str):
+    autoscaler = beside.AUTOSCALERS[name]
+    made = rendered(capsys, *SIDECAR, "--autoscaler", name)
+    if name in PATCHED:
+        kubectl("apply", "-f", "-", stdin=yaml.safe_dump(shipped(autoscaler)))
+    try:
+        assert f"deployment.apps/{autoscaler.deployment}" in tried(kubectl, made)
+    finally:
+        kubectl("-n", autoscaler.namespace, "delete", "--ignore-not-found", "deployment", autoscaler.deployment)
+
+
+@pytest.mark.controlplane("kube-controller-manager")
+def test_the_hpa_controller_has_the_rights_that_it_needs_and_takes_a_lease_of_its_own(
+    capsys, plane: Plane, tmp_path: Path
+):
+    """The container's own arguments, and its service account; only the way to the API server is another."""
+    account = rendered(capsys, *SIDECAR, "--autoscaler", "hpa-controller", "--part", "account", "--part", "roles")
+    plane.kubectl("apply", "-f", "-", stdin=account)
+    pod = yaml.safe_load(rendered(capsys, *SIDECAR, "--autoscaler", "hpa-controller", "--part", "pod"))
+    (container,) = [each for each in pod["spec"]["template"]["spec"]["containers"] if each["name"] == "hpa-controller"]
+    kubeconfig = tmp_path / "kubeconfig"
+    token = service_account(plane, HPA.namespace, HPA.account)
+    write_kubeconfig(kubeconfig, plane.url, plane.ca, {"token": token})
+    roads = [f"--{each}kubeconfig={kubeconfig}" for each in ("", "authentication-", "authorization-")]
+    command = [str(find(container["command"][0])), *container["args"], *roads, "--secure-port=0", "--v=1"]
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(AUTOSCALED))
+    child = Child(command, tmp_path / "log")
+
+    def judged() -> bool:
+        """It read the HPA, was let see that there is no such scale, and wrote that into the status."""
+        status = plane.api.get("HorizontalPodAutoscaler", "web", "default").get("status", {})
+        return any("not found" in each["message"] for each in status.get("conditions", []))
+
+    try:
+        eventually(judged, child.tail, within_s=60)
+        assert plane.api.get("Lease", HPA.deployment, HPA.namespace)["spec"]["holderIdentity"]
+    finally:
+        child.terminate()
+        plane.kubectl("-n", "default", "delete", "hpa", "web")
+        plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=account)
+    log = (tmp_path / "log").read_text()
+    assert "forbidden" not in log.lower(), log
+
+
+AUTOSCALED = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 3},
+}
+"""Of a Deployment that is not there: that is said in its conditions, too."""

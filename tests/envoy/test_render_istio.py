@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, istio
+from extauthz.render import envoy, istio, pods
 from extauthz.render.options import Outage, Profile
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
@@ -104,7 +104,7 @@ def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: li
     assert [each["name"] for each in mounts] == [each["name"] for each in volumes]
     mounted = {each["mountPath"] for each in mounts}
     named = {file.rpartition("/")[0] for file in filenames(tree)}
-    assert named == mounted | {istio.API_ACCESS}
+    assert named == mounted | {pods.API_ACCESS}
 
 
 def test_filter_and_pod_are_about_the_same_client(capsys):

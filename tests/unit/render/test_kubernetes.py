@@ -154,6 +154,6 @@ def test_wrong_usage_is_told_apart_and_explained(capsys, words: list[str], compl
 def test_every_flag_says_its_default(capsys):
     with pytest.raises(SystemExit):
         main(["render", "kubernetes", "--help"])
-    flags = capsys.readouterr().out.partition("\nparts,")[0].split("\n  -")[2:]
-    assert len(flags) == 10
+    flags = capsys.readouterr().out.partition("\nforms and their parts")[0].split("\n  -")[2:]
+    assert len(flags) == 20
     assert [flag for flag in flags if "Default:" not in flag] == []
