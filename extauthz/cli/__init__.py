@@ -15,7 +15,7 @@ COMMANDS = {
     "serve": "run the gate",
     "check": "decide one request without a server",
     "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",
-    "render": "print an Envoy configuration that asks the gate",
+    "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "tell whether the gate is really in the way",
 }
 """Each is a module of this package with ``add_parser(commands)`` and ``run(arguments) -> exit code``."""

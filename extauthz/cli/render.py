@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from extauthz.cli import exits, render_istio, render_kubernetes, sidecar_flags
+from extauthz.cli import exits, render_istio, render_kubernetes, render_tls, sidecar_flags
 from extauthz.render import envoy
 from extauthz.render.options import SidecarOptions
 
@@ -52,6 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar.set_defaults(rendered=_bootstrap)
     render_istio.add_parsers(what)
     render_kubernetes.add_parser(what)
+    render_tls.add_parser(what)
 
 
 def run(arguments: argparse.Namespace) -> int:

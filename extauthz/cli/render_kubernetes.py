@@ -36,7 +36,7 @@ examples:
       kubectl apply --server-side --field-manager=extauthz -f -
   extauthz render kubernetes --as sidecar --autoscaler knative --part pod > patches/autoscaler.yaml
 
-The Secret of --tls-secret comes first: docs/install.md."""
+The Secret of --tls-secret comes first: `extauthz render tls`. See docs/render.md."""
 
 
 def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

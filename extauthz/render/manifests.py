@@ -22,6 +22,14 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
+def _literal(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """A file in a value is shown as lines."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Plain.add_representer(str, _literal)
+
+
 class Part(NamedTuple):
     """Objects that belong together, and what a reader of them must know."""
 

@@ -1,7 +1,9 @@
-"""What ``extauthz render kubernetes`` prints: a real API server takes it, whatever was chosen."""
+"""What ``extauthz render kubernetes`` and ``render tls`` print: a real API server takes it, whatever was chosen."""
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,7 @@ def tried(kubectl: Kubectl, manifests: str) -> list[str]:
 @pytest.fixture
 def kubectl(plane: Plane, request: pytest.FixtureRequest) -> Kubectl:
     """A dry run makes no namespace that objects could be tried in."""
-    for namespace in ("extauthz-system", "keda", "knative-serving"):
+    for namespace in ("extauthz-system", "keda", "knative-serving", "cert-manager"):
         plane.kubectl.run("create", "namespace", namespace)
     return plane.kubectl
 
@@ -174,3 +176,78 @@ AUTOSCALED = {
     "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 3},
 }
 """Of a Deployment that is not there: that is said in its conditions, too."""
+
+
+TEXT, FLAG, NUMBER = ({"type": kind} for kind in ("string", "boolean", "integer"))
+TEXTS = {"type": "array", "items": TEXT}
+
+
+def part_of(**fields: Any) -> Any:
+    """Fields of an object, and no others."""
+    return {"type": "object", "properties": fields}
+
+
+ISSUER = part_of(selfSigned=part_of(), ca={**part_of(secretName=TEXT), "required": ["secretName"]})
+CERTIFICATE = part_of(
+    secretName=TEXT,
+    commonName={**TEXT, "maxLength": 64},
+    isCA=FLAG,
+    duration=TEXT,
+    renewBefore=TEXT,
+    dnsNames=TEXTS,
+    ipAddresses=TEXTS,
+    usages={"type": "array", "items": {**TEXT, "enum": ["digital signature", "server auth", "client auth"]}},
+    privateKey=part_of(
+        algorithm={**TEXT, "enum": ["RSA", "ECDSA", "Ed25519"]},
+        size=NUMBER,
+        rotationPolicy={**TEXT, "enum": ["Never", "Always"]},
+    ),
+    issuerRef={**part_of(name=TEXT, kind=TEXT, group=TEXT), "required": ["name"]},
+)
+CERTIFICATE["required"] = ["issuerRef", "secretName"]
+CERT_MANAGER = {"Certificate": CERTIFICATE, "Issuer": ISSUER, "ClusterIssuer": ISSUER}
+"""What is used here of https://cert-manager.io/docs/reference/api-docs/; not cert-manager's own definitions."""
+
+
+def definition(kind: str, spec: Any) -> Any:
+    plural = f"{kind.lower()}s"
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": part_of(spec=spec)}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.cert-manager.io"},
+        "spec": {
+            "group": "cert-manager.io",
+            "scope": "Cluster" if kind == "ClusterIssuer" else "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+            "versions": [version],
+        },
+    }
+
+
+def test_the_api_server_takes_what_cert_manager_is_to_make(capsys, kubectl: Kubectl, plane: Plane):
+    definitions = yaml.safe_dump_all([definition(kind, spec) for kind, spec in CERT_MANAGER.items()])
+    kubectl("apply", "-f", "-", stdin=definitions)
+    try:
+        for kind in CERT_MANAGER:
+            eventually(lambda kind=kind: plane.api.serves(f"{kind}.cert-manager.io/v1"))
+        made = tried(kubectl, rendered(capsys, "tls", "--issuer", "cert-manager", "--as", "deployment"))
+    finally:
+        kubectl("delete", "-f", "-", stdin=definitions)
+    kinds = [each.partition(".")[0].partition("/")[0] for each in made]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "issuer": 2,
+        "certificate": 5,
+        "clusterissuer": 2,
+        "secret": 1,
+    }
+
+
+def test_the_api_server_takes_the_secrets_of_files(capsys, kubectl: Kubectl, tmp_path: Path):
+    text = rendered(capsys, "tls", "--as", "deployment")
+    (tmp_path / "kustomization.yaml").write_text(text)
+    commands = "".join(re.findall(r"^#     (.*\n)", text, re.MULTILINE))
+    subprocess.run(["bash", "-euc", commands], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    made = kubectl("apply", "--dry-run=server", "-k", str(tmp_path))
+    names = {line.partition(" ")[0] for line in made.splitlines()}
+    assert names == {f"secret/extauthz-{name}" for name in ("apiserver", "tls", "client", "kubeconfig")}
