@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from extauthz.cli import exits, render_istio, render_kubernetes, render_tls, sidecar_flags
+from extauthz.cli import exits, render_istio, render_kubernetes, render_tls, render_values, sidecar_flags
 from extauthz.render import envoy
 from extauthz.render.options import SidecarOptions
 
@@ -29,8 +29,8 @@ Check the result with `envoy --mode validate -c sidecar.yaml`; the files it name
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("render", description="Prints configuration for others that ask the gate.")
-    what = parser.add_subparsers(metavar="WHAT", required=True, dest="what")
+    commands_parser = commands.add_parser("render", description="Prints configuration for others that ask the gate.")
+    what = commands_parser.add_subparsers(metavar="WHAT", required=True, dest="what")
     sidecar = what.add_parser(
         "envoy",
         help="an Envoy between an autoscaler and the API server",
@@ -53,12 +53,21 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     render_istio.add_parsers(what)
     render_kubernetes.add_parser(what)
     render_tls.add_parser(what)
+    parsers = dict(what.choices)
+    for parser in parsers.values():
+        render_values.add_flag(parser)
+    schema = what.add_parser("schema", help="JSON Schema of the file that --values names", allow_abbrev=False)
+    schema.set_defaults(rendered=lambda _: render_values.schema(parsers), values=None, output="json")
+    commands_parser.set_defaults(sections=tuple(parsers))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the configuration."""
     try:
+        render_values.fill_in(arguments, arguments.sections)
         text: str = arguments.rendered(arguments)
+    except render_values.ValuesError as error:
+        return exits.fail(exits.DATA, error)
     except ValueError as error:
         sys.stderr.write(f"extauthz render {arguments.what}: {error}\n")
         return exits.USAGE

@@ -74,7 +74,7 @@ def add_gate(parser: argparse._ArgumentGroup) -> None:
     place = f"Default: {DEFAULTS.namespace}; of a sidecar, the autoscaler's own."
     add("--namespace", type=sidecar_flags.namespace, metavar="NAME", help=f"Where it runs. {place}")
     many = f"Default: {DEFAULTS.replicas}; of the hpa-controller, {render_sidecar.REPLICAS}."
-    add("--replicas", type=_replicas, metavar="N", help=f"How many gates. {many}")
+    add("--replicas", type=replicas, metavar="N", help=f"How many gates. {many}")
     _choice(add, "--mode", gate.Mode, "audit: allow everything, and tell what would have been refused.")
     _choice(add, "--ledger", gate.Ledger, "memory: for a single gate.")
     add("--log-level", choices=gate.LOG_LEVELS, help=f"Default: {DEFAULTS.log_level}.")
@@ -137,7 +137,8 @@ def _choice(
     add(flag, type=kind, choices=list(kind), help=f"{text} Default: {default}.")
 
 
-def _replicas(text: str) -> int:
+def replicas(text: str) -> int:
+    """How many, as argparse wants a type."""
     if not text.isdecimal() or not 0 < int(text) <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of gates from 1 to 100")
     return int(text)

@@ -55,7 +55,7 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     add("--autoscaler", choices=beside.AUTOSCALERS, default="keda", help="Whose Envoy. Default: keda.")
     _places(parser)
-    add("--days", type=_days, default=DEFAULTS.days, help=f"How long they are valid. Default: {DEFAULTS.days}.")
+    add("--days", type=days, default=DEFAULTS.days, help=f"How long they are valid. Default: {DEFAULTS.days}.")
     add("-o", "--output", choices=render_kubernetes.FORMATS, default="yaml", help="Default: yaml.")
     parser.set_defaults(rendered=_rendered)
 
@@ -124,7 +124,8 @@ def _name(text: str) -> str:
         return text
 
 
-def _days(text: str) -> int:
+def days(text: str) -> int:
+    """How long, as argparse wants a type."""
     if not text.isdecimal() or not 0 < int(text) <= 825:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 1 to 825")
     return int(text)

@@ -81,7 +81,7 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
 def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
     """What is asked about, and what happens when there is no answer."""
     add = parser.add_argument
-    seconds = partial(add, type=_seconds, metavar="SECONDS")
+    seconds = partial(add, type=duration, metavar="SECONDS")
     add(
         "--profile",
         type=Profile,
@@ -137,7 +137,8 @@ def _endpoint(text: str) -> Endpoint:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _seconds(text: str) -> float:
+def duration(text: str) -> float:
+    """Seconds, as argparse wants a type."""
     try:
         seconds = float(text)
     except ValueError:

@@ -1,0 +1,150 @@
+"""``--values FILE``: the options of every ``extauthz render`` in one file, and the schema of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extauthz.cli import main
+
+PAGE = Path(__file__).parents[3] / "docs" / "render.md"
+
+WHAT = ("envoy", "istio", "istio-pod", "kubernetes", "tls")
+FILE = {
+    "envoy": {"profile": "scale", "gate-timeout": 7, "exempt-namespace": ["one", "two"]},
+    "istio": {"client": "keda-operator", "gate-plain": True, "service-ip": "10.43.0.1"},
+    "istio-pod": {"client": "keda-operator", "gate-plain": True},
+    "kubernetes": {"as": "sidecar", "autoscaler": "hpa-controller", "replicas": 5, "part": ["pod", "envoy"]},
+    "tls": {"issuer": "cert-manager", "days": 30, "name": ["10.96.0.1"], "output": "json"},
+}
+WORDS = {
+    "envoy": ["--profile=scale", "--gate-timeout=7", "--exempt-namespace=one", "--exempt-namespace=two"],
+    "istio": ["--client=keda-operator", "--gate-plain", "--service-ip=10.43.0.1"],
+    "istio-pod": ["--client=keda-operator", "--gate-plain"],
+    "kubernetes": ["--as=sidecar", "--autoscaler=hpa-controller", "--replicas=5", "--part=pod", "--part=envoy"],
+    "tls": ["--issuer=cert-manager", "--days=30", "--name=10.96.0.1", "-ojson"],
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(FILE))
+    return path
+
+
+def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Without the line that says what made it."""
+    assert main(["render", *words]) == 0
+    return re.sub(r"\A# Made by .*\n", "", capsys.readouterr().out)
+
+
+def schema(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(rendered(capsys, "schema"))["properties"]
+
+
+@pytest.mark.parametrize("what", WHAT)
+def test_a_file_says_what_flags_say(capsys, file: Path, what: str):
+    text = rendered(capsys, what, "--values", str(file))
+    assert text == rendered(capsys, what, *WORDS[what])
+    assert text != rendered(capsys, what)
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "words"),
+    [
+        ("envoy", "{exempt-namespace: [one]}", ["--exempt-namespace=three"]),
+        ("kubernetes", "{as: sidecar, part: [pod]}", ["--as", "deployment", "--part", "pdb"]),
+        ("istio", "{service-ip: 10.43.0.1}", ["--service-ip", "10.96.0.1"]),
+        ("tls", "{output: json}", ["-oyaml"]),
+        ("tls", "{output: json}", ["-o", "yaml"]),
+    ],
+    ids=["repeated", "several", "the-default", "short", "short-apart"],
+)
+def test_a_flag_wins_over_the_file(capsys, tmp_path: Path, what: str, text: str, words: list[str]):
+    path = tmp_path / "values.yaml"
+    path.write_text(f"{what}: {text}")
+    assert rendered(capsys, what, *words) == rendered(capsys, what, "--values", str(path), *words)
+    assert rendered(capsys, what, *words) != rendered(capsys, what, "--values", str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("kubernetes: {replica: 3}", "kubernetes.replica: no such option; did you mean replicas?"),
+        ("kubernets: {}", "kubernets: no such section; did you mean kubernetes?"),
+        ("kubernetes: {mode: off}", "kubernetes.mode: False is no text or number; quote it, or leave"),
+        ("kubernetes: {mode: loud}", "kubernetes.mode: 'loud' is none of enforce, audit"),
+        ("kubernetes: {replicas: 0}", "kubernetes.replicas: '0' is no number of gates from 1 to 100"),
+        ("kubernetes: {part: pod}", "kubernetes.part: must be a list: write [one, another]"),
+        ("kubernetes: {image: [a]}", "kubernetes.image: ['a'] is no text or number; quote it, or leave"),
+        ("kubernetes: {values: x}", "kubernetes.values: no such option"),
+        ("kubernetes: [replicas]", "kubernetes: must be a mapping of options"),
+        ("- kubernetes", "must hold a mapping; write for example `kubernetes: {…}`"),
+        ("kubernetes: {", "line 1, column 14"),
+    ],
+)
+def test_what_is_wrong_is_told_by_file_key_and_cure(capsys, tmp_path: Path, text: str, complaint: str):
+    path = tmp_path / "values.yaml"
+    path.write_text(text)
+    assert main(["render", "kubernetes", "--values", str(path)]) == 65
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"extauthz: {path}: ")
+    assert complaint in told.err
+
+
+def test_a_switch_is_true_or_false(capsys, tmp_path: Path):
+    path = tmp_path / "values.yaml"
+    path.write_text("istio: {gate-plain: certainly}")
+    assert main(["render", "istio", "--values", str(path)]) == 65
+    assert "istio.gate-plain: 'certainly' is neither true nor false" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_told(capsys, tmp_path: Path):
+    assert main(["render", "tls", "--values", str(tmp_path / "none")]) == 65
+    assert "none: No such file or directory" in capsys.readouterr().err
+
+
+def test_options_that_contradict_each_other_are_told_from_a_file_too(capsys, tmp_path: Path):
+    path = tmp_path / "values.yaml"
+    path.write_text("kubernetes: {ledger: memory}")
+    assert main(["render", "kubernetes", "--values", str(path)]) == 64
+    assert "--ledger memory is for a single gate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", WHAT)
+def test_the_schema_has_every_flag_of_every_command_and_no_other(capsys, what: str):
+    sections = schema(capsys)
+    assert set(sections) == set(WHAT)
+    with pytest.raises(SystemExit):
+        main(["render", what, "--help"])
+    usage = re.search(r"usage:.*?\n\n", capsys.readouterr().out, re.DOTALL)
+    assert usage is not None
+    flags = set(re.findall(r"\[--([a-z-]+)", usage.group()))
+    assert set(sections[what]["properties"]) == flags - {"values"} | {"output"}
+    assert sections[what]["additionalProperties"] is False
+
+
+def test_the_schema_tells_kinds_and_choices(capsys):
+    sections = schema(capsys)
+    options = sections["kubernetes"]["properties"]
+    assert options["replicas"]["type"] == "integer"
+    assert options["gate-timeout"]["type"] == "number"
+    assert options["mode"]["enum"] == ["enforce", "audit"]
+    assert options["part"]["type"] == "array"
+    assert sections["tls"]["properties"]["days"]["type"] == "integer"
+    assert sections["istio"]["properties"]["gate-plain"]["type"] == "boolean"
+
+
+def test_the_file_that_the_docs_show_is_taken_by_every_command(capsys, tmp_path: Path):
+    (shown,) = re.findall(r"```yaml\n(# values.yaml.*?)```", PAGE.read_text(), re.DOTALL)
+    path = tmp_path / "values.yaml"
+    path.write_text(shown)
+    for what in yaml.safe_load(shown):
+        assert rendered(capsys, what, "--values", str(path)) != rendered(capsys, what)
