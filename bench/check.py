@@ -52,15 +52,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         files = inputs.write(size.population, directory)
-        # W is the default, so that workloads carry the writes of minutes; no machine is fast enough to be refused.
-        gate = stack.enter_context(
-            Gate(
-                files.quotas,
-                files.state,
-                directory / "gate.log",
-                ["--max-intents", "1000000", "--max-intents-per-source", "1000000"],
-            )
-        )
+        gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", inputs.UNBOUNDED))
         floors = [stack.enter_context(noop.Noop(*options)) for options in ((), ("--groups",))]
         messages = checks(size.population)
         servers = []

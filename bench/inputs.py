@@ -12,6 +12,9 @@ from extauthz.core.quota import spec
 
 from .population import Population, uid
 
+UNBOUNDED = [f"--max-intents{of}=1000000" for of in ("", "-per-source", "-per-tree")]
+"""No machine is fast enough to be refused, although workloads carry the writes of minutes, as W is the default."""
+
 
 class Files(NamedTuple):
     """What ``--quotas`` and ``--state`` take."""

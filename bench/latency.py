@@ -65,14 +65,7 @@ def _connections(population: Population, stack: ExitStack) -> Connections:
     certificate = authority.issue("localhost")
     api = stack.enter_context(ApiServer(certificate, inputs.objects(population)))
     files = inputs.write(population, directory)
-    gate = stack.enter_context(
-        Gate(
-            files.quotas,
-            files.state,
-            directory / "gate.log",
-            ["--max-intents", "1000000", "--max-intents-per-source", "1000000"],
-        )
-    )
+    gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", inputs.UNBOUNDED))
     base = SidecarOptions(
         cert_file=str(certificate.cert),
         key_file=str(certificate.key),

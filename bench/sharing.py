@@ -27,7 +27,7 @@ from tests.controlplane.api import eventually
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import Plane, running_plane
 
-from . import one_by_one
+from . import inputs, one_by_one
 from .figures import Figure, Goal, median_ratio
 
 Tree = Any
@@ -126,8 +126,7 @@ def _gate(plane: Plane, name: str, ledger: str, serve: Sequence[str]) -> Gate:
         "--on-unclean-start=allow",
         "--no-write-status",
         "--no-write-events",
-        "--max-intents=1000000",
-        "--max-intents-per-source=1000000",
+        *inputs.UNBOUNDED,
     ]
     return Gate("kubernetes", "kubernetes", plane.folder / f"{name}.log", flags, serve=serve)
 

@@ -227,6 +227,11 @@ class Settings(BaseModel):
         ge=1,
         description="Allowed writes of one client under way at once, by its TLS name or address.",
     )
+    max_intents_per_tree: int = Field(
+        _POLICY.max_intents_per_tree,
+        ge=1,
+        description="Allowed writes under way at once under one root quota, whatever quota below it they count in.",
+    )
     max_intents: int = Field(
         _POLICY.max_intents, ge=1, description="Allowed writes under way over all workloads; a bound of memory."
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from extauthz.core.decision import doubts, handover, scales, sentences
+from extauthz.core.decision import doubts, flood, handover, scales, sentences
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.doubts import Doubt
 from extauthz.core.decision.known import Known
@@ -233,7 +233,7 @@ class Gate(Known):
         elif _is_harmless(question.observed, intent):
             sentence += "; can land only on what is observed"
         else:
-            full = self._full(question)
+            full = flood.refusal(self.policy, self.ledger, question, proposal)
             if full is not None:
                 return full
             self.ledger.record(proposal, intent)
@@ -249,19 +249,6 @@ class Gate(Known):
         for doubt in self._doubts(question, proposal):
             return doubt.reason, f"fits as far as can be told; the quota gate {doubt.why}"
         return "fits", "fits every quota"
-
-    def _full(self, question: Question) -> Decision | None:
-        entry = question.entry
-        here = len(entry.intents) if entry is not None and entry.intents else 0
-        policy, source = self.policy, question.source
-        if source and self.ledger.intents_of(source) >= policy.max_intents_per_source:
-            reason, why = "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
-        elif here >= policy.max_intents_per_workload or self.ledger.intents >= policy.max_intents:
-            reason, why = "too-many-intents", f"{here} writes to it"
-        else:
-            return None
-        why = f"already follows {why} that may still land; the oldest is forgotten after W"
-        return question.answer(Verdict.UNAVAILABLE, reason, sentences.unavailable(question.write.ref, why))
 
 
 def _distinct(groups: list[tuple[T, ...]]) -> tuple[T, ...]:

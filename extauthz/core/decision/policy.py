@@ -55,6 +55,8 @@ class Policy:
     max_intents_per_source: int = 10_000
     """A tenth of ``max_intents``, so that no client by itself can use those up. An autoscaler at 50 writes a second,
     the default limit of a controller's client, has 6,750 under way within W even if no answer is ever learnt."""
+    max_intents_per_tree: int = 10_000
+    """The same for a root quota with all below it: a flood in one workspace leaves the others room."""
     max_intents: int = 100_000
     """A bound of memory: about 1 KiB each."""
 

@@ -117,6 +117,11 @@ class Position(NamedTuple):
     pod: Amounts | None = None
     """What each replica costs, where nothing but the count of the head may change."""
 
+    @property
+    def trees(self) -> frozenset[str]:
+        """Names of the root quotas in whose trees it counts, or may come to."""
+        return frozenset([node.path[0] for node in self.envelope_in])
+
     def with_count(self, replicas: int) -> Position:
         """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""
         assert self.pod is not None, "other writes are under way"

@@ -74,11 +74,15 @@ class Ledger(Observing):
     def roots_of(self, intent_id: str) -> frozenset[str]:
         """Names of the root quotas in whose trees the workload of a live intent may come to count."""
         found = self._pending.get(intent_id)
-        return frozenset(node.path[0] for node in self._position(found[0].root).envelope_in) if found else frozenset()
+        return self._position(found[0].root).trees if found else frozenset()
 
     def intents_of(self, source: str) -> int:
         """How many intents of one source are live."""
         return self._pending.of_source(source)
+
+    def intents_in(self, root: str) -> int:
+        """How many intents are live that were recorded in the tree of a root quota."""
+        return self._pending.of_tree(root)
 
     # Deciding: synchronous, and nothing is recorded unless told.
 
@@ -143,7 +147,7 @@ class Ledger(Observing):
             self._entries.hold(proposal.head)
         if entry.observed is None:
             self._families.regroup(entry, self._entries)
-        self._pending.add(entry, intent)
+        self._pending.add(entry, intent, proposal.after.trees)
         self._accounts.grow(proposal.before, proposal.after, proposal.risen)
         if self._recounting is not None:
             self._recounting.moved(proposal.head.ref, proposal.before, proposal.after)

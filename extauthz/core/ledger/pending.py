@@ -1,4 +1,4 @@
-"""The intents that live, over all workloads: by id, by source, and which of them await a consistent read."""
+"""The intents that live, over all workloads: by id, by source and tree, and which of them await a consistent read."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Pending:
         self._intents: dict[str, tuple[Entry, Intent]] = {}
         self._answered: dict[str, Entry] = {}
         self._of_source: Counter[str] = Counter()
+        self._trees: dict[str, frozenset[str]] = {}
+        self._of_tree: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._intents)
@@ -35,11 +37,17 @@ class Pending:
         """How many of that source live."""
         return self._of_source[source]
 
-    def add(self, entry: Entry, intent: Intent) -> None:
-        """Put ``intent`` on ``entry``."""
+    def of_tree(self, root: str) -> int:
+        """How many were recorded in the tree of that root quota, as it was then."""
+        return self._of_tree[root]
+
+    def add(self, entry: Entry, intent: Intent, trees: frozenset[str]) -> None:
+        """Put ``intent`` on ``entry``, which counts in the ``trees`` of these root quotas."""
         assert intent.id not in self._intents, f"intent {intent.id} is recorded already"
         self._intents[intent.id] = (entry, intent)
         self._of_source[intent.source] += 1
+        self._trees[intent.id] = trees
+        self._of_tree.update(trees)
         if intent.answered_s is not None:
             self._answered[intent.id] = entry
         entry.add(intent)
@@ -51,6 +59,10 @@ class Pending:
         self._of_source[intent.source] -= 1
         if not self._of_source[intent.source]:
             del self._of_source[intent.source]
+        for root in self._trees.pop(intent.id):
+            self._of_tree[root] -= 1
+            if not self._of_tree[root]:
+                del self._of_tree[root]
         entry.remove(intent)
 
     def answered(self, entry: Entry, intent: Intent, now_s: float) -> None:

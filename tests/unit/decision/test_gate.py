@@ -475,6 +475,28 @@ def test_a_flood_from_one_source_ends_and_others_go_on():
     assert not ask.gate.ledger.follows(second.id)
 
 
+def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
+    quotas = [
+        quota("acme", {"requests.cpu": "99"}, namespaces={}, workloads={"tree": "acme"}),
+        quota("team", {"requests.cpu": "99"}, namespaces={}, workloads={"tree": "acme"}, parent="acme"),
+        quota("other", {"requests.cpu": "99"}, namespaces={}, workloads={"tree": "other"}),
+    ]
+    cluster = [
+        workload(name, 1, labels={"tree": tree}) for name, tree in (("a", "acme"), ("b", "acme"), ("c", "other"))
+    ]
+    ask = Asker(gate(quotas, *cluster, policy=Policy(max_intents_per_tree=2)))
+    first, _ = ask(scale("a", 2)), ask(scale("b", 2))
+    refused = ask(scale("a", 3))
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "too-many-intents-in-tree")
+    assert "already follows 2 writes under workspace quota acme that may still land" in refused.sentence
+    assert ask(scale("c", 2)).verdict is Verdict.ALLOW
+    assert ask(scale("a", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
+    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
+    assert ask(scale("a", 3)).verdict is Verdict.ALLOW
+    assert ask.gate.consistent_read(135.0) == 3
+    assert (ask.gate.ledger.intents_in("acme"), ask.gate.ledger.intents_in("other")) == (0, 0)
+
+
 def test_sources_are_counted_on_after_a_handover():
     ask = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
     left = ask(from_source(scale("web", 2), "10.0.0.9"))
