@@ -47,7 +47,8 @@ class Pending:
         self._intents[intent.id] = (entry, intent)
         self._of_source[intent.source] += 1
         self._trees[intent.id] = trees
-        self._of_tree.update(trees)
+        for root in trees:
+            self._of_tree[root] += 1
         if intent.answered_s is not None:
             self._answered[intent.id] = entry
         entry.add(intent)
