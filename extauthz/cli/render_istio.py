@@ -1,19 +1,17 @@
-"""``extauthz render istio`` and ``render istio-pod``: the two things that put the gate before a client in a mesh."""
+"""``extauthz render istio`` and ``render istio-pod``: what puts the gate before a client in a mesh."""
 
 from __future__ import annotations
 
 import argparse
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any as Tree
 
-from extauthz.cli import sidecar_flags
+from extauthz.cli import render_kubernetes, sidecar_flags
 from extauthz.render import istio
+from extauthz.render.manifests import Part
 from extauthz.render.options import Endpoint
-
-FORMATS = {"yaml": istio.to_yaml, "json": istio.to_json}
 
 DEFAULTS = istio.MeshOptions()
 
@@ -24,12 +22,24 @@ examples:
       kubectl apply -f -
   extauthz render istio-pod --client keda-operator > pod.yaml
   kubectl -n keda patch deployment keda-operator --patch-file pod.yaml
+  extauthz render istio-pod --client hpa-controller | kubectl apply -f -
 
-The pod comes first: without its certificates the sidecar refuses the filter. See docs/istio.md."""
+The patch comes before the filter: without its certificates the sidecar refuses that. See docs/istio.md."""
 
-WHAT: dict[str, tuple[str, Callable[[istio.MeshOptions], dict[str, Tree]]]] = {
-    "istio": ("an EnvoyFilter that has an autoscaler's Istio sidecar ask the gate", istio.envoy_filter),
-    "istio-pod": ("a patch of that autoscaler's Deployment: certificates and trust", istio.pod_patch),
+HPA = "hpa-controller"
+
+
+def _filter(options: istio.MeshOptions) -> list[Part]:
+    return [Part("", [istio.envoy_filter(options)])]
+
+
+def _pod(options: istio.MeshOptions) -> list[Part]:
+    return istio.hpa_deployment(options) if options.client.ours else [Part("", [istio.pod_patch(options)])]
+
+
+WHAT: dict[str, tuple[str, Callable[[istio.MeshOptions], Sequence[Part]]]] = {
+    "istio": ("an EnvoyFilter that has an autoscaler's Istio sidecar ask the gate", _filter),
+    "istio-pod": ("a patch of that autoscaler's Deployment: certificates and trust; the HPA's whole one", _pod),
 }
 
 
@@ -51,13 +61,19 @@ def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
             "--gate-plain", action="store_true", help="Plain text to the gate. Default: TLS on both sides."
         )
         sidecar_flags.add_behaviour(parser.add_argument_group("behaviour"), DEFAULTS.sidecar)
-        parser.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
+        parser.add_argument("-o", "--output", choices=render_kubernetes.FORMATS, default="yaml", help="Default: yaml.")
         parser.set_defaults(rendered=partial(_rendered, render))
 
 
 def _mesh(parser: argparse._ArgumentGroup) -> None:
     add = parser.add_argument
-    add("--client", choices=istio.CLIENTS, default="knative-autoscaler", help="Default: knative-autoscaler.")
+    add(
+        "--client",
+        choices=istio.CLIENTS,
+        default="knative-autoscaler",
+        help=f"Whose sidecar. {HPA}: kube-controller-manager with that one controller, by the profile scale. "
+        "Default: knative-autoscaler.",
+    )
     add("--namespace", type=sidecar_flags.namespace, metavar="NAME", help="Where it runs. Default: its project's own.")
     add(
         "--service-ip",
@@ -85,10 +101,12 @@ def _mesh(parser: argparse._ArgumentGroup) -> None:
         default=DEFAULTS.trusted,
         help=f"ConfigMap that holds what the client trusts, in ca.crt. Default: {DEFAULTS.trusted}.",
     )
+    version = f"Of the {HPA}: your cluster's own version. Default: {DEFAULTS.manager_image}."
+    add("--manager-image", type=render_kubernetes.image, metavar="IMAGE", help=version)
 
 
-def _rendered(render: Callable[[istio.MeshOptions], dict[str, Tree]], arguments: argparse.Namespace) -> str:
-    return FORMATS[arguments.output](render(options(arguments)))
+def _rendered(render: Callable[[istio.MeshOptions], Sequence[Part]], arguments: argparse.Namespace) -> str:
+    return render_kubernetes.FORMATS[arguments.output](render(options(arguments)))
 
 
 def options(arguments: argparse.Namespace) -> istio.MeshOptions:
@@ -97,15 +115,18 @@ def options(arguments: argparse.Namespace) -> istio.MeshOptions:
     Raises:
         ValueError: flags that do not go together.
     """
+    client = istio.CLIENTS[arguments.client]
+    if arguments.manager_image is not None and not client.ours:
+        raise ValueError(f"--manager-image is for --client {HPA}: add that, or leave --manager-image out")
     defaults = replace(
         DEFAULTS.sidecar,
+        profile=client.profile,
         apiserver=Endpoint(arguments.service_ip, istio.SERVICE_PORT),
         gate_tls=None if arguments.gate_plain else DEFAULTS.sidecar.gate_tls,
     )
     sidecar = sidecar_flags.options(arguments, defaults)
     if arguments.gate_plain and sidecar.gate_tls is not None:
         raise ValueError("--gate-plain and --gate-ca exclude each other")
-    client = istio.CLIENTS[arguments.client]
     return istio.MeshOptions(
         client=client._replace(namespace=arguments.namespace or client.namespace),
         service_ip=arguments.service_ip,
@@ -113,6 +134,7 @@ def options(arguments: argparse.Namespace) -> istio.MeshOptions:
         client_facing=arguments.client_facing,
         gate_facing=arguments.gate_facing,
         trusted=arguments.trusted,
+        manager_image=arguments.manager_image or DEFAULTS.manager_image,
     )
 
 

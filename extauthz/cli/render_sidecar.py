@@ -18,8 +18,7 @@ HPA = "hpa-controller"
 DEFAULT = "keda"
 DEFAULTS = beside.BesideOptions()
 SECRET = DEFAULTS.gate.tls_secret
-REPLICAS = 2
-"""Of the HPA's own Deployment: one works, one waits."""
+REPLICAS = hpa.REPLICAS
 
 FLAGS = {
     "autoscaler": "--autoscaler",

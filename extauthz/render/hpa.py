@@ -2,7 +2,8 @@
 
 The static pod of the control plane then runs without it. Its leader holds a lease of its own, and its account has what
 the API server's bootstrap roles give the controller
-(``plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go``).
+(``plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go``). The gate is beside it here, and behind a
+Service where the pods are in a mesh (``extauthz.render.istio``).
 """
 
 from __future__ import annotations
@@ -18,98 +19,116 @@ CONTROLLER = "horizontal-pod-autoscaler-controller"
 """``HorizontalPodAutoscalerController`` in ``cmd/kube-controller-manager/names`` of 1.36. Its old
 name ``horizontalpodautoscaling`` is still taken (``newHorizontalPodAutoscalerControllerDescriptor``)."""
 
+NAME = beside.AUTOSCALERS["hpa-controller"].deployment
+"""Of the Deployment, its account and its lease."""
+CONTAINER = beside.AUTOSCALERS["hpa-controller"].container
+LABELS = {"app.kubernetes.io/name": NAME}
+REPLICAS = 2
+"""One works, one waits."""
+
 HEALTH_PORT = 10257
 """``KubeControllerManagerPort`` in ``k8s.io/kubernetes/cmd/kube-controller-manager/app/options``."""
+
+TAKE_OUT = f"""\
+Then, where kube-controller-manager runs now, take the controller out of it, or two HPAs scale, and one asks nobody:
+    --controllers=*,bootstrapsigner,tokencleaner,-{CONTROLLER}
+(the first three are kubeadm's own). A managed control plane has no such flag: there this way is closed."""
 
 _POD = f"""\
 The HPA in pods of its own. First the Secret {{secret}}: tls.crt and tls.key for the address 127.0.0.1,
 which Envoy shows, and its authority in ca.crt, which the HPA trusts (`extauthz render tls`).
 
-Then, where kube-controller-manager runs now, take the controller out of it, or two HPAs scale, and one asks nobody:
-    --controllers=*,bootstrapsigner,tokencleaner,-{CONTROLLER}
-(the first three are kubeadm's own). A managed control plane has no such flag: there this way is closed."""
+{TAKE_OUT}"""
 
 
 def account(options: BesideOptions) -> Part:
-    """An account with the rights of the controller, of its lease, and of the gate beside it."""
-    namespace, name = options.gate.namespace, options.autoscaler.account
-    holder = (namespace, name)
+    """The account of the HPA, with the rights of the gate beside it too."""
+    own = own_rights(options.gate.namespace)
+    return Part("Rights of the HPA controller, and of the gate beside it.", [*own, *beside.account(options).objects])
+
+
+def own_rights(namespace: str) -> list[dict[str, Tree]]:
+    """An account with the rights of the controller and of its lease."""
+    holder = (namespace, NAME)
     # Who asks for /metrics is checked by the API server (k8s.io/apiserver/pkg/server/options).
     asks = rights.bound(
-        f"{name}:authentication", "Role", "extension-apiserver-authentication-reader", holder, "kube-system"
+        f"{NAME}:authentication", "Role", "extension-apiserver-authentication-reader", holder, "kube-system"
     )
-    objects = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(name, namespace)},
-        rights.bound(name, "ClusterRole", "system:controller:horizontal-pod-autoscaler", holder),
-        rights.bound(f"{name}:authorization", "ClusterRole", "system:auth-delegator", holder),
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(NAME, namespace)},
+        rights.bound(NAME, "ClusterRole", "system:controller:horizontal-pod-autoscaler", holder),
+        rights.bound(f"{NAME}:authorization", "ClusterRole", "system:auth-delegator", holder),
         asks,
-        _lease(options),
-        rights.bound(name, "Role", name, holder, namespace),
+        _lease(namespace),
+        rights.bound(NAME, "Role", NAME, holder, namespace),
     ]
-    return Part(
-        "Rights of the HPA controller, and of the gate beside it.", [*objects, *beside.account(options).objects]
-    )
 
 
 def deployment(options: BesideOptions) -> Part:
-    """One works, the others wait for its lease."""
-    name, labels = options.autoscaler.deployment, {"app.kubernetes.io/name": options.autoscaler.deployment}
+    """Envoy and gate in its pods."""
     metadata, spec = beside.template(options)
-    spec["containers"].insert(0, _manager(options))
-    spec |= {
-        "serviceAccountName": options.autoscaler.account,
-        "priorityClassName": "system-cluster-critical",
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": labels},
-            }
-        ],
-    }
-    tree = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": named(name, options.gate.namespace),
-        "spec": {
-            "replicas": options.gate.replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels} | metadata, "spec": spec},
-        },
-    }
+    namespace = options.gate.namespace
+    spec["containers"].insert(0, manager(namespace, options.manager_image) | beside.led_to_envoy(options))
+    tree = replicated(namespace, options.gate.replicas, metadata, spec)
     return Part(_POD.format(secret=options.gate.tls_secret), [tree])
 
 
 PARTS: dict[str, Callable[[BesideOptions], Part]] = beside.PARTS | {"account": account, "pod": deployment}
 
 
-def _lease(options: BesideOptions) -> dict[str, Tree]:
-    name, leases = options.autoscaler.account, {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+def replicated(namespace: str, replicas: int, metadata: dict[str, Tree], spec: dict[str, Tree]) -> dict[str, Tree]:
+    """A Deployment of such pods. *metadata* has annotations, and may have labels."""
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": LABELS},
+    }
+    spec = spec | {
+        "serviceAccountName": NAME,
+        "priorityClassName": "system-cluster-critical",
+        "topologySpreadConstraints": [spread],
+    }
+    metadata = {"labels": LABELS | metadata.get("labels", {}), "annotations": metadata["annotations"]}
     return {
-        "apiVersion": f"{rights.RBAC}/v1",
-        "kind": "Role",
-        "metadata": named(name, options.gate.namespace),
-        "rules": [
-            leases | {"verbs": ["create"]},
-            leases | {"verbs": ["get", "update"], "resourceNames": [options.autoscaler.deployment]},
-        ],
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": named(NAME, namespace),
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": LABELS},
+            "template": {"metadata": metadata, "spec": spec},
+        },
     }
 
 
-def _manager(options: BesideOptions) -> dict[str, Tree]:
+def manager(namespace: str, image: str) -> dict[str, Tree]:
+    """Its container, but for the way to the API server."""
     probe = {"path": "/healthz", "port": HEALTH_PORT, "scheme": "HTTPS"}
     return {
-        "name": options.autoscaler.container,
-        "image": options.manager_image,
+        "name": CONTAINER,
+        "image": image,
         "command": ["kube-controller-manager"],
         "args": [
             f"--controllers={CONTROLLER}",
-            f"--leader-elect-resource-name={options.autoscaler.deployment}",
-            f"--leader-elect-resource-namespace={options.gate.namespace}",
+            f"--leader-elect-resource-name={NAME}",
+            f"--leader-elect-resource-namespace={namespace}",
             "--use-service-account-credentials=false",
         ],
         "livenessProbe": {"httpGet": probe, "initialDelaySeconds": 10, "periodSeconds": 10, "failureThreshold": 6},
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
         "securityContext": gate.locked_down(),
-    } | beside.led_to_envoy(options)
+    }
+
+
+def _lease(namespace: str) -> dict[str, Tree]:
+    leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    return {
+        "apiVersion": f"{rights.RBAC}/v1",
+        "kind": "Role",
+        "metadata": named(NAME, namespace),
+        "rules": [
+            leases | {"verbs": ["create"]},
+            leases | {"verbs": ["get", "update"], "resourceNames": [NAME]},
+        ],
+    }

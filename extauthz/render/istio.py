@@ -1,4 +1,4 @@
-"""Renders what puts the gate's filter chain into an Istio sidecar: an EnvoyFilter, and a patch of the client's pod.
+"""Renders what puts the gate's filter chain into an Istio sidecar: an EnvoyFilter, and the client's pod.
 
 istiod gives each sidecar a listener for the Service ``default/kubernetes``, named after its address, which passes TLS
 through unseen. The EnvoyFilter adds to that listener a filter chain for TLS, the very one of the stand-alone Envoy
@@ -15,13 +15,12 @@ from typing import Any as Tree
 from typing import NamedTuple
 
 import betterproto2
-import yaml
 from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
 from envoy_data_plane.google.protobuf import Any
 
-from . import clusters, envoy, pods
-from .manifests import mount
+from . import beside, clusters, envoy, hpa, pods
+from .manifests import Part, mount
 from .options import Endpoint, GateTls, Profile, SidecarOptions
 
 SERVICE_PORT = 443
@@ -36,6 +35,14 @@ class Client(NamedTuple):
     container: str
     labels: tuple[tuple[str, str], ...]
     """Of its pods: what the EnvoyFilter selects."""
+    profile: Profile = Profile.AUTOSCALER
+    ours: bool = False
+    """Its Deployment is rendered here. Another's is its project's own, and patched."""
+
+    @property
+    def filter(self) -> str:
+        """The name of its EnvoyFilter."""
+        return self.deployment if self.ours else f"extauthz-{self.deployment}"
 
 
 CLIENTS = {
@@ -43,6 +50,8 @@ CLIENTS = {
     "knative-autoscaler": Client("knative-serving", "autoscaler", "autoscaler", (("app", "autoscaler"),)),
     # config/manager/manager.yaml of kedacore/keda; its Helm chart has the same
     "keda-operator": Client("keda", "keda-operator", "keda-operator", (("app", "keda-operator"),)),
+    # Not in kube-system: Istio leaves that alone (``IgnoredNamespaces`` in istio.io/istio/pkg/kube/inject).
+    "hpa-controller": Client("extauthz-hpa", hpa.NAME, hpa.CONTAINER, (*hpa.LABELS.items(),), Profile.SCALE, True),
 }
 
 
@@ -73,6 +82,15 @@ class MeshOptions:
     """Secret with the certificate that the gate is shown, and the gate's authority."""
     trusted: str = "extauthz-apiserver-ca"
     """ConfigMap with what the client trusts: the authority of that certificate, and the cluster's own."""
+    manager_image: str = beside.MANAGER_IMAGE
+    """Of the HPA: the cluster's own kube-controller-manager."""
+
+
+_HPA = f"""\
+The HPA in pods of its own, in the mesh. Before it come the namespace, the Secrets and the ConfigMap that the
+annotations name, and the EnvoyFilter (docs/istio.md): so no scale of its is ever undecided.
+
+{hpa.TAKE_OUT}"""
 
 
 def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
@@ -82,7 +100,7 @@ def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
     return {
         "apiVersion": "networking.istio.io/v1alpha3",
         "kind": "EnvoyFilter",
-        "metadata": {"name": f"extauthz-{options.client.deployment}", "namespace": options.client.namespace},
+        "metadata": {"name": options.client.filter, "namespace": options.client.namespace},
         "spec": {
             "workloadSelector": {"labels": dict(options.client.labels)},
             "configPatches": [
@@ -104,32 +122,17 @@ def pod_patch(options: MeshOptions) -> dict[str, Tree]:
         "kind": "Deployment",
         "metadata": {"name": options.client.deployment, "namespace": options.client.namespace},
         "spec": {
-            "template": {
-                "metadata": {
-                    # The first has Istio inject the pod, the second is what the gate's NetworkPolicy lets in.
-                    "labels": {"sidecar.istio.io/inject": "true", "extauthz.dev/client": "true"},
-                    "annotations": _annotations(options),
-                },
-                "spec": {
-                    "containers": [
-                        {
-                            "name": options.client.container,
-                            "volumeMounts": [mount("extauthz-api-access", pods.API_ACCESS)],
-                        }
-                    ],
-                    "volumes": [pods.api_access(pods.of_config_map(options.trusted))],
-                },
-            }
+            "template": {"metadata": _metadata(options), "spec": _trusting(options, {"name": options.client.container})}
         },
     }
 
 
-def to_yaml(tree: dict[str, Tree]) -> str:
-    return yaml.safe_dump(tree, sort_keys=False, width=120, allow_unicode=True)
-
-
-def to_json(tree: dict[str, Tree]) -> str:
-    return json.dumps(tree, indent=2) + "\n"
+def hpa_deployment(options: MeshOptions) -> list[Part]:
+    """The HPA's account and its Deployment, with all that ``pod_patch`` gives to others."""
+    namespace = options.client.namespace
+    spec = _trusting(options, hpa.manager(namespace, options.manager_image))
+    tree = hpa.replicated(namespace, hpa.REPLICAS, _metadata(options), spec)
+    return [Part("Rights of the HPA controller.", hpa.own_rights(namespace)), Part(_HPA, [tree])]
 
 
 def _chain(options: SidecarOptions) -> listener.FilterChain:
@@ -151,6 +154,23 @@ def _patch(where: str, match: dict[str, Tree], operation: str, value: betterprot
         "applyTo": where,
         "match": {"context": "SIDECAR_OUTBOUND"} | match,
         "patch": {"operation": operation, "value": envoy.to_tree(value)},
+    }
+
+
+def _metadata(options: MeshOptions) -> dict[str, Tree]:
+    return {
+        # The first has Istio inject the pod, the second is what the gate's NetworkPolicy lets in.
+        "labels": {"sidecar.istio.io/inject": "true", "extauthz.dev/client": "true"},
+        "annotations": _annotations(options),
+    }
+
+
+def _trusting(options: MeshOptions, container: dict[str, Tree]) -> dict[str, Tree]:
+    """The spec of a pod whose *container* trusts what the sidecar shows."""
+    mounts = [mount("extauthz-api-access", pods.API_ACCESS)]
+    return {
+        "containers": [container | {"volumeMounts": mounts}],
+        "volumes": [pods.api_access(pods.of_config_map(options.trusted))],
     }
 
 

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,8 @@ class Mesh:
     folder: Path
     filter: Path
     """The EnvoyFilter, with where things are here."""
+    named: str = "knative-autoscaler"
+    """The client, as ``--client`` names it."""
 
     def client(self) -> Api:
         """With a bearer token, to the service IP as a pod would."""
@@ -77,17 +80,23 @@ def network() -> None:
 @pytest.fixture(scope="module")
 def mesh(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     """Everything but the EnvoyFilter."""
-    folder = tmp_path_factory.mktemp("mesh")
-    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": knative.NAMESPACE}})
+    with running_mesh(plane, tmp_path_factory.mktemp("mesh"), POD, "knative-autoscaler") as mesh:
+        yield mesh
+
+
+@contextmanager
+def running_mesh(plane: Plane, folder: Path, pod: Pod, named: str) -> Iterator[Mesh]:
+    """istiod, the pod's sidecar and a gate."""
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": pod.namespace}})
     with running_istiod(plane, folder) as xds, ScriptedAuthz() as gate:
-        plane.api.create(only_services_of(knative.NAMESPACE, "default/*"))
-        with Sidecar(POD, xds, folder) as sidecar:
-            yield Mesh(plane, gate, sidecar, folder, folder / "filter.yaml")
+        plane.api.create(only_services_of(pod.namespace, "default/*"))
+        with Sidecar(pod, xds, folder) as sidecar:
+            yield Mesh(plane, gate, sidecar, folder, folder / "filter.yaml", named)
 
 
 def render(capsys: pytest.CaptureFixture[str], mesh: Mesh, *words: str) -> str:
     """The EnvoyFilter of ``istio/``, made by the same command, told where things are here."""
-    shown = (REPOSITORY / "istio" / "knative-autoscaler.yaml").read_text()
+    shown = (REPOSITORY / "istio" / f"{mesh.named}.yaml").read_text()
     made_by = shown.partition("`")[2].partition("`")[0].split()[1:]
     here = {
         "service-ip": SERVICE_IP,
@@ -103,8 +112,9 @@ def render(capsys: pytest.CaptureFixture[str], mesh: Mesh, *words: str) -> str:
 
 
 def test_the_filters_of_the_repository_are_taken_by_the_api_server(mesh: Mesh):
-    mesh.plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "keda"}})
-    for name in ("knative-autoscaler", "keda-operator"):
+    for namespace in ("keda", "extauthz-hpa"):
+        mesh.plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    for name in ("knative-autoscaler", "keda-operator", "hpa-controller"):
         said = mesh.plane.kubectl("create", "--dry-run=server", f"--filename={REPOSITORY / 'istio' / name}.yaml")
         assert "created (server dry run)" in said
 

@@ -107,12 +107,38 @@ def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: li
     assert named == mounted | {pods.API_ACCESS}
 
 
-def test_filter_and_pod_are_about_the_same_client(capsys):
-    for client in istio.CLIENTS:
-        words = ["--client", client, "--namespace", "elsewhere"]
-        tree, pod = (yaml.safe_load(rendered(capsys, what, *words)) for what in ("istio", "istio-pod"))
-        assert tree["metadata"]["namespace"] == pod["metadata"]["namespace"] == "elsewhere"
-        assert tree["metadata"]["name"] == f"extauthz-{pod['metadata']['name']}"
+@pytest.mark.parametrize("client", istio.CLIENTS)
+def test_filter_and_pod_are_about_the_same_client(capsys, client: str):
+    words = ["--client", client, "--namespace", "elsewhere"]
+    tree = yaml.safe_load(rendered(capsys, "istio", *words))
+    *_, pod = yaml.safe_load_all(rendered(capsys, "istio-pod", *words))
+    assert tree["metadata"]["namespace"] == pod["metadata"]["namespace"] == "elsewhere"
+    assert tree["metadata"]["name"].removeprefix("extauthz-") == pod["metadata"]["name"].removeprefix("extauthz-")
+
+
+def test_the_hpa_is_asked_about_scales_alone_and_its_pods_are_those_that_the_filter_selects(capsys):
+    tree = yaml.safe_load(rendered(capsys, "istio", "--client", "hpa-controller"))
+    scale_alone = istio.envoy_filter(
+        istio.MeshOptions(istio.CLIENTS["hpa-controller"], sidecar=replace(istio.SIDECAR, profile=Profile.SCALE))
+    )
+    assert tree == json.loads(json.dumps(scale_alone))
+    *_, deployment = yaml.safe_load_all(rendered(capsys, "istio-pod", "--client", "hpa-controller"))
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert tree["spec"]["workloadSelector"]["labels"].items() <= labels.items()
+    assert deployment["metadata"]["namespace"] != "kube-system", "Istio injects nothing there"
+
+
+def test_the_hpa_differs_from_the_one_with_its_gate_beside_it_only_in_namespace_and_company(capsys):
+    meshed = rendered(capsys, "istio-pod", "--client", "hpa-controller", "--manager-image", "m:1")
+    words = ["--as", "sidecar", "--autoscaler", "hpa-controller", "--namespace", "extauthz-hpa"]
+    beside = rendered(capsys, "kubernetes", *words, "--part", "pod", "--manager-image", "m:1")
+    (one,), (other, gate) = (
+        [*yaml.safe_load_all(text)][-1]["spec"]["template"]["spec"]["containers"] for text in (meshed, beside)
+    )
+    assert other.pop("env")
+    assert one == other
+    assert gate["name"] == "extauthz-gate"
+    assert one["image"] == "m:1"
 
 
 def test_the_service_ip_names_the_listener_and_is_where_the_api_server_is(capsys):
@@ -138,6 +164,7 @@ def test_plain_text_to_the_gate_only_when_told_to(capsys):
         (["--gate-plain", "--gate-ca", "/ca"], "exclude each other"),
         (["--gate-cert", "/c"], "go together"),
         (["--gate-plain", "--gate-cert", "/c", "--gate-key", "/k"], "needs --gate-ca"),
+        (["--manager-image", "m:1"], "add that, or leave --manager-image out"),
     ],
 )
 @pytest.mark.parametrize("what", ["istio", "istio-pod"])

@@ -1,0 +1,147 @@
+"""Run by ``test_istio_hpa.py`` in a network namespace: the HPA as ``istio/hpa-controller-pod.yaml`` has it.
+
+What a kubelet and Istio's injection would do is done here: the container's own command with its own arguments, the
+service account's token and the authority where client-go looks for them, the two variables that every pod has, and the
+sidecar on the way to the service IP. No kubeconfig leads it anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extauthz.service import handover
+from extauthz.testing.gate import Gate
+from extauthz.testing.processes import Child
+from tests.controlplane.access import service_account
+from tests.controlplane.api import RefusedError, Tree, eventually
+from tests.controlplane.inside_istio import (
+    LISTENER,
+    REPOSITORY,
+    SERVICE_IP,
+    Mesh,
+    Pod,
+    network,
+    render,
+    running_mesh,
+)
+from tests.controlplane.parts import find
+from tests.controlplane.plane import Plane
+from tests.controlplane.workspace import autoscaler, condition, workload
+
+__all__ = ["network"]
+
+MANIFEST = REPOSITORY / "istio" / "hpa-controller-pod.yaml"
+*RIGHTS, DEPLOYMENT = yaml.safe_load_all(MANIFEST.read_text())
+NAMESPACE, NAME = DEPLOYMENT["metadata"]["namespace"], DEPLOYMENT["metadata"]["name"]
+TEMPLATE = DEPLOYMENT["spec"]["template"]
+(CONTAINER,) = TEMPLATE["spec"]["containers"]
+IN_A_POD = (
+    ("KUBERNETES_SERVICE_HOST", SERVICE_IP),
+    ("KUBERNETES_SERVICE_PORT", "443"),
+)
+
+
+@pytest.fixture(scope="module")
+def mesh(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    pod = Pod(f"{NAME}-0", NAMESPACE, TEMPLATE["metadata"]["labels"])
+    with running_mesh(plane, tmp_path_factory.mktemp("mesh"), pod, "hpa-controller") as mesh:
+        yield mesh
+
+
+@contextmanager
+def running_container(mesh: Mesh) -> Iterator[Child]:
+    """The rendered container, in a mount namespace that has the pod's volume (mount_namespaces(7))."""
+    (access,) = CONTAINER["volumeMounts"]
+    files = mesh.folder / "access"
+    files.mkdir()
+    (files / "token").write_text(service_account(mesh.plane, NAMESPACE, TEMPLATE["spec"]["serviceAccountName"]))
+    (files / "ca.crt").write_text(mesh.plane.ca.read_text())
+    (files / "namespace").write_text(NAMESPACE)
+    path = Path(access["mountPath"])
+    (program,), arguments = CONTAINER["command"], CONTAINER["args"]
+    in_its_place = (
+        f"mount -t tmpfs tmpfs /run && mkdir -p {path.parent} && cp -r {shlex.quote(str(files))} {path} && "
+        f'cd / && exec env -i {" ".join(f"{name}={value}" for name, value in IN_A_POD)} "$@"'
+    )
+    command = ["unshare", "--mount", "sh", "-ec", in_its_place, "sh", str(find(program)), *arguments]
+    child = Child(command, mesh.folder / "hpa-controller.log")
+    try:
+        yield child
+    finally:
+        child.terminate()
+
+
+@pytest.fixture(scope="module")
+def gate(mesh: Mesh) -> Iterator[Gate]:
+    """A real one, with a quota of two pods, that knows of no earlier run."""
+    mesh.plane.kubectl("apply", "--server-side", f"--filename={REPOSITORY / 'deploy' / 'crd.yaml'}")
+    api = mesh.plane.api
+    eventually(lambda: api.serves("WorkspaceQuota"))
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}})
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": "2"}, "mode": "Enforce"}
+    api.create(
+        {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
+    )
+    left = mesh.folder / "handover.json"
+    handover.leave(left, [])
+    options = [f"--kubeconfig={mesh.plane.kubeconfig}", f"--handover={left}"]
+    with Gate("kubernetes", "kubernetes", mesh.folder / "gate.log", options) as gate:
+        yield gate
+
+
+def test_its_rights_and_its_pods_are_taken_by_the_api_server(mesh: Mesh):
+    said = mesh.plane.kubectl("apply", "--server-side", "--validate=strict", f"--filename={MANIFEST}")
+    assert f"deployment.apps/{NAME} serverside-applied" in said
+
+
+def test_istiod_gives_the_filter_to_the_labels_that_its_pods_have(capsys, mesh: Mesh, gate: Gate):
+    eventually(lambda: LISTENER in mesh.sidecar.listeners(), mesh.diagnosis)
+    assert "extauthz" not in mesh.sidecar.chains(LISTENER)
+    mesh.filter.write_text(render(capsys, mesh, f"--gate=127.0.0.1:{gate.port}"))
+    mesh.plane.kubectl("apply", f"--filename={mesh.filter}")
+    eventually(lambda: "extauthz" in mesh.sidecar.chains(LISTENER), mesh.diagnosis)
+    assert mesh.sidecar.refusals() == []
+
+
+def test_it_dials_the_service_ip_scales_as_it_is_let_and_asks_about_nothing_else(mesh: Mesh, gate: Gate):
+    api = mesh.plane.api
+    with running_container(mesh) as controller:
+        for made in (workload("web", 1, {"cpu": "1"}), autoscaler("web", least=3)):
+            made["metadata"]["namespace"] = "shop"
+            api.create(made)
+
+        def able() -> Tree:
+            return condition(api.get("HorizontalPodAutoscaler", "web", "shop"), "AbleToScale")
+
+        def log() -> object:
+            return able(), controller.tail(), mesh.diagnosis()
+
+        eventually(lambda: able().get("reason") == "FailedUpdateScale", log, within_s=90)
+        assert api.get("Deployment", "web", "shop")["spec"]["replicas"] == 1
+        as_the_page_shows(mesh)
+        assert api.get("Lease", NAME, NAMESPACE)["spec"]["holderIdentity"]
+        with pytest.raises(RefusedError, match="not found"):
+            api.get("Lease", "kube-controller-manager", "kube-system")
+        api.patch("WorkspaceQuota", "acme", None, {"spec": {"hard": {"pods": "3"}}})
+        eventually(lambda: api.get("Deployment", "web", "shop")["spec"]["replicas"] == 3, log, within_s=90)
+        eventually(lambda: gate.metric('extauthz_answers_total{event="answered-ok"}') >= 1)
+    access = mesh.folder / "access.log"
+    eventually(lambda: '"status":200' in access.read_text(), access.read_text, within_s=30)
+    asked = {(each["method"], each["path"]) for each in map(json.loads, access.read_text().splitlines())}
+    assert asked == {("PUT", "/apis/apps/v1/namespaces/shop/deployments/web/scale")}
+    assert "forbidden: user" not in (mesh.folder / "hpa-controller.log").read_text().lower()
+
+
+def as_the_page_shows(mesh: Mesh) -> None:
+    """docs/istio.md has what the HPA's condition says, from here."""
+    page = (REPOSITORY / "docs" / "istio.md").read_text()
+    ((command, shown),) = re.findall(r"^\$ kubectl (-n shop get hpa .*)\n(.*)\n```$", page, re.MULTILINE)
+    assert mesh.plane.kubectl(*shlex.split(command)) == shown
