@@ -90,8 +90,8 @@ class Listed:
         self.changed = sink.changed
         self.reached = sink.reached
 
-    def replaced(self, objects: Iterable[Any], version: str) -> None:
-        self._sink.replaced(objects, version)
+    async def replaced(self, objects: Iterable[Any], version: str) -> None:
+        await self._sink.replaced(objects, version)
         self.first.set()
 
 
@@ -159,9 +159,11 @@ class LiveCluster:
     async def list_anew(self) -> None:
         """List once more all that counts, beside the watches: nothing written before this call is missed then.
 
-        A custom resource that cannot be listed any more is not waited for: its watch is about to be stalled.
+        Pods are not: no write that a gate allows makes one, and a list that is older than the watch would bring back
+        those that have gone since. A custom resource that cannot be listed any more is not waited for: its watch is
+        about to be stalled.
         """
-        for resource in (one for phase in PHASES[1:] for one in phase):
+        for resource in (one for phase in PHASES[1:-1] for one in phase):
             await self._list_anew(resource)
         for kind, (listed, _) in list(self._custom.items()):
             if listed.first.is_set():
@@ -242,8 +244,8 @@ class LiveCluster:
         _, task = self._custom.pop(kind)
         task.cancel()
         feed = self.feeds.pop((resource.group, resource.plural))
-        if is_gone:
-            feed.replaced((), "")
+        if is_gone and isinstance(feed, ScaledObjects):
+            feed.withdrawn()
         del self.resources[resource.group, resource.plural]
         del self._reflectors[resource]
 

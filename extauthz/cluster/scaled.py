@@ -189,10 +189,16 @@ class ScaledObjects(Workloads):
         ref = WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *facts.place_of(tree))
         return selector_text(self._kind, tree) if ref in self._without else ""
 
-    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
         listed = [self._priced(one) for one in objects]
-        super().replaced(listed, version)
+        await super().replaced(listed, version)
         for ref in self._without.keys() - {one.ref for one in listed}:
+            self._forget(ref)
+
+    def withdrawn(self) -> None:
+        """The cluster has no such kind any more."""
+        self._gate.observe_all((self._resource.group, self._resource.plural), (), "")
+        for ref in list(self._without):
             self._forget(ref)
 
     def changed(self, event: str, obj: Seen) -> None:
@@ -230,9 +236,9 @@ class Pods(Workloads):
         super().__init__(resource, facts.pod, gate, troubles)
         self._prices = prices
 
-    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
         listed = list(objects)
-        super().replaced(listed, version)
+        await super().replaced(listed, version)
         self._prices.pods(listed)
 
     def changed(self, event: str, obj: Seen) -> None:

@@ -6,6 +6,7 @@ the last state that could be read stays in force.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -99,9 +100,10 @@ class Workloads:
         self._troubles.over(self._resource, place)
         return Seen(ref, workload[1] if workload is not None else None, version)
 
-    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
         counted = ((one.ref, one.observed) for one in objects if one.observed is not None)
-        self._gate.observe_all((self._resource.group, self._resource.plural), counted, version)
+        for _ in self._gate.observing_all((self._resource.group, self._resource.plural), counted, version):
+            await asyncio.sleep(0)
 
     def changed(self, event: str, obj: Seen) -> None:
         if event == DELETED:
@@ -132,20 +134,29 @@ class StatefulSets(Workloads):
             self._troubles.bad(self._resource, facts.place_of(tree), error)
             return seen
 
-    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
         listed = list(objects)
-        super().replaced(listed, version)
-        self._revisions.run_by_all({(one.ref.namespace, one.ref.name): one.old_revision for one in listed})
+        await super().replaced(listed, version)
+        for one in listed:
+            self._run(one)
+        for owner in self._revisions.owners():
+            self._run_no_more(owner)
 
     def changed(self, event: str, obj: Seen) -> None:
         super().changed(event, obj)
-        if self._held(obj.ref) == obj.version:  # else a consistent read has brought a later one
-            self._revisions.run_by((obj.ref.namespace, obj.ref.name), obj.old_revision)
+        self._run(obj)
 
     def gone(self, place: Place, version: str) -> None:
         super().gone(place, version)
-        if self._held(WorkloadRef(self._resource.group, self._resource.plural, *place)) is None:
-            self._revisions.run_by(place, "")
+        self._run_no_more(place)
+
+    def _run(self, seen: Seen) -> None:
+        if self._held(seen.ref) == seen.version:  # else a consistent read, or the watch, has brought a later one
+            self._revisions.run_by((seen.ref.namespace, seen.ref.name), seen.old_revision)
+
+    def _run_no_more(self, owner: Place) -> None:
+        if self._held(WorkloadRef(self._resource.group, self._resource.plural, *owner)) is None:
+            self._revisions.run_by(owner, "")
 
     def _held(self, ref: WorkloadRef) -> str | None:
         entry = self._gate.ledger.get(ref)
@@ -179,7 +190,7 @@ class Revisions:
             observed.resource_version = ""
         return place, observed
 
-    def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
+    async def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
         listed = dict(objects)
         for place in self._all.keys() - listed.keys():
             self.gone(place, version)
@@ -203,12 +214,9 @@ class Revisions:
         if self._all.pop(place, None) is not None:
             self._show(place)
 
-    def run_by_all(self, running: dict[Place, str]) -> None:
-        """A list of all StatefulSets, each with the revision that it still runs (empty: none)."""
-        for owner in self._run.keys() - running.keys():
-            self.run_by(owner, "")
-        for owner, name in running.items():
-            self.run_by(owner, name)
+    def owners(self) -> list[Place]:
+        """The StatefulSets that still run one."""
+        return list(self._run)
 
     def run_by(self, owner: Place, name: str) -> None:
         """A StatefulSet still runs the revision ``name`` (empty: none)."""
@@ -276,7 +284,7 @@ class Notes(Generic[Fact]):
         self._troubles.over(self._resource, place)
         return Noted(place, fact, version)
 
-    def replaced(self, objects: Iterable[Noted[Fact]], version: str) -> None:
+    async def replaced(self, objects: Iterable[Noted[Fact]], version: str) -> None:
         listed = {one.place: one for one in objects}
         for place in self._known.keys() - listed.keys():
             self.gone(place, version)

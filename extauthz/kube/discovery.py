@@ -48,7 +48,7 @@ class ScaledKinds:
     def convert(self, tree: Tree) -> Definition:
         return Definition(tree["metadata"]["name"], _scaled(tree["spec"], tree.get("status") or {}))
 
-    def replaced(self, objects: Iterable[Definition], version: str) -> None:
+    async def replaced(self, objects: Iterable[Definition], version: str) -> None:
         self._definitions = {each.name: each.scaled for each in objects if each.scaled}
         self._tell_new()
 

@@ -56,13 +56,13 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Sink(Protocol[Item]):
-    """Takes what a reflector brings. Its methods must not raise and must not wait."""
+    """Takes what a reflector brings. Its methods must not raise, and wait for nothing but their turn."""
 
     def convert(self, tree: Tree) -> Item:
         """What to keep of an object. It has its apiVersion and kind, and no managedFields."""
 
-    def replaced(self, objects: Iterable[Item], version: str) -> None:
-        """A whole list as of ``version``: what is not in it is gone."""
+    async def replaced(self, objects: Iterable[Item], version: str) -> None:
+        """A whole list as of ``version``: what is not in it is gone. While a long one is taken, others have turns."""
 
     def changed(self, event: str, obj: Item) -> None:
         """One object was ``ADDED``, ``MODIFIED`` or ``DELETED``. The last state of one that is gone has the version of
@@ -168,7 +168,7 @@ class Reflector(Generic[Item]):
             if listed is None:
                 self._hand_on(event["type"], event["object"])
             elif _ends_list(event):
-                self._replace(listed.values(), _version(event["object"]))
+                await self._replace(listed.values(), _version(event["object"]))
                 listed = None
             else:
                 self._collect(listed, event["type"], event["object"])
@@ -200,7 +200,7 @@ class Reflector(Generic[Item]):
                     raise
                 items.clear()
                 page = await self._page([], items)
-        self._replace(items, str(page.get("resourceVersion", "")))
+        await self._replace(items, str(page.get("resourceVersion", "")))
 
     async def _page(self, query: Query, items: list[Item]) -> Tree:
         """Add one page to ``items``; its metadata."""
@@ -211,9 +211,9 @@ class Reflector(Generic[Item]):
         )
         return _metadata({"metadata": metadata})
 
-    def _replace(self, items: Iterable[Item], version: str) -> None:
+    async def _replace(self, items: Iterable[Item], version: str) -> None:
         self.relists += self.synced
-        self._sink.replaced(items, version)
+        await self._sink.replaced(items, version)
         self.synced = True
         self._stream_failed = False
         self._heard(version)

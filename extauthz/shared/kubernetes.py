@@ -70,7 +70,7 @@ class _Sink:
     def convert(self, tree: Tree) -> Stored:
         return stored(tree)
 
-    def replaced(self, objects: Iterable[Stored], version: str) -> None:
+    async def replaced(self, objects: Iterable[Stored], version: str) -> None:
         listed = {one.root: one for one in objects}
         for root in self._roots - listed.keys():
             self._follower.gone(root)

@@ -83,7 +83,7 @@ class LiveQuotas:
     def convert(self, tree: Tree) -> Read:
         return read(tree)
 
-    def replaced(self, objects: Iterable[Read], version: str) -> None:
+    async def replaced(self, objects: Iterable[Read], version: str) -> None:
         self._missed = self._gathered.replace(objects) or self._missed
         self._changed.set()
 

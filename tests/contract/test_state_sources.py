@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import random
@@ -156,7 +157,7 @@ def list_all(made: Mapping[Any, AnyFeed], objects: list[Tree], version: str) -> 
         for resource in phase:
             feed = made[resource.group, resource.plural]
             mine = [one for one in objects if kind_of(one) == (resource.group, resource.kind)]
-            feed.replaced([feed.convert(one) for one in mine], version)
+            asyncio.run(feed.replaced([feed.convert(one) for one in mine], version))
 
 
 def told(objects: Iterable[Tree], gate: Gate, _: Path) -> None:

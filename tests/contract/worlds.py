@@ -49,7 +49,7 @@ class Recorder:
         self.seen.append(Seen(meta["name"], value, kind, meta["resourceVersion"], "managedFields" in meta))
         return self.seen[-1]
 
-    def replaced(self, objects: Iterable[Seen], version: str) -> None:
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
         listed = list(objects)
         self.state = {each.name: each.value for each in listed}
         self.journal.append(("replaced", sorted(each.name for each in listed)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from extauthz.core.decision import picture
 from extauthz.core.decision.picture import ClusterPicture
@@ -77,6 +77,12 @@ class Known:
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
         """Take a list of all workloads of one (group, resource). What is not in it is gone as of ``version``."""
         self.ledger.observe_all(kind, workloads, version)
+
+    def observing_all(
+        self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str
+    ) -> Iterator[None]:
+        """``observe_all`` in short steps, between which decisions may be made."""
+        return self.ledger.observing_all(kind, workloads, version)
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace; ``None``: it is gone."""

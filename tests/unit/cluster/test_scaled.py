@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -197,9 +198,11 @@ def test_it_costs_what_the_dearest_of_its_pods_does_as_they_come_and_go(fed):
 
 def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):
     fed.gadget(gadget(2))
-    fed.pods.replaced([fed.pods.convert(fed.a_pod(name, cpu)) for name, cpu in (("a", "1"), ("b", "4"))], "9")
+    asyncio.run(
+        fed.pods.replaced([fed.pods.convert(fed.a_pod(name, cpu)) for name, cpu in (("a", "1"), ("b", "4"))], "9")
+    )
     assert fed.cpus() == 8
-    fed.pods.replaced([fed.pods.convert(fed.a_pod("a", "1"))], "10")
+    asyncio.run(fed.pods.replaced([fed.pods.convert(fed.a_pod("a", "1"))], "10"))
     assert fed.cpus() == 2
 
 
@@ -208,7 +211,7 @@ def test_a_price_survives_a_change_of_the_count(fed):
     fed.pod("a", "3")
     fed.gadget(gadget(4, version="6"))
     assert fed.cpus() == 12
-    fed.gadgets.replaced([fed.gadgets.convert(gadget(1, version="7"))], "8")
+    asyncio.run(fed.gadgets.replaced([fed.gadgets.convert(gadget(1, version="7"))], "8"))
     assert fed.cpus() == 3
 
 
@@ -239,7 +242,7 @@ def test_one_that_is_gone_counts_no_more_and_its_pods_for_themselves(fed, how):
     if how == "told":
         fed.gadgets.changed("DELETED", fed.gadgets.convert(gadget(4, version="6")))
     else:
-        fed.gadgets.replaced([], "6")
+        asyncio.run(fed.gadgets.replaced([], "6"))
     assert fed.cpus() == 3
     fed.pod("b", "1")
     assert fed.cpus() == 4

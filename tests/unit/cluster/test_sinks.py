@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ class Fed:
 
     def list(self, plural: str, *trees: Tree, version: str = "50") -> None:
         feed = self.feed(plural)
-        feed.replaced([feed.convert(tree) for tree in trees], version)
+        asyncio.run(feed.replaced([feed.convert(tree) for tree in trees], version))
         feed.reached("51")
 
     def cpus(self) -> int:
@@ -152,6 +153,40 @@ def test_a_revision_that_is_run_and_then_no_more_counts_and_then_no_more(fed):
     fed.list("controllerrevisions")
     fed.tell("statefulsets", run("db-1", "60"))
     assert fed.cpus() == 3, "it is not there"
+
+
+async def test_a_long_list_leaves_others_their_turn(fed):
+    feed = fed.feed("deployments")
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    working = asyncio.create_task(others())
+    await feed.replaced([feed.convert(workload(f"w{n}", 1)) for n in range(1000)], "50")
+    working.cancel()
+    assert turns >= 1000 / 50
+    assert fed.cpus() == 1000
+
+
+def test_a_list_takes_back_nothing_that_a_watch_has_told_of_revisions(fed):
+    """Lists are also taken beside the watches, and come late then."""
+    metadata = {"namespace": "team-a", "resourceVersion": "3", "ownerReferences": owned_by("db", kind="StatefulSet")}
+    revision = {"metadata": metadata | {"name": "db-1"}, "data": {"spec": {"template": pod({"cpu": "4"})}}}
+    fed.tell("controllerrevisions", revision)
+
+    def db(current: str, version: str) -> Tree:
+        status = {"observedGeneration": 1, "currentRevision": current, "updateRevision": "db-2"}
+        return workload("db", 3, kind="StatefulSet", generation=1, version=version) | {"status": status}
+
+    fed.tell("statefulsets", db("db-1", "60"))
+    fed.list("statefulsets", db("db-2", "40"))
+    assert fed.cpus() == 12
+    fed.list("statefulsets", version="50")
+    assert fed.cpus() == 12
 
 
 def test_a_late_watch_takes_nothing_back_of_what_was_read(fed):

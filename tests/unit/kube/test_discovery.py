@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from extauthz.kube.discovery import ScaledKind, ScaledKinds
@@ -15,7 +17,7 @@ def test_a_definition_that_is_not_served_yet_is_not_told(status: dict[str, objec
     told: list[frozenset[ScaledKind]] = []
     sink = ScaledKinds(told.append)
     tree = definition("example.com", version("v1", scale=SCALE, stored=True))
-    sink.replaced([sink.convert(tree | {"status": status})], "1")
+    asyncio.run(sink.replaced([sink.convert(tree | {"status": status})], "1"))
     sink.changed("MODIFIED", sink.convert(tree))
     sink.changed("MODIFIED", sink.convert(tree))
     sink.changed("MODIFIED", sink.convert(tree | {"status": status}))

@@ -92,6 +92,23 @@ def test_a_list_takes_away_nothing_that_is_newer_than_it():
     assert used(ask) == (0, 0)
 
 
+def test_a_long_list_is_taken_in_steps_between_which_the_gate_decides_by_what_it_has():
+    refs = [WorkloadRef("apps", "deployments", "team-a", f"w{n:02}") for n in range(90)]
+    ask = asker(*(workload(ref.name, 1, version="50") for ref in refs), hard="150")
+    listed = [(ref, seen(2, "60", ref.name)) for ref in refs[:50]]
+    totals = []
+    for _ in ask.gate.observing_all(DEPLOYMENTS, listed, "61"):
+        totals.append(used(ask)[0])
+        most = 2 + 150 - totals[-1]
+        question = scale("w00", most + 1)
+        denied = ask(question._replace(target=f"{question.target}?dryRun=All"))
+        assert denied.fits == most
+        if len(totals) == 1:  # a read, or the watch, overtakes the list
+            ask.gate.observe(refs[49], seen(3, "62", "w49"))
+            ask.gate.observe(refs[48], None, version="62")
+    assert totals == [90 + 32, 90 + 48 + 1, 90 + 48 + 1 - 32, 48 * 2 + 3]
+
+
 def test_a_list_leaves_intents_on_what_is_gone():
     ask = asker()
     ask(scale("web", 5))

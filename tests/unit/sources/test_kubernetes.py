@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,13 +29,22 @@ def quota(name: str, *, uid: str = "", generation: int = 1, status: Tree = None,
 BAD: Tree = {"hard": {"services": "1"}}
 
 
+def done(waits_for_nothing: Coroutine[Any, Any, None]) -> None:
+    with suppress(StopIteration):
+        waits_for_nothing.send(None)
+        raise AssertionError("it waits")
+
+
 class Source:
     """What would come by a watch, and what is in force after each change of it."""
 
     def __init__(self, *listed: Tree) -> None:
         self.accepted: list[Quotas] = []
         self.live = LiveQuotas(None, self.accepted.append)  # type: ignore[arg-type]
-        self.live.replaced([self.live.convert(one) for one in listed], "7")
+        self.list(*listed, version="7")
+
+    def list(self, *trees: Tree, version: str) -> None:
+        done(self.live.replaced([self.live.convert(one) for one in trees], version))
 
     def tell(self, event: str, tree: Tree) -> None:
         self.live.changed(event, self.live.convert(tree))
@@ -106,7 +117,7 @@ def test_what_is_gone_is_out_of_force(gone):
     if gone == "told":
         source.tell("DELETED", quota("acme"))
     else:
-        source.live.replaced([source.live.convert(quota("corp"))], "8")
+        source.list(quota("corp"), version="8")
     assert list(source.stands()) == ["corp"]
     assert [node.quota.name for node in source.now.tree.nodes] == ["corp"]
 
@@ -152,7 +163,7 @@ class Shown(Source):
 
     def list(self, version: str, *listed: Tree) -> None:
         reflector = self.live.reflector
-        reflector._replace([reflector._convert(one) for one in listed], version)
+        done(reflector._replace([reflector._convert(one) for one in listed], version))
         self.live._put_in_force()
 
     def watch(self, event: str, version: str, tree: Tree) -> None:
