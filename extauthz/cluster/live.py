@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 from extauthz.cluster import facts
 from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
-from extauthz.cluster.sinks import Context, Feed, Notes, Revisions, StatefulSets, Troubles, Workloads
+from extauthz.cluster.sinks import Context, Feed, Notes, Troubles, Workloads
+from extauthz.cluster.stateful import Revisions, StatefulSets
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Kind, Tree, WorkloadRef
 from extauthz.kube.connection import Connection

@@ -1,0 +1,136 @@
+"""StatefulSets, and the revisions that they still run: an old one may cost more than the template that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extauthz.cluster import facts
+from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
+from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.faults import ObjectError
+from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.kube.resource import Resource
+
+
+class StatefulSets(Workloads):
+    """Feeds StatefulSets, and tells which revisions they still run."""
+
+    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles, revisions: Revisions) -> None:
+        super().__init__(resource, facts.COUNTED["apps", "StatefulSet"], gate, troubles)
+        self._revisions = revisions
+
+    def convert(self, tree: Tree) -> Seen:
+        seen = super().convert(tree)
+        try:
+            return seen._replace(old_revision=facts.old_revision(tree))
+        except ObjectError as error:
+            self._troubles.bad(self._resource, facts.place_of(tree), error)
+            return seen
+
+    async def replaced(self, objects: Iterable[Seen], version: str) -> None:
+        listed = list(objects)
+        await super().replaced(listed, version)
+        for one in listed:
+            self._run(one)
+        for owner in self._revisions.owners():
+            self._run_no_more(owner)
+
+    def changed(self, event: str, obj: Seen) -> None:
+        super().changed(event, obj)
+        self._run(obj)
+
+    def gone(self, place: Place, version: str) -> None:
+        super().gone(place, version)
+        self._run_no_more(place)
+
+    def _run(self, seen: Seen) -> None:
+        if self._held(seen.ref) == seen.version:  # else a consistent read, or the watch, has brought a later one
+            self._revisions.run_by((seen.ref.namespace, seen.ref.name), seen.old_revision)
+
+    def _run_no_more(self, owner: Place) -> None:
+        if self._held(WorkloadRef(self._resource.group, self._resource.plural, *owner)) is None:
+            self._revisions.run_by(owner, "")
+
+    def _held(self, ref: WorkloadRef) -> str | None:
+        entry = self._gate.ledger.get(ref)
+        return entry.observed.resource_version if entry is not None and entry.observed is not None else None
+
+
+class Revisions:
+    """Feeds the ControllerRevisions that StatefulSets still run, of all that there are.
+
+    These are shown to the gate without their versions: when one counts is told by the StatefulSet's.
+    """
+
+    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles) -> None:
+        self._resource = resource
+        self._gate = gate
+        self._troubles = troubles
+        self._all: dict[Place, Observed] = {}
+        self._run: dict[Place, str] = {}
+        """StatefulSet to the name of the revision."""
+
+    def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
+        place = facts.place_of(tree)
+        try:
+            observed = facts.revision(tree)[1] if facts.is_of_a_stateful_set(tree) else None
+        except ObjectError as error:
+            self._troubles.bad(self._resource, place, error)
+            observed = facts.unreadable(tree)
+        else:
+            self._troubles.over(self._resource, place)
+        if observed is not None:
+            observed.resource_version = ""
+        return place, observed
+
+    async def replaced(self, objects: Iterable[tuple[Place, Observed | None]], version: str) -> None:
+        listed = dict(objects)
+        for place in self._all.keys() - listed.keys():
+            self.gone(place, version)
+        for item in listed.items():
+            self.changed("", item)
+
+    def changed(self, event: str, obj: tuple[Place, Observed | None]) -> None:
+        place, observed = obj
+        if event == DELETED or observed is None:
+            self.gone(place, "")
+        elif self._all.get(place) != observed:
+            self._all[place] = observed
+            if any(self._run.get(one) == place[1] for one in self._owners(place, observed)):
+                self._show(place)
+
+    def reached(self, version: str) -> None:
+        """Bookmarks bring nothing to count."""
+
+    def gone(self, place: Place, version: str) -> None:
+        self._troubles.over(self._resource, place)
+        if self._all.pop(place, None) is not None:
+            self._show(place)
+
+    def owners(self) -> list[Place]:
+        """The StatefulSets that still run one."""
+        return list(self._run)
+
+    def run_by(self, owner: Place, name: str) -> None:
+        """A StatefulSet still runs the revision ``name`` (empty: none)."""
+        before = self._run.get(owner, "")
+        if before == name:
+            return
+        if name:
+            self._run[owner] = name
+        else:
+            del self._run[owner]
+        namespace, _ = owner
+        if before:
+            self._gate.observe(self._ref((namespace, before)), None)
+        if name:
+            self._show((namespace, name))
+
+    def _owners(self, place: Place, observed: Observed) -> Iterable[Place]:
+        return ((place[0], observed.owner.name),) if observed.owner is not None else ()
+
+    def _show(self, place: Place) -> None:
+        self._gate.observe(self._ref(place), self._all.get(place))
+
+    def _ref(self, place: Place) -> WorkloadRef:
+        return WorkloadRef(self._resource.group, self._resource.plural, *place)
