@@ -59,7 +59,7 @@ bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
 
 render: setup  ## write envoy/, istio/ and deploy/ anew: each file says in its first line what prints it
-	@for file in $$(grep -l '^# Made by' envoy/*.yaml istio/*.yaml deploy/*.yaml); do \
+	@for file in $$(grep -l '^# Made by' envoy/*.yaml envoy/*/*.yaml istio/*.yaml deploy/*.yaml); do \
 		words=$$(sed -n '1s/.*`extauthz \(.*\)`.*/\1/p' $$file); \
 		$(BIN)/extauthz $$words > $$file.new && mv $$file.new $$file || exit 1; \
 	done

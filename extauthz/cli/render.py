@@ -6,7 +6,15 @@ import argparse
 import shlex
 import sys
 
-from extauthz.cli import exits, render_istio, render_kubernetes, render_tls, render_values, sidecar_flags
+from extauthz.cli import (
+    exits,
+    render_istio,
+    render_kubernetes,
+    render_static_pod,
+    render_tls,
+    render_values,
+    sidecar_flags,
+)
 from extauthz.render import envoy
 from extauthz.render.options import SidecarOptions
 
@@ -50,6 +58,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar_flags.add_behaviour(sidecar.add_argument_group("behaviour"), DEFAULTS)
     sidecar.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     sidecar.set_defaults(rendered=_bootstrap)
+    render_static_pod.add_parser(what)
     render_istio.add_parsers(what)
     render_kubernetes.add_parser(what)
     render_tls.add_parser(what)

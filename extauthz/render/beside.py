@@ -20,6 +20,7 @@ from .options import Endpoint, Profile, SidecarOptions
 
 SOCKET_FOLDER = "/run/extauthz"
 CONFIG_FOLDER = "/etc/extauthz/envoy"
+ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.40.0"
 MANAGER_IMAGE = "registry.k8s.io/kube-controller-manager:v1.36.3"
 ENVOY_CONFIG = "extauthz-envoy"
 
@@ -53,7 +54,7 @@ class BesideOptions:
     autoscaler: Autoscaler = AUTOSCALERS["keda"]
     gate: GateOptions = field(default_factory=lambda: GateOptions(tls_secret="extauthz-apiserver"))  # noqa: S106
     sidecar: SidecarOptions = field(default_factory=SidecarOptions)
-    envoy_image: str = "envoyproxy/envoy:distroless-v1.40.0"
+    envoy_image: str = ENVOY_IMAGE
     manager_image: str = MANAGER_IMAGE
 
     def __post_init__(self) -> None:

@@ -146,19 +146,21 @@ def files(options: TlsOptions) -> list[Part]:
 def kubeconfig() -> str:
     """To Envoy, with the pod's own token."""
     listen = SidecarOptions().listen
-    cluster = {"server": f"https://{listen.host}:{listen.port}"}
     return text_of(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {"name": "envoy", "cluster": cluster | {"certificate-authority": f"{pods.API_ACCESS}/ca.crt"}}
-            ],
-            "users": [{"name": "pod", "user": {"tokenFile": f"{pods.API_ACCESS}/token"}}],
-            "contexts": [{"name": "envoy", "context": {"cluster": "envoy", "user": "pod"}}],
-            "current-context": "envoy",
-        }
+        config(f"https://{listen.host}:{listen.port}", f"{pods.API_ACCESS}/ca.crt", "pod", f"{pods.API_ACCESS}/token")
     )
+
+
+def config(server: str, authority: str, user: str, token: str) -> dict[str, Tree]:
+    """A kubeconfig to Envoy; *authority* and *token* are files."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "envoy", "cluster": {"server": server, "certificate-authority": authority}}],
+        "users": [{"name": user, "user": {"tokenFile": token}}],
+        "contexts": [{"name": "envoy", "context": {"cluster": "envoy", "user": user}}],
+        "current-context": "envoy",
+    }
 
 
 def recipe(options: TlsOptions) -> list[str]:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 
 from extauthz.service import handover
 from extauthz.testing.certs import Authority
@@ -120,7 +121,7 @@ def test_the_page_works_as_it_stands(node: Node):
     assert len(before_envoy) == 4
     for step in before_envoy:
         node.run(step)
-    envoy = node.start("envoy", "-c", str(node.directory / "envoy.yaml"), "--disable-hot-restart", "--concurrency", "1")
+    envoy = node.start("envoy", *arguments_of_the_static_pod(node), "--disable-hot-restart", "--concurrency", "1")
     sees_its_lease, looks = after
     # A lease is there once somebody has held it: on a node of a cluster that runs, always.
     manager = node.start("kube-controller-manager", *flags_of_the_page(node), *flags_of_any_cluster(node.plane))
@@ -131,6 +132,14 @@ def test_the_page_works_as_it_stands(node: Node):
     loses_no_lease_without_a_gate(node)
     assert manager.running
     assert "forbidden" not in re.sub(r".*exceeded workspace quota.*", "", manager.log.read_text()).lower()
+
+
+def arguments_of_the_static_pod(node: Node) -> list[str]:
+    """Of the pod that the page makes, which an API server takes."""
+    file = node.directory / "extauthz-envoy.yaml"
+    node.plane.kubectl("create", "--dry-run=server", "--validate=strict", f"--filename={file}")
+    (container,) = yaml.safe_load(file.read_text())["spec"]["containers"]
+    return list(container["args"])
 
 
 def flags_of_the_page(node: Node) -> list[str]:

@@ -14,12 +14,13 @@ from extauthz.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "render.md"
 
-WHAT = ("envoy", "istio", "istio-pod", "kubernetes", "tls")
+WHAT = ("envoy", "istio", "istio-pod", "kubernetes", "static-pod", "tls")
 FILE = {
     "envoy": {"profile": "scale", "gate-timeout": 7, "exempt-namespace": ["one", "two"]},
     "istio": {"client": "keda-operator", "gate-plain": True, "service-ip": "10.43.0.1"},
     "istio-pod": {"client": "keda-operator", "gate-plain": True},
     "kubernetes": {"as": "sidecar", "autoscaler": "hpa-controller", "replicas": 5, "part": ["pod", "envoy"]},
+    "static-pod": {"part": "kubeadm", "folder": "/opt/gate", "listen": "127.0.0.1:8443"},
     "tls": {"issuer": "cert-manager", "days": 30, "name": ["10.96.0.1"], "output": "json"},
 }
 WORDS = {
@@ -27,6 +28,7 @@ WORDS = {
     "istio": ["--client=keda-operator", "--gate-plain", "--service-ip=10.43.0.1"],
     "istio-pod": ["--client=keda-operator", "--gate-plain"],
     "kubernetes": ["--as=sidecar", "--autoscaler=hpa-controller", "--replicas=5", "--part=pod", "--part=envoy"],
+    "static-pod": ["--part=kubeadm", "--folder=/opt/gate", "--listen=127.0.0.1:8443"],
     "tls": ["--issuer=cert-manager", "--days=30", "--name=10.96.0.1", "-ojson"],
 }
 
