@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from testcontainers.compose import DockerCompose
@@ -84,11 +85,15 @@ def test_the_gate_says_that_it_is_healthy(services: DockerCompose, shown: str):
 
 
 def test_the_gate_was_asked_by_the_hpa_through_envoy(services: DockerCompose, shown: str):
-    lines = compose(services, "logs", "--no-log-prefix", "gate", "envoy").splitlines()
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    denied = next(line for line in told if line.get("verdict") == "deny")
+    denied = next(line for line in logged(services, "gate") if line.get("verdict") == "deny")
     assert denied["user_agent"].endswith("system:serviceaccount:kube-system:horizontal-pod-autoscaler")
-    assert denied["id"] in {line.get("decision_id") for line in told}
+    # Envoy writes its log every ten seconds.
+    eventually(lambda: denied["id"] in {line.get("decision_id") for line in logged(services, "envoy")})
+
+
+def logged(services: DockerCompose, service: str) -> list[dict[str, Any]]:
+    lines = compose(services, "logs", "--no-log-prefix", service).splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def test_with_more_room_it_goes_on_by_itself(services: DockerCompose, shown: str):
