@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 
+from extauthz.render import clusters
 from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
 from extauthz.service import addresses
 
@@ -29,7 +30,16 @@ def options(arguments: argparse.Namespace, defaults: SidecarOptions) -> SidecarO
     """
     said = {name: value for name, value in vars(arguments).items() if value is not None}
     chosen = {field.name: said[field.name] for field in fields(SidecarOptions) if field.name in said}
+    _only_one_kind([chosen.get("gate", defaults.gate), *chosen.get("failover_gates", ())])
     return replace(defaults, **chosen, gate_tls=_gate_tls(said, defaults.gate_tls))
+
+
+def _only_one_kind(gates: Sequence[Endpoint]) -> None:
+    """Envoy resolves all addresses of a cluster, or none; a socket has no name."""
+    sockets = [one for one in gates if one.path]
+    names = [one for one in gates if not one.path and not clusters.is_ip(one.host)]
+    if sockets and names:
+        raise ValueError(f"--gate-failover: {shown(sockets[0])} and the name {shown(names[0])} do not go together")
 
 
 def _gate_tls(said: Mapping[str, str], default: GateTls | None) -> GateTls | None:
@@ -64,6 +74,13 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
         help=f"The CA that it is verified by. Default: {defaults.apiserver_ca_file}.",
     )
     place("--gate", help=f"The gate's gRPC door, also unix:/path. Default: {shown(defaults.gate)}.")
+    place(
+        "--gate-failover",
+        dest="failover_gates",
+        action="append",
+        help="A gate on the same ledger, with the same name in its certificate, to ask while --gate is not well, for "
+        "example in another zone. May be repeated, in this order. Default: none.",
+    )
     file("--gate-ca", dest="gate_ca_file", help=f"Speak TLS to the gate, verified by this CA. Default: {tls.ca_file}.")
     add(
         "--gate-name",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from datetime import timedelta
 
 import betterproto2
@@ -14,6 +15,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstream
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
+from . import failover
 from .options import Endpoint, SidecarOptions
 
 APISERVER, APISERVER_UPGRADE, GATE = "apiserver", "apiserver-upgrade", "extauthz"
@@ -25,6 +27,14 @@ _NO_LIMIT = 65536
 _KEEPALIVE = core.KeepaliveSettings(interval=timedelta(seconds=30), timeout=timedelta(seconds=15))
 """client-go's own (``k8s.io/apimachinery/pkg/util/net``): its pings now end at Envoy, so Envoy must find out that an
 API server died below a silent watch."""
+
+_GATE_KEEPALIVE = core.KeepaliveSettings(interval=timedelta(seconds=5), timeout=timedelta(seconds=5))
+"""A connection to a gate whose node is gone is given up within ten seconds; the next leads to one that is there."""
+
+
+GATE_CONNECTION_S = 300.0
+"""A Service chooses a gate for each connection, and only then. So that none stays with a gate in another zone once
+there is one in its own again, it is replaced from time to time; what is asked on it is still answered there."""
 
 
 def clusters(options: SidecarOptions) -> list[cluster.Cluster]:
@@ -62,7 +72,7 @@ def downstream_tls(options: SidecarOptions) -> core.TransportSocket:
 
 def _apiserver(name: str, protocol: upstream.HttpProtocolOptions, options: SidecarOptions) -> cluster.Cluster:
     socket = _upstream_tls(options.apiserver_ca_file, options.apiserver_name)
-    rendered = _cluster(name, options.apiserver, protocol, socket)
+    rendered = _cluster(name, [options.apiserver], protocol, socket)
     rendered.circuit_breakers = cluster.CircuitBreakers(
         thresholds=[
             cluster.CircuitBreakersThresholds(
@@ -75,7 +85,7 @@ def _apiserver(name: str, protocol: upstream.HttpProtocolOptions, options: Sidec
 
 def _gate(options: SidecarOptions) -> cluster.Cluster:
     http2 = upstream.HttpProtocolOptionsExplicitHttpConfig(
-        http2_protocol_options=core.Http2ProtocolOptions(connection_keepalive=_KEEPALIVE)
+        http2_protocol_options=core.Http2ProtocolOptions(connection_keepalive=_GATE_KEEPALIVE)
     )
     socket = None
     if options.gate_tls is not None:
@@ -83,33 +93,48 @@ def _gate(options: SidecarOptions) -> cluster.Cluster:
         if options.gate_tls.cert_file is not None and options.gate_tls.key_file is not None:
             certificate = _certificate(options.gate_tls.cert_file, options.gate_tls.key_file)
         socket = _upstream_tls(options.gate_tls.ca_file, options.gate_tls.server_name, certificate)
-    return _cluster(GATE, options.gate, upstream.HttpProtocolOptions(explicit_http_config=http2), socket)
+    bounded = core.HttpProtocolOptions(max_connection_duration=timedelta(seconds=GATE_CONNECTION_S))
+    protocol = upstream.HttpProtocolOptions(explicit_http_config=http2, common_http_protocol_options=bounded)
+    rendered = _cluster(GATE, failover.gates(options), protocol, socket)
+    rendered.connect_timeout = failover.connect_timeout(options)
+    rendered.circuit_breakers = cluster.CircuitBreakers(
+        # Envoy's default of three at a time would turn away all others when a gate goes.
+        thresholds=[cluster.CircuitBreakersThresholds(max_retries=_NO_LIMIT)]
+    )
+    failover.look_after(rendered, options)
+    return rendered
 
 
 def _cluster(
-    name: str, where: Endpoint, protocol: upstream.HttpProtocolOptions, socket: core.TransportSocket | None
+    name: str, places: Sequence[Endpoint], protocol: upstream.HttpProtocolOptions, socket: core.TransportSocket | None
 ) -> cluster.Cluster:
-    target = endpoint.LbEndpoint(endpoint=endpoint.Endpoint(address=address(where)))
+    """One whose places are asked in this order: the first is the highest of Envoy's priorities."""
     return cluster.Cluster(
         name=name,
-        type=_discovery(where),
+        type=_discovery(places),
         dns_lookup_family=cluster.ClusterDnsLookupFamily.ALL,
         connect_timeout=timedelta(seconds=5),
         load_assignment=endpoint.ClusterLoadAssignment(
-            cluster_name=name, endpoints=[endpoint.LocalityLbEndpoints(lb_endpoints=[target])]
+            cluster_name=name, endpoints=[_locality(priority, where) for priority, where in enumerate(places)]
         ),
         typed_extension_protocol_options={_HTTP_OPTIONS: Any.pack(protocol)},
         transport_socket=socket,
     )
 
 
-def _discovery(where: Endpoint) -> cluster.ClusterDiscoveryType:
-    if where.path is not None or _is_ip(where.host):
+def _locality(priority: int, where: Endpoint) -> endpoint.LocalityLbEndpoints:
+    target = endpoint.LbEndpoint(endpoint=endpoint.Endpoint(address=address(where)))
+    return endpoint.LocalityLbEndpoints(priority=priority, lb_endpoints=[target])
+
+
+def _discovery(places: Sequence[Endpoint]) -> cluster.ClusterDiscoveryType:
+    if all(where.path is not None or is_ip(where.host) for where in places):
         return cluster.ClusterDiscoveryType.STATIC
     return cluster.ClusterDiscoveryType.STRICT_DNS
 
 
-def _is_ip(host: str) -> bool:
+def is_ip(host: str) -> bool:
+    """An address, and no name that Envoy must look up."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -121,7 +146,7 @@ def _upstream_tls(
     ca_file: str, server_name: str, certificate: tls.TlsCertificate | None = None
 ) -> core.TransportSocket:
     """Verifies chain and name. Without the name any certificate of the same CA would do."""
-    by_ip = _is_ip(server_name)
+    by_ip = is_ip(server_name)
     kinds = tls.SubjectAltNameMatcherSanType
     san = tls.SubjectAltNameMatcher(
         san_type=kinds.IP_ADDRESS if by_ip else kinds.DNS, matcher=matcher.StringMatcher(exact=server_name)

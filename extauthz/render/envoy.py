@@ -26,7 +26,7 @@ from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
-from . import accesslog, clusters, replies
+from . import accesslog, clusters, failover, replies
 from .options import Outage, SidecarOptions
 from .routes import Rule, rules
 
@@ -127,10 +127,10 @@ def _decided() -> rbac_filter.Rbac:
 def _ext_authz(options: SidecarOptions) -> ext_authz.ExtAuthz:
     return ext_authz.ExtAuthz(
         transport_api_version=core.ApiVersion.V3,
-        # No retry policy: a decision is made once (DESIGN §4.3).
         grpc_service=core.GrpcService(
             envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=clusters.GATE),
             timeout=timedelta(seconds=options.gate_timeout_s),
+            retry_policy=failover.retry_policy(options),
         ),
         # Whole or not at all: half a body cannot be decided on. As bytes: protobuf and CBOR are not UTF-8.
         with_request_body=ext_authz.BufferSettings(

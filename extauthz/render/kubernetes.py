@@ -13,6 +13,7 @@ from .manifests import GATE, LABELS, Part, mount, named
 PORTS = {"grpc": GRPC_PORT, "http": HTTP_PORT}
 SELECTED = {"matchLabels": LABELS}
 CLIENT = {"extauthz.dev/client": "true"}
+EACH = f"{GATE}-gates"
 METRICS = {"extauthz.dev/metrics": "true"}
 
 _DEPLOYMENT = """\
@@ -24,6 +25,12 @@ _ALONE = """\
 A single gate that keeps its ledger to itself: never two at once, so a rollout ends the old one first. The Secret
 {secret} holds tls.crt and tls.key for extauthz.{namespace}.svc, and the authority of Envoy's client certificate
 in ca.crt."""
+
+_SERVICES = """\
+Where Envoy asks, by TLS on both sides: {gate}.
+A connection prefers a gate in its own zone, and leads to another where there is none.
+{each} is the address of each gate, for --gate-failover: Kubernetes
+takes most of a minute to notice that a node is gone, an Envoy that knows the gates takes seconds."""
 
 _NETWORK = """\
 Who may reach the gate, and whom it may reach. Pods ask it that have the label extauthz.dev/client: "true", wherever
@@ -72,11 +79,10 @@ def service(options: GateOptions) -> Part:
     }
     if options.traffic is not Traffic.ANY:
         spec["trafficDistribution"] = str(options.traffic)
-    says = (
-        f"Where Envoy asks: {GATE}.{options.namespace}.svc:{GRPC_PORT}, by TLS on both sides."
-        "\nA connection prefers a gate in its own zone, and leads to another where there is none."
-    )
-    return Part(says, [_object("v1", "Service", options, spec)])
+    each = {"selector": LABELS, "clusterIP": "None", "ports": [grpc]}
+    gate, each_gate = (f"{name}.{options.namespace}.svc:{GRPC_PORT}" for name in (GATE, EACH))
+    says = _SERVICES.format(gate=gate, each=each_gate)
+    return Part(says, [_object("v1", "Service", options, spec), _object("v1", "Service", options, each, EACH)])
 
 
 def disruption_budget(options: GateOptions) -> Part:
@@ -142,8 +148,8 @@ def _pod(options: GateOptions) -> dict[str, Tree]:
     }
 
 
-def _object(version: str, kind: str, options: GateOptions, spec: dict[str, Tree]) -> dict[str, Tree]:
-    return {"apiVersion": version, "kind": kind, "metadata": named(GATE, options.namespace), "spec": spec}
+def _object(version: str, kind: str, options: GateOptions, spec: dict[str, Tree], name: str = GATE) -> dict[str, Tree]:
+    return {"apiVersion": version, "kind": kind, "metadata": named(name, options.namespace), "spec": spec}
 
 
 def _ports(*ports: int | str) -> list[dict[str, Tree]]:

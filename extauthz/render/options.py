@@ -65,6 +65,8 @@ class SidecarOptions:
     """A DNS name or an IP address that the API server's certificate must carry."""
     apiserver_ca_file: str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
     gate: Endpoint = _GATE
+    failover_gates: tuple[Endpoint, ...] = ()
+    """Asked in this order while those before are not well. On one ledger: else each would grant the same room."""
     gate_tls: GateTls | None = None
     gate_timeout_s: float = 2.0
     """Envoy's own default is 0.2 s, which one slow garbage collection or a restart on the same port would exceed."""

@@ -23,6 +23,10 @@ SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", ext_authz.MAX_MESSAGE_BYTES),
     # Two gates on one port would each see half of the writes, and grant twice what is there.
     ("grpc.so_reuseport", 0),
+    # Envoy pings a silent connection to learn whether the gate is still there. gRPC's own limit, a ping in five
+    # minutes, would have the server end the connection at the fourth, whatever is asked on it.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
 )
 
 

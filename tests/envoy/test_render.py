@@ -88,6 +88,14 @@ VARIANTS = {
         "gate": Endpoint("", 0, "/run/extauthz/gate.sock"),
         "admin": Endpoint("", 0, "/run/extauthz/admin.sock"),
     },
+    "gates-by-name": {
+        "gate": Endpoint("extauthz.extauthz-system.svc", 9191),
+        "failover_gates": (Endpoint("extauthz-gates.extauthz-system.svc", 9191), Endpoint("10.0.0.9", 9191)),
+    },
+    "gates-by-socket": {
+        "gate": Endpoint("", 0, "/run/extauthz/gate.sock"),
+        "failover_gates": (Endpoint("10.0.0.9", 9191),),
+    },
     "ipv6-everywhere": {
         "listen": Endpoint("::", 6443),
         "apiserver": Endpoint("fd00::1", 443),
@@ -149,6 +157,13 @@ def test_half_of_mtls_is_no_plain_text(capsys, words: list[str], complaint: str)
     assert main(["render", "envoy", *words]) == 64
     told = capsys.readouterr()
     assert complaint in told.err
+    assert told.out == ""
+
+
+def test_a_socket_and_a_name_are_not_looked_up_alike(capsys):
+    assert main(["render", "envoy", "--gate", "unix:/g.sock", "--gate-failover", "gates.example:9191"]) == 64
+    told = capsys.readouterr()
+    assert "unix:/g.sock and the name gates.example:9191 do not go together" in told.err
     assert told.out == ""
 
 

@@ -42,6 +42,10 @@ REACHED = {
         Seen(None, page(counted({"eds_health_status": "UNHEALTHY"}), counted(address="10.0.0.8", rq_success=1))),
         "ok",
     ),
+    "one-of-two-fails-its-health-check": (
+        Seen(None, page(counted({"failed_active_health_check": True}), counted(address="10.0.0.8", rq_success=1))),
+        "warn",
+    ),
     "answered-before-the-canary-only": (Seen(WELL, page(counted(rq_total=4, rq_success=3, rq_error=1))), "fail"),
     "failed-before-the-canary-only": (Seen(page(counted(rq_error=9)), page(counted(rq_error=9, rq_success=1))), "ok"),
     "no-canary-since": (Seen(WELL, WELL), "ok"),
