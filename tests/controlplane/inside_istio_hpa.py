@@ -28,6 +28,7 @@ from tests.controlplane.inside_istio import (
     SERVICE_IP,
     Mesh,
     Pod,
+    main,
     network,
     render,
     running_mesh,
@@ -82,7 +83,7 @@ def running_container(mesh: Mesh) -> Iterator[Child]:
 @pytest.fixture(scope="module")
 def gate(mesh: Mesh) -> Iterator[Gate]:
     """A real one, with a quota of two pods, that knows of no earlier run."""
-    mesh.plane.kubectl("apply", "--server-side", f"--filename={REPOSITORY / 'deploy' / 'crd.yaml'}")
+    mesh.plane.kubectl("apply", f"--kustomize={REPOSITORY / 'deploy'}")
     api = mesh.plane.api
     eventually(lambda: api.serves("WorkspaceQuota"))
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}})
@@ -126,7 +127,7 @@ def test_it_dials_the_service_ip_scales_as_it_is_let_and_asks_about_nothing_else
 
         eventually(lambda: able().get("reason") == "FailedUpdateScale", log, within_s=90)
         assert api.get("Deployment", "web", "shop")["spec"]["replicas"] == 1
-        as_the_page_shows(mesh)
+        as_the_pages_show(mesh)
         assert api.get("Lease", NAME, NAMESPACE)["spec"]["holderIdentity"]
         with pytest.raises(RefusedError, match="not found"):
             api.get("Lease", "kube-controller-manager", "kube-system")
@@ -140,8 +141,32 @@ def test_it_dials_the_service_ip_scales_as_it_is_let_and_asks_about_nothing_else
     assert "forbidden: user" not in (mesh.folder / "hpa-controller.log").read_text().lower()
 
 
-def as_the_page_shows(mesh: Mesh) -> None:
-    """docs/istio.md has what the HPA's condition says, from here."""
-    page = (REPOSITORY / "docs" / "istio.md").read_text()
-    ((command, shown),) = re.findall(r"^\$ kubectl (-n shop get hpa .*)\n(.*)\n```$", page, re.MULTILINE)
-    assert mesh.plane.kubectl(*shlex.split(command)) == shown
+def as_the_pages_show(mesh: Mesh) -> None:
+    """The docs have what the HPA's condition says, from here."""
+    pages = "".join((REPOSITORY / "docs" / name).read_text() for name in ("istio.md", "verify.md"))
+    shown = re.findall(r"^\$ kubectl (-n shop get .*)\n(.*)\n```$", pages, re.MULTILINE)
+    assert len(shown) == 2
+    for command, printed in shown:
+        assert mesh.plane.kubectl(*shlex.split(command)).strip() == printed
+
+
+def test_the_doctor_finds_it_well_and_says_what_the_page_shows(capsys, mesh: Mesh, gate: Gate):
+    """With the way, the trust and the token of the HPA's own pod."""
+    access = mesh.folder / "access"
+    given = {
+        "admin": "http://" + (mesh.folder / "sidecar-admin").read_text(),
+        "url": f"https://{SERVICE_IP}",
+        "ca": access / "ca.crt",
+        "token-file": access / "token",
+        "kubeconfig": mesh.plane.kubeconfig,
+        "profile": "scale",
+        "canary": "shop/web",
+    }
+    assert main(["doctor", *(f"--{name}={value}" for name, value in given.items())]) == 0
+    told = ROW.findall(capsys.readouterr().out)
+    assert ("canary", "ok") in told
+    assert told == ROW.findall((REPOSITORY / "docs" / "verify.md").read_text())
+
+
+ROW = re.compile(r"^(\w[\w ]*\w) +(ok|warn|fail|skipped)  ", re.MULTILINE)
+"""Name and verdict of a line of its output."""
