@@ -26,8 +26,8 @@ demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build
 
-istiod: setup  ## the same and istiod, which the tests of istio/ need
-	@$(BIN)/python -m tests.controlplane.build istiod
+istiod: setup  ## the same and istiod of two releases, which the tests of istio/ need
+	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
 	@$(BIN)/python -m tests.compose.prepare

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,9 @@ NAMESPACE = "istio-system"
 CLUSTER = "Kubernetes"
 OUTBOUND_PORT = 15001
 """Where Istio's rules redirect what a pod sends."""
+
+ISTIOD = os.environ.get("ISTIOD_PART", "istiod")
+"""Which of them, for tests that are run in a process of their own."""
 
 ENVIRONMENT = {
     "POD_NAME": "istiod-0",
@@ -61,7 +65,7 @@ def running_istiod(plane: Plane, folder: Path) -> Iterator[str]:
         "monitoringAddr": f"127.0.0.1:{monitoring}",
         "tls": "false",
     }
-    command = ["env", *(f"{name}={value}" for name, value in ENVIRONMENT.items()), str(parts.find("istiod"))]
+    command = ["env", *(f"{name}={value}" for name, value in ENVIRONMENT.items()), str(parts.find(ISTIOD))]
     child = Child(
         [*command, "discovery", *(f"--{name}={value}" for name, value in flags.items())], folder / "istiod.log"
     )
@@ -75,7 +79,7 @@ def running_istiod(plane: Plane, folder: Path) -> Iterator[str]:
 
 def install(plane: Plane) -> None:
     """Istio's custom resource definitions, and the configuration of the mesh."""
-    definitions = parts.config("istiod") / "istio" / "crd-all.gen.yaml"
+    definitions = parts.config(ISTIOD) / "istio" / "crd-all.gen.yaml"
     plane.kubectl("apply", "--server-side", f"--filename={definitions}")
     plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/envoyfilters.networking.istio.io",
                   "crd/sidecars.networking.istio.io", "crd/peerauthentications.security.istio.io")  # fmt: skip

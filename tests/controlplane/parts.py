@@ -69,7 +69,7 @@ class Module:
     @property
     def cure(self) -> str:
         """What builds it."""
-        return f"run `make {self.folder if self.optional else 'controlplane'}` (tests/controlplane/README.md)"
+        return f"run `make {'istiod' if self.optional else 'controlplane'}` (tests/controlplane/README.md)"
 
     @property
     def cache(self) -> Path:
@@ -86,6 +86,13 @@ def _knative(version: str) -> Module:
     return Module(f"knative-{version}", (autoscaler,), configs=configs)
 
 
+def _istiod(name: str) -> Module:
+    part = Part(name, "istio.io/istio/pilot/cmd/pilot-discovery")
+    return Module(
+        name, (part,), configs=("istio.io/istio",), config_folder="manifests/charts/base/files", optional=True
+    )
+
+
 MODULES: tuple[Module, ...] = (
     Module("etcd", (Part("etcd", "go.etcd.io/etcd/server/v3", ("--version",)),)),
     Module(
@@ -100,19 +107,15 @@ MODULES: tuple[Module, ...] = (
     ),
     _knative("v0.50.0"),
     _knative("v0.42.2"),
-    Module(
-        "istiod",
-        (Part("istiod", "istio.io/istio/pilot/cmd/pilot-discovery"),),
-        configs=("istio.io/istio",),
-        config_folder="manifests/charts/base/files",
-        optional=True,
-    ),
+    _istiod("istiod"),
+    _istiod("istiod-1.30"),
 )
 
 _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for module in MODULES for part in module.parts}
 
 NAMES = tuple(_BY_NAME)
-"""All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2, istiod."""
+"""All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2, istiod (of
+Istio 1.31), istiod-1.30."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

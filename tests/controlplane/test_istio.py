@@ -5,6 +5,7 @@ The network namespace of a new user namespace needs no rights (user_namespaces(7
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 from tests.controlplane import marker
 
-pytestmark = pytest.mark.controlplane("istiod", "autoscaler-v0.50.0")
+pytestmark = pytest.mark.controlplane("autoscaler-v0.50.0")
+
+RELEASES = [pytest.param(name, marks=pytest.mark.controlplane(name)) for name in ("istiod", "istiod-1.30")]
 
 ALONE = ("unshare", "--map-root-user", "--net", "--")
 TOOLS = ("unshare", "ip", "iptables")
@@ -38,7 +41,8 @@ def alone(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return ALONE
 
 
-def test_writes_to_the_service_ip_are_decided_in_a_sidecar_that_istiod_programs(alone, tmp_path):
+@pytest.mark.parametrize("istiod", RELEASES)
+def test_writes_to_the_service_ip_are_decided_in_a_sidecar_that_istiod_programs(alone, istiod, tmp_path):
     command = [
         *alone,
         sys.executable,
@@ -49,7 +53,10 @@ def test_writes_to_the_service_ip_are_decided_in_a_sidecar_that_istiod_programs(
         "no:cacheprovider",
         f"--basetemp={tmp_path / 'inside'}",
     ]
-    done = subprocess.run([*command, str(INSIDE)], capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    environment = {**os.environ, "ISTIOD_PART": istiod}
+    done = subprocess.run(
+        [*command, str(INSIDE)], capture_output=True, text=True, timeout=WITHIN_S, check=False, env=environment
+    )
     assert done.returncode == 0, f"{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout
