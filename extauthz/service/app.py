@@ -24,7 +24,7 @@ from extauthz.kube.connection import Connection, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.service import listening, sources
+from extauthz.service import certificates, listening, sources
 from extauthz.service.addresses import Address
 from extauthz.service.deciding import Deciding
 from extauthz.service.holding import Holding
@@ -156,7 +156,10 @@ class App:
             audits=self._audits,
         )
         server = listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
-        grpc_address = listening.bind_grpc(server, self._settings)
+        tls = certificates.of(self._settings, self._log.event)
+        grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
+        if tls is not None:
+            running.append(group.create_task(tls.watch()))
         await server.start()
         self._announce(grpc_address, http)
         await self._stop.wait()

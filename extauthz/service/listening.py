@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from pathlib import Path
 
 import grpc
@@ -81,14 +80,13 @@ def grpc_server(
     return server
 
 
-def bind_grpc(server: grpc.aio.Server, settings: Settings) -> Address:
-    """Bind the ext_authz door; the address with the port that was really taken.
+def bind_grpc(server: grpc.aio.Server, settings: Settings, credentials: grpc.ServerCredentials | None) -> Address:
+    """Bind the ext_authz door, plain without credentials; the address with the port that was really taken.
 
     Raises:
-        ListenError: the address is taken or not ours, or the TLS files do not fit each other.
+        ListenError: the address is taken or not ours.
     """
     address = parse(settings.grpc)
-    credentials = _credentials(settings)
     if address.path is not None:
         check_socket("--grpc", Path(address.path))
     try:
@@ -152,41 +150,6 @@ def check_socket(flag: str, path: Path) -> None:
 def _open_to_group(address: Address, settings: Settings) -> None:
     if address.path is not None:
         Path(address.path).chmod(int(settings.socket_mode, 8))
-
-
-def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
-    """TLS from the files, looked at again for every connection: certificates are renewed while the gate runs."""
-    if settings.tls_cert is None or settings.tls_key is None:
-        return None
-    cert, key, authorities = settings.tls_cert, settings.tls_key, settings.tls_client_ca
-
-    def configuration() -> grpc.ServerCertificateConfiguration:
-        roots = None if authorities is None else authorities.read_bytes()
-        return grpc.ssl_server_certificate_configuration([(key.read_bytes(), cert.read_bytes())], roots)
-
-    def renewed() -> grpc.ServerCertificateConfiguration | None:
-        """``None`` keeps what is there: a pair that is half written must not end the service."""
-        return configuration() if _fits(cert, key, authorities) is None else None
-
-    problem = _fits(cert, key, authorities)
-    if problem is not None:
-        raise ListenError(problem)
-    return grpc.dynamic_ssl_server_credentials(configuration(), renewed, authorities is not None)
-
-
-def _fits(cert: Path, key: Path, authorities: Path | None) -> str | None:
-    """What is wrong with the TLS files, or ``None``. gRPC itself would only say so at each handshake."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
-        return f"--tls-cert {cert}, --tls-key {key}: not a certificate and its key in PEM ({error})"
-    try:
-        if authorities is not None:
-            context.load_verify_locations(authorities)
-    except (OSError, ssl.SSLError) as error:
-        return f"--tls-client-ca {authorities}: not certificates in PEM ({error})"
-    return None
 
 
 def _why_not(flag: str, address: Address) -> str:

@@ -280,6 +280,45 @@ class TestTls:
             assert gate.check(4, self.credentials(authority)).ok_response is not None  # half written: the old pair
             pair.key.write_bytes(renewed.key.read_bytes())
             assert gate.check(4, self.credentials(another)).ok_response is not None
+            assert within(5, lambda: gate.events("tls-renewed"))
+            assert gate.events("tls-renewed")[0]["cert"] == str(pair.cert)
+
+    def test_a_bad_renewal_is_told_without_anyone_connecting_and_the_old_pair_stays(
+        self, tmp_path: Path, authority: Authority
+    ) -> None:
+        pair, other = authority.issue("gate"), authority.issue("other")
+        with Running(tmp_path, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key)) as gate:
+            good = pair.key.read_bytes()
+            other.key.rename(pair.key)
+            assert within(5, lambda: gate.events("tls-refused"))
+            for _ in range(3):
+                assert gate.check(4, self.credentials(authority)).ok_response is not None
+            pair.cert.unlink()
+            assert within(5, lambda: len(gate.events("tls-refused")) == 2)
+            assert gate.check(4, self.credentials(authority)).ok_response is not None
+            for line in gate.events("tls-refused"):
+                assert line["problem"].startswith(f"--tls-cert {pair.cert}, --tls-key {pair.key}: not a certificate")
+            assert gate.events("tls-renewed") == []
+            renewed = authority.issue("gate")
+            assert renewed.cert == pair.cert
+            assert renewed.key.read_bytes() != good
+            assert within(5, lambda: gate.events("tls-renewed"))
+
+    def test_a_renewed_authority_decides_about_clients_that_connect_from_then_on(
+        self, tmp_path: Path, authority: Authority
+    ) -> None:
+        pair, client = authority.issue("gate"), authority.issue("envoy")
+        another = Authority(tmp_path, "another CA")
+        newcomer, trusted = another.issue("newcomer"), tmp_path / "trusted.crt"
+        trusted.write_bytes(authority.ca.read_bytes())
+        flags = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-client-ca", str(trusted))
+        with Running(tmp_path, *flags) as gate:
+            with pytest.raises(grpc.RpcError):
+                gate.check(4, self.credentials(authority, newcomer))
+            trusted.write_bytes(another.ca.read_bytes())
+            assert gate.check(4, self.credentials(authority, newcomer)).ok_response is not None
+            with pytest.raises(grpc.RpcError):
+                gate.check(4, self.credentials(authority, client))
 
     def test_a_key_of_another_certificate_is_told_at_the_start(self, tmp_path: Path, authority: Authority) -> None:
         cert, key = authority.issue("one").cert, authority.issue("two").key

@@ -1,0 +1,137 @@
+"""The gate's own certificate: read again while it runs, put in force if it is good, refused and told if it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+
+from extauthz.observe.log import Tell
+from extauthz.service.listening import ListenError
+from extauthz.service.settings import Settings
+
+LOOK_S = 1.0
+"""A bad renewal is told within this. Connections do not wait for it: each looks by itself."""
+
+TRIES = 3
+
+
+class _Content(NamedTuple):
+    """Of the three files at one time."""
+
+    cert: bytes
+    key: bytes
+    authorities: bytes | None
+
+
+class CertificateError(ListenError):
+    """The files cannot be used. The text names the flags and what is wrong."""
+
+
+class Certificates:
+    """Certificate, key and the clients' authorities, from the files that the settings name.
+
+    Raises:
+        CertificateError: they cannot be used from the start.
+    """
+
+    def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
+        self._files = (cert, key, authorities)
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._seen = self._read()
+        self._refused = ""
+        self._next: grpc.ServerCertificateConfiguration | None = None
+        self.credentials = grpc.dynamic_ssl_server_credentials(
+            _configuration(self._seen), self._renewed, authorities is not None
+        )
+
+    async def watch(self) -> None:
+        """Look now and then, for ever: connections are kept for long, and a person should hear of a mistake soon."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Read the files; what is new and good is for the connections from now on. What is bad is told once."""
+        with self._lock:
+            try:
+                content = self._read()
+            except CertificateError as error:
+                self._refuse(str(error))
+                return
+            self._refused = ""
+            if content != self._seen:
+                self._seen = content
+                self._next = _configuration(content)
+                self._tell("info", "tls-renewed", cert=str(self._files[0]))
+
+    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
+        """What gRPC asks before each handshake, in a thread of its own; ``None`` keeps what is there."""
+        self.look()
+        with self._lock:
+            renewed, self._next = self._next, None
+        return renewed
+
+    def _refuse(self, problem: str) -> None:
+        if problem != self._refused:
+            self._refused = problem
+            self._tell("error", "tls-refused", problem=problem, kept="what was in force before")
+
+    def _read(self) -> _Content:
+        """What was checked, and not what came into the files between two looks at them.
+
+        Raises:
+            CertificateError: it is no certificate with its key, or it is changed all the time.
+        """
+        for _ in range(TRIES):
+            before, problem = _content(*self._files), _problem(*self._files)
+            if before == _content(*self._files):
+                break
+        else:
+            before, problem = None, f"--tls-cert {self._files[0]}: changed whenever it was read"
+        if before is None or problem:
+            raise CertificateError(problem)
+        return before
+
+
+def of(settings: Settings, tell: Tell) -> Certificates | None:
+    """Those of the settings; ``None`` for plain text.
+
+    Raises:
+        CertificateError: they cannot be used.
+    """
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca, tell)
+
+
+def _content(cert: Path, key: Path, authorities: Path | None) -> _Content | None:
+    """``None`` if one of them cannot be read."""
+    try:
+        return _Content(cert.read_bytes(), key.read_bytes(), authorities.read_bytes() if authorities else None)
+    except OSError:
+        return None
+
+
+def _configuration(content: _Content) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(content.key, content.cert)], content.authorities)
+
+
+def _problem(cert: Path, key: Path, authorities: Path | None) -> str:
+    """What is wrong with the files, if anything. gRPC itself would only say so at each handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        return f"--tls-cert {cert}, --tls-key {key}: not a certificate and its key in PEM ({error})"
+    try:
+        if authorities is not None:
+            context.load_verify_locations(authorities)
+    except (OSError, ssl.SSLError) as error:
+        return f"--tls-client-ca {authorities}: not certificates in PEM ({error})"
+    return ""
