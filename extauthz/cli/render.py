@@ -15,7 +15,7 @@ from extauthz.cli import (
     render_values,
     sidecar_flags,
 )
-from extauthz.render import envoy
+from extauthz.render import envoy, secrets
 from extauthz.render.options import SidecarOptions
 
 FORMATS = {"yaml": envoy.to_yaml, "json": envoy.to_json}
@@ -24,13 +24,20 @@ HEADER = "# Made by `{}`; change its options rather than this file.\n"
 
 DEFAULTS = SidecarOptions()
 
+BOOTSTRAP = "bootstrap"
+
 EPILOG = f"""\
 {sidecar_flags.PROFILES}
 examples:
   extauthz render envoy > sidecar.yaml
+  extauthz render envoy --part serving > /etc/extauthz/envoy/serving.yaml
+  extauthz render envoy --part apiserver-ca > /etc/extauthz/envoy/apiserver-ca.yaml
   extauthz render envoy --profile scale --listen 127.0.0.1:6444 --apiserver 10.0.0.1:443 --apiserver-name 10.0.0.1
   extauthz render envoy --gate extauthz.extauthz-system.svc:9191 --gate-ca /etc/extauthz/gate/ca.crt
   extauthz render envoy --gate unix:/run/extauthz/gate.sock -o json
+
+The bootstrap names a file in --secrets for each other part. With TLS to the gate there are gate-ca and, with a
+certificate to show, gate-client too. Print each with the same options.
 
 Check the result with `envoy --mode validate -c sidecar.yaml`; the files it names must exist for that."""
 
@@ -42,22 +49,34 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar = what.add_parser(
         "envoy",
         help="an Envoy between an autoscaler and the API server",
-        description="Prints the bootstrap of an Envoy between an autoscaler and the API server.",
+        description="Prints the configuration of an Envoy between an autoscaler and the API server, a part at a time.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+    )
+    sidecar.add_argument(
+        "--part",
+        choices=(BOOTSTRAP, *secrets.NAMES),
+        default=BOOTSTRAP,
+        help="What to print: the bootstrap, or what it finds a certificate or an authority by. Default: bootstrap.",
     )
     places = sidecar.add_argument_group("places")
     add_place = sidecar_flags.adder_of_places(places)
     add_place("--listen", help=f"Where the client connects. Default: {sidecar_flags.shown(DEFAULTS.listen)}.")
     sidecar_flags.add_places(places, DEFAULTS)
+    places.add_argument(
+        "--secrets",
+        dest="secrets_dir",
+        metavar="DIR",
+        help=f"Where Envoy finds the other parts, as PART.yaml. Default: {DEFAULTS.secrets_dir}.",
+    )
     add_place(
         "--admin",
         help=f"Envoy's admin page; it has no authentication. Default: {sidecar_flags.shown(DEFAULTS.admin)}.",
     )
     sidecar_flags.add_behaviour(sidecar.add_argument_group("behaviour"), DEFAULTS)
     sidecar.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
-    sidecar.set_defaults(rendered=_bootstrap)
+    sidecar.set_defaults(rendered=_rendered)
     render_static_pod.add_parser(what)
     render_istio.add_parsers(what)
     render_kubernetes.add_parser(what)
@@ -85,5 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _bootstrap(arguments: argparse.Namespace) -> str:
-    return FORMATS[arguments.output](envoy.sidecar(sidecar_flags.options(arguments, DEFAULTS)))
+def _rendered(arguments: argparse.Namespace) -> str:
+    options = sidecar_flags.options(arguments, DEFAULTS)
+    to_text = FORMATS[arguments.output]
+    if arguments.part == BOOTSTRAP:
+        return to_text(envoy.sidecar(options))
+    files = secrets.files(options)
+    if arguments.part not in files:
+        flags = "--gate-ca" if arguments.part == secrets.GATE_CA else "--gate-ca, --gate-cert and --gate-key"
+        raise ValueError(f"--part {arguments.part} is for TLS to the gate: add {flags}, or leave it out")
+    return to_text(files[arguments.part])

@@ -22,7 +22,8 @@ examples:
   extauthz render static-pod --part kubeconfig > /etc/kubernetes/extauthz/controller-manager.conf
   extauthz render static-pod > /etc/kubernetes/manifests/extauthz-envoy.yaml
 
-Envoy's bootstrap is `extauthz render envoy --profile scale`. See docs/kube-controller-manager.md."""
+Envoy's bootstrap and its other parts are `extauthz render envoy --profile scale --part PART`.
+See docs/kube-controller-manager.md."""
 
 
 def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -11,7 +11,9 @@ from .rows import Row, fail, ok, skipped, warn
 SOON = timedelta(days=14)
 """Warned about from then on: two weeks are a holiday."""
 
-RENEW = "renew it; Envoy reads a renewed file only when its listener is sent again or it is restarted"
+RENEW = (
+    "renew it; an Envoy of `extauthz render` takes it at once, one in a mesh only when it is restarted (docs/render.md)"
+)
 ISSUE = (
     "have the client trust the authority of Envoy's certificate (its kubeconfig, or the ConfigMap of its volume), and"
     " let the certificate carry the name or address that the client dials"
@@ -55,7 +57,7 @@ def validity(shake: Handshake | None, certs: Tree | None, now: datetime) -> Row:
         known.append((shake.expires, f"what {shake.host} shows"))
     for each in (certs or {}).get("certificates", []):
         for part in ("cert_chain", "ca_cert"):
-            known += [(_time(one["expiration_time"]), one.get("path") or "inline") for one in each.get(part, [])]
+            known += [(_time(one["expiration_time"]), _called(one)) for one in each.get(part, [])]
     if not known:
         return skipped("certificate", "no certificate was seen", "--url with --ca, or --admin")
     expires, which = min(known)
@@ -87,6 +89,15 @@ def token(through: Identity | None, straight: Identity | None) -> Row:
 
 _TOKEN = "use a service account's token; a client certificate ends at Envoy, and http:// loses the token"  # noqa: S105
 _REVIEW = "use a --kubeconfig that may create tokenreviews.authentication.k8s.io"
+
+
+def _called(certificate: Tree) -> str:
+    """Its file, which Envoy does not say of what came by SDS (``<inline>``); then whom it is for."""
+    path = certificate.get("path", "")
+    if path and path != "<inline>":
+        return str(path)
+    names = [name for each in certificate.get("subject_alt_names", []) for name in each.values()]
+    return ", ".join(names) or f"an authority or client with the serial number {certificate.get('serial_number', '?')}"
 
 
 def _time(text: str) -> datetime:

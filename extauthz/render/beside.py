@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any as Tree
 from typing import NamedTuple
 
-from . import envoy, gate, pods, rights
+from . import envoy, gate, pods, rights, secrets
 from .gate import GateOptions, Ledger
 from .kubernetes import definition
 from .manifests import GATE, Part, mount, named
@@ -23,6 +23,7 @@ CONFIG_FOLDER = "/etc/extauthz/envoy"
 ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.40.0"
 MANAGER_IMAGE = "registry.k8s.io/kube-controller-manager:v1.36.3"
 ENVOY_CONFIG = "extauthz-envoy"
+BOOTSTRAP = "envoy.yaml"
 
 
 class Autoscaler(NamedTuple):
@@ -69,10 +70,12 @@ class BesideOptions:
             )
 
     @property
-    def bootstrap(self) -> str:
-        """What Envoy is configured with."""
+    def envoy_files(self) -> dict[str, str]:
+        """What Envoy is configured with: the bootstrap, and a file for each certificate that it names."""
         socket = Endpoint("", 0, f"{SOCKET_FOLDER}/gate.sock")
-        return envoy.to_yaml(envoy.sidecar(replace(self.sidecar, gate=socket, gate_tls=None)))
+        here = replace(self.sidecar, gate=socket, gate_tls=None, secrets_dir=CONFIG_FOLDER)
+        certificates = {f"{name}.yaml": envoy.to_yaml(file) for name, file in secrets.files(here).items()}
+        return {BOOTSTRAP: envoy.to_yaml(envoy.sidecar(here))} | certificates
 
 
 _POD = """\
@@ -87,14 +90,14 @@ does not run, growth is refused, and the autoscaler goes on with everything else
 
 
 def envoy_config(options: BesideOptions) -> Part:
-    """The bootstrap, in a ConfigMap."""
+    """The bootstrap and what belongs to it, in a ConfigMap."""
     tree = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": named(ENVOY_CONFIG, options.gate.namespace),
-        "data": {"envoy.yaml": options.bootstrap},
+        "data": options.envoy_files,
     }
-    return Part("What `extauthz render envoy` prints for this place.", [tree])
+    return Part("What `extauthz render envoy` prints for this place, and its other parts.", [tree])
 
 
 def account(options: BesideOptions) -> Part:
@@ -133,7 +136,7 @@ def led_to_envoy(options: BesideOptions) -> dict[str, Tree]:
 def template(options: BesideOptions) -> tuple[dict[str, Tree], dict[str, Tree]]:
     """Metadata and spec of the pod: Envoy, the gate, and what they share."""
     # Envoy reads its bootstrap once: another one is another pod.
-    digest = hashlib.sha256(options.bootstrap.encode()).hexdigest()[:16]
+    digest = hashlib.sha256("".join(options.envoy_files.values()).encode()).hexdigest()[:16]
     spec = {
         "initContainers": [_envoy(options)],
         "containers": [_gate(options)],
@@ -169,7 +172,7 @@ def _envoy(options: BesideOptions) -> dict[str, Tree]:
     return {
         "name": "extauthz-envoy",
         "image": options.envoy_image,
-        "args": [f"--config-path={CONFIG_FOLDER}/envoy.yaml", "--concurrency=2"],
+        "args": [f"--config-path={CONFIG_FOLDER}/{BOOTSTRAP}", "--concurrency=2"],
         "restartPolicy": "Always",
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
         "securityContext": gate.locked_down(),

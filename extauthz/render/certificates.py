@@ -62,8 +62,8 @@ class TlsOptions:
 
 
 _ROTATION = """\
-A renewed certificate reaches the mounted files within about two minutes. The gate reads them anew for each connection.
-Envoy read them when it started: restart its pod before {days} days are over (docs/render.md)."""
+A renewed certificate reaches the mounted files within about two minutes, and gate and Envoy use it without a restart.
+In a mesh the sidecar read them when it started: restart its pod before {days} days are over (docs/render.md)."""
 
 _OWN = f"""\
 What Envoy shows to the autoscaler, from an authority of this namespace alone: whoever may make Certificates here may

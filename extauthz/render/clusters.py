@@ -15,7 +15,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstream
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
-from . import failover
+from . import failover, secrets
 from .options import Endpoint, SidecarOptions
 
 APISERVER, APISERVER_UPGRADE, GATE = "apiserver", "apiserver-upgrade", "extauthz"
@@ -64,14 +64,14 @@ def downstream_tls(options: SidecarOptions) -> core.TransportSocket:
     """What clients see. Their certificates could not be passed on, so none is asked for: they come with tokens."""
     common = tls.CommonTlsContext(
         tls_params=_tls_params(),
-        tls_certificates=[_certificate(options.cert_file, options.key_file)],
         alpn_protocols=["h2", "http/1.1"],
+        **secrets.shown(secrets.SERVING, options),
     )
     return _tls_socket(tls.DownstreamTlsContext(common_tls_context=common))
 
 
 def _apiserver(name: str, protocol: upstream.HttpProtocolOptions, options: SidecarOptions) -> cluster.Cluster:
-    socket = _upstream_tls(options.apiserver_ca_file, options.apiserver_name)
+    socket = _upstream_tls(options.apiserver_name, secrets.APISERVER_CA, None, options)
     rendered = _cluster(name, [options.apiserver], protocol, socket)
     rendered.circuit_breakers = cluster.CircuitBreakers(
         thresholds=[
@@ -89,10 +89,8 @@ def _gate(options: SidecarOptions) -> cluster.Cluster:
     )
     socket = None
     if options.gate_tls is not None:
-        certificate = None
-        if options.gate_tls.cert_file is not None and options.gate_tls.key_file is not None:
-            certificate = _certificate(options.gate_tls.cert_file, options.gate_tls.key_file)
-        socket = _upstream_tls(options.gate_tls.ca_file, options.gate_tls.server_name, certificate)
+        certificate = secrets.GATE_CLIENT if options.gate_tls.cert_file is not None else None
+        socket = _upstream_tls(options.gate_tls.server_name, secrets.GATE_CA, certificate, options)
     bounded = core.HttpProtocolOptions(max_connection_duration=timedelta(seconds=GATE_CONNECTION_S))
     protocol = upstream.HttpProtocolOptions(explicit_http_config=http2, common_http_protocol_options=bounded)
     rendered = _cluster(GATE, failover.gates(options), protocol, socket)
@@ -143,7 +141,7 @@ def is_ip(host: str) -> bool:
 
 
 def _upstream_tls(
-    ca_file: str, server_name: str, certificate: tls.TlsCertificate | None = None
+    server_name: str, authority: str, certificate: str | None, options: SidecarOptions
 ) -> core.TransportSocket:
     """Verifies chain and name. Without the name any certificate of the same CA would do."""
     by_ip = is_ip(server_name)
@@ -153,10 +151,8 @@ def _upstream_tls(
     )
     common = tls.CommonTlsContext(
         tls_params=_tls_params(),
-        tls_certificates=[certificate] if certificate else [],
-        validation_context=tls.CertificateValidationContext(
-            trusted_ca=_file(ca_file), match_typed_subject_alt_names=[san]
-        ),
+        **secrets.trusted(authority, san, options),
+        **(secrets.shown(certificate, options) if certificate is not None else {}),
     )
     # RFC 6066 §3: an IP address is no server name.
     return _tls_socket(tls.UpstreamTlsContext(common_tls_context=common, sni="" if by_ip else server_name))
@@ -171,11 +167,3 @@ def _tls_params() -> tls.TlsParameters:
     return tls.TlsParameters(
         tls_minimum_protocol_version=protocols.TLSv1_2, tls_maximum_protocol_version=protocols.TLSv1_3
     )
-
-
-def _certificate(cert_file: str, key_file: str) -> tls.TlsCertificate:
-    return tls.TlsCertificate(certificate_chain=_file(cert_file), private_key=_file(key_file))
-
-
-def _file(path: str) -> core.DataSource:
-    return core.DataSource(filename=path)

@@ -41,9 +41,14 @@ GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
 ``authorization``, ``cookie``, and even ``sec-websocket-protocol`` (``base64url.bearer.authorization.k8s.io.…``)."""
 
 
+NODE = "extauthz"
+
+
 def sidecar(options: SidecarOptions) -> bootstrap.Bootstrap:
     """The whole configuration: one listener, the API server twice (ordinary and upgraded requests), the gate."""
     return bootstrap.Bootstrap(
+        # Envoy takes nothing by SDS, not from a file either, without a name of its own.
+        node=core.Node(id=NODE, cluster=NODE),
         static_resources=bootstrap.BootstrapStaticResources(
             listeners=[_listener(options)], clusters=clusters.clusters(options)
         ),

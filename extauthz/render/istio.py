@@ -65,6 +65,8 @@ SIDECAR = SidecarOptions(
         "/etc/extauthz/gate/tls.key",
     ),
     profile=Profile.AUTOSCALER,
+    # Files of SDS would be a ConfigMap more in the client's pod.
+    secrets_dir=None,
 )
 
 

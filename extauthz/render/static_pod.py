@@ -34,8 +34,8 @@ class NodeOptions:
 
 _POD = """\
 For /etc/kubernetes/manifests/extauthz-envoy.yaml of each control plane node, once {folder} holds
-envoy.yaml (`extauthz render envoy --profile scale`) and the files that it names. It runs as root because that folder is
-root's alone."""
+envoy.yaml and its other parts (`extauthz render envoy --profile scale --secrets {folder}`), and the files
+that they name. It runs as root because that folder is root's alone."""
 
 _KUBECONFIG = """\
 For {folder}/{name}, which `--kubeconfig` of kube-controller-manager names. Beside it are

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from extauthz.render import envoy as render
+from extauthz.render import secrets
 from extauthz.render.options import Endpoint, SidecarOptions
 
 from .processes import Child
@@ -43,6 +44,12 @@ def validate(bootstrap: Path) -> str:
     return "" if result.returncode == 0 else result.stderr
 
 
+def write_secrets(options: SidecarOptions, folder: Path) -> None:
+    """The files that a bootstrap of these options names, where ``folder`` is its ``secrets_dir``."""
+    for name, file in secrets.files(options).items():
+        (folder / f"{name}.yaml").write_text(render.to_yaml(file))
+
+
 class Envoy:
     """One running Envoy. A context manager. ``alter`` may change the rendered configuration in place."""
 
@@ -50,7 +57,13 @@ class Envoy:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self.access_log = directory / "access.log"
-        self._options = replace(options, listen=ANY_PORT, admin=ANY_PORT, access_log=str(self.access_log))
+        self._options = replace(
+            options,
+            listen=ANY_PORT,
+            admin=ANY_PORT,
+            access_log=str(self.access_log),
+            secrets_dir=options.secrets_dir and str(directory),
+        )
         self._alter = alter
         self._child: Child | None = None
         self.port = 0
@@ -58,6 +71,7 @@ class Envoy:
 
     def __enter__(self) -> Self:
         config, admin = self._directory / "envoy.json", self._directory / "admin"
+        write_secrets(self._options, self._directory)
         tree = render.to_tree(render.sidecar(self._options))
         self._alter(tree)
         config.write_text(json.dumps(tree))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, routes
+from extauthz.render import envoy, routes, secrets
 from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
-from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy, validate
+from extauthz.testing.certs import Authority, Pair
+from extauthz.testing.envoy import Envoy, validate, write_secrets
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -25,6 +27,7 @@ def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 SHOWN = sorted((REPOSITORY / "envoy").glob("*.yaml"))
+PARTS = sorted((REPOSITORY / "envoy").glob("secrets/*.yaml"))
 
 
 def made_by(file: Path) -> list[str]:
@@ -41,7 +44,7 @@ def test_the_repository_shows_each_profile_and_the_outage_variant():
     assert [option for option in wanted if not any(option in words for words in shown)] == []
 
 
-@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", SHOWN + PARTS, ids=lambda file: file.stem)
 def test_what_the_repository_shows_is_what_render_prints(capsys, file: Path):
     assert file.read_text() == rendered(capsys, *made_by(file)), "run `make render`"
 
@@ -58,8 +61,10 @@ def test_envoy_starts_with_what_the_repository_shows(authority: Authority, tmp_p
         for place in (tree["admin"], tree["static_resources"]["listeners"][0]):
             place["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": 0}
         give_files(tree, str(pair.cert), str(pair.key), str(authority.ca), str(tmp_path / "access.log"))
+        give_secrets(tree, tmp_path)
 
-    with Envoy(SidecarOptions(), tmp_path, here) as envoy:
+    gate_tls = GateTls(str(authority.ca), "gate", str(pair.cert), str(pair.key))
+    with Envoy(SidecarOptions(**files_of(pair, authority), gate_tls=gate_tls), tmp_path, here) as envoy:
         assert envoy.port
         assert validate(tmp_path / "envoy.json") == ""
 
@@ -73,6 +78,21 @@ def give_files(tree: dict | list, cert: str, key: str, ca: str, log: str) -> Non
             tree[name] = log
         elif isinstance(value, dict | list):
             give_files(value, cert, key, ca, log)
+
+
+def files_of(pair: Pair, authority: Authority) -> dict[str, str]:
+    return {"cert_file": str(pair.cert), "key_file": str(pair.key), "apiserver_ca_file": str(authority.ca)}
+
+
+def give_secrets(tree: Any, folder: Path) -> None:
+    """The other parts of the configuration, from this folder."""
+    for value in tree.values() if isinstance(tree, dict) else tree:
+        if isinstance(value, dict) and "path_config_source" in value:
+            source = value["path_config_source"]
+            source["path"] = str(folder / Path(source["path"]).name)
+            source["watched_directory"]["path"] = str(folder)
+        elif isinstance(value, dict | list):
+            give_secrets(value, folder)
 
 
 def test_yaml_and_json_are_the_same_configuration(capsys):
@@ -101,6 +121,7 @@ VARIANTS = {
         "apiserver": Endpoint("fd00::1", 443),
         "apiserver_name": "fd00::1",
     },
+    "certificates-in-the-bootstrap": {"secrets_dir": None},
     "no-admin-no-log-nothing-exempt": {"admin": None, "access_log": None, "exempt_namespaces": ()},
     "short-and-long-exempt": {"exempt_namespaces": ("n", "n" * 63)},
 }
@@ -110,14 +131,16 @@ VARIANTS = {
 @pytest.mark.parametrize("tls", [None, "tls", "mtls"], ids=["plain-gate", "tls-gate", "mtls-gate"])
 def test_envoy_takes_what_is_rendered(authority: Authority, tmp_path: Path, variant: dict, tls: str | None):
     pair = authority.issue("sidecar")
-    files = {"cert_file": str(pair.cert), "key_file": str(pair.key), "apiserver_ca_file": str(authority.ca)}
     gate_tls = {
         None: None,
         "tls": GateTls(str(authority.ca), "gate"),
         "mtls": GateTls(str(authority.ca), "gate", str(pair.cert), str(pair.key)),
     }[tls]
     config = tmp_path / "envoy.json"
-    config.write_text(envoy.to_json(envoy.sidecar(SidecarOptions(**files | variant, gate_tls=gate_tls))))
+    files = files_of(pair, authority) | {"secrets_dir": str(tmp_path)}
+    options = SidecarOptions(**files | variant, gate_tls=gate_tls)
+    write_secrets(options, tmp_path)
+    config.write_text(envoy.to_json(envoy.sidecar(options)))
     assert validate(config) == ""
 
 
@@ -172,7 +195,7 @@ def test_every_choice_has_a_flag_that_says_its_default(capsys):
         main(["render", "envoy", "--help"])
     text = capsys.readouterr().out
     parts = text.partition("\nprofiles:\n")[0].split("\n  -")[2:]
-    assert len(parts) == len(fields(SidecarOptions)) - 1 + len(fields(GateTls)) + 2, "and --output, --values"
+    assert len(parts) == len(fields(SidecarOptions)) - 1 + len(fields(GateTls)) + 3, "and --part, --output, --values"
     for part in parts:
         assert "Default:" in part
     for profile in Profile:
@@ -181,10 +204,40 @@ def test_every_choice_has_a_flag_that_says_its_default(capsys):
 
 def test_options_of_the_command_reach_the_configuration(capsys):
     words = ["--gate", "unix:/run/g.sock", "--write-timeout", "7", "--exempt-namespace", "mine", "--gate-ca", "/ca"]
-    text = rendered(capsys, *words)
-    for expected in ("path: /run/g.sock", "per_try_timeout: 7s", "/namespaces/mine/", "filename: /ca"):
+    text = rendered(capsys, *words, "--secrets", "/s")
+    for expected in ("path: /run/g.sock", "per_try_timeout: 7s", "/namespaces/mine/", "path: /s/gate-ca.yaml"):
         assert expected in text
     assert "extauthz-system" not in text
+    assert "filename: /ca\n" in rendered(capsys, *words, "--part", "gate-ca")
+
+
+GATE_CA = ["--gate-ca", "/g/ca"]
+
+
+@pytest.mark.parametrize(
+    "tls",
+    [[], GATE_CA, [*GATE_CA, "--gate-cert", "/g/c", "--gate-key", "/g/k"]],
+    ids=["plain-gate", "tls-gate", "mtls-gate"],
+)
+def test_there_is_a_part_for_each_file_that_the_bootstrap_looks_for(capsys, tls: list[str]):
+    there = set()
+    for part in secrets.NAMES:
+        if main(["render", "envoy", *tls, "--part", part]) == 0:
+            (secret,) = yaml.safe_load(capsys.readouterr().out)["resources"]
+            assert secret["name"] == part
+            there.add(f"/etc/extauthz/envoy/{part}.yaml")
+        else:
+            assert f"--part {part} is for TLS to the gate: add --gate-ca" in capsys.readouterr().err
+    assert {*looked_for(yaml.safe_load(rendered(capsys, *tls)))} == there
+
+
+def looked_for(tree: Any) -> Iterator[str]:
+    """The files of the bootstrap's other parts."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        if key == "path_config_source":
+            yield value["path"]
+        elif isinstance(value, dict | list):
+            yield from looked_for(value)
 
 
 @pytest.mark.parametrize("outage", Outage)

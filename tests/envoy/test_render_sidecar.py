@@ -17,7 +17,7 @@ from extauthz.render.options import Endpoint, Outage, Profile, SidecarOptions
 from extauthz.render.pods import API_ACCESS
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
-from tests.envoy.test_render import give_files
+from tests.envoy.test_render import give_files, give_secrets, looked_for
 from tests.envoy.test_render_istio import filenames
 
 Tree = Any
@@ -37,9 +37,14 @@ def deployment(trees: list[Tree]) -> Tree:
     return only
 
 
-def bootstrap(trees: list[Tree]) -> Tree:
+def configuration(trees: list[Tree]) -> dict[str, Tree]:
+    """Envoy's files."""
     (only,) = [tree for tree in trees if tree["kind"] == "ConfigMap"]
-    return yaml.safe_load(only["data"]["envoy.yaml"])
+    return {name: yaml.safe_load(text) for name, text in only["data"].items()}
+
+
+def bootstrap(trees: list[Tree]) -> Tree:
+    return configuration(trees)["envoy.yaml"]
 
 
 def pod(trees: list[Tree]) -> Tree:
@@ -52,10 +57,11 @@ def containers(trees: list[Tree]) -> dict[str, Tree]:
 
 @pytest.mark.parametrize("autoscaler", beside.AUTOSCALERS)
 def test_envoy_takes_the_bootstrap_of_each_autoscaler(capsys, authority: Authority, tmp_path: Path, autoscaler: str):
-    tree = bootstrap(objects(capsys, "--autoscaler", autoscaler))
     pair = authority.issue("beside")
-    give_files(tree, str(pair.cert), str(pair.key), str(authority.ca), str(tmp_path / "access.log"))
-    (tmp_path / "envoy.yaml").write_text(yaml.safe_dump(tree))
+    for name, tree in configuration(objects(capsys, "--autoscaler", autoscaler)).items():
+        give_files(tree, str(pair.cert), str(pair.key), str(authority.ca), str(tmp_path / "access.log"))
+        give_secrets(tree, tmp_path)
+        (tmp_path / name).write_text(yaml.safe_dump(tree))
     assert validate(tmp_path / "envoy.yaml") == ""
 
 
@@ -75,8 +81,10 @@ def test_the_bootstrap_is_the_one_of_render_envoy_for_this_place(capsys):
 def test_envoy_has_every_file_that_its_bootstrap_names(capsys, autoscaler: str):
     trees = objects(capsys, "--autoscaler", autoscaler)
     mounted = {each["mountPath"] for each in containers(trees)["extauthz-envoy"]["volumeMounts"]}
-    named = {file.rpartition("/")[0] for file in filenames(bootstrap(trees))}
+    files = configuration(trees)
+    named = {file.rpartition("/")[0] for file in filenames(list(files.values()))}
     assert mounted == named | {"/etc/extauthz/envoy", "/run/extauthz"}
+    assert {f"/etc/extauthz/envoy/{name}" for name in files if name != "envoy.yaml"} == {*looked_for(bootstrap(trees))}
 
 
 @pytest.mark.parametrize("autoscaler", beside.AUTOSCALERS)

@@ -1,54 +1,169 @@
-"""What a renewed certificate takes: Envoy reads the files of its configuration when it starts, and not again.
+"""Renewed certificates and authorities are used without a restart, by Envoy and by the gate; docs/render.md says so.
 
-docs/render.md says so. Once this fails, that page may promise more.
+Files are replaced as the kubelet does it. Envoy is a real one, with the rendered configuration, and so is the gate.
 """
 
 from __future__ import annotations
 
-import shutil
-import socket
-import ssl
-import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from extauthz.render.options import SidecarOptions
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
+from extauthz.testing.stack import SCALE, eventually
+from extauthz.testing.volumes import Volume
 
-LOOKED_S = 2.0
+from .mutual import Mutual, shown
+
+Make = Callable[[str], Volume]
 
 
-def shown(port: int, authority: Authority) -> bytes:
-    """The certificate that a client sees."""
-    context = ssl.create_default_context(cafile=str(authority.ca))
-    with (
-        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
-        context.wrap_socket(plain, server_hostname="127.0.0.1") as wrapped,
+@pytest.fixture
+def volume(tmp_path: Path) -> Make:
+    """Makes one by its name."""
+    return lambda name: Volume(tmp_path / "volumes" / name)
+
+
+class TestWhatTheClientSees:
+    @pytest.fixture
+    def served(self, authority: Authority, volume: Make) -> Volume:
+        served = volume("served")
+        served.issue(authority)
+        return served
+
+    @pytest.fixture
+    def envoy(self, served: Volume, tmp_path: Path) -> Iterator[Envoy]:
+        files = {"cert_file": served["tls.crt"], "key_file": served["tls.key"], "apiserver_ca_file": served["ca.crt"]}
+        with Envoy(SidecarOptions(**files), tmp_path / "envoy") as envoy:
+            yield envoy
+
+    def test_a_renewed_certificate_is_shown_each_time(self, authority: Authority, served: Volume, envoy: Envoy):
+        seen = {shown(envoy.port, authority)}
+
+        def shows_another() -> bool:
+            now, before = shown(envoy.port, authority), len(seen)
+            seen.add(now)
+            return len(seen) > before
+
+        for _ in range(3):
+            served.issue(authority)
+            eventually(shows_another)
+
+    def test_a_key_that_does_not_fit_is_refused_and_the_next_good_pair_is_taken(
+        self, authority: Authority, served: Volume, envoy: Envoy
     ):
-        seen = wrapped.getpeercert(binary_form=True)
-    assert seen is not None
-    return seen
-
-
-def test_a_renewed_certificate_is_shown_after_a_restart_and_not_before(authority: Authority, tmp_path: Path):
-    def renew(name: str) -> None:
-        """As a volume does it: another folder, and a link that is moved."""
-        pair = authority.issue(name)
-        folder = tmp_path / name
-        folder.mkdir()
-        shutil.copy(pair.cert, folder / "tls.crt")
-        shutil.copy(pair.key, folder / "tls.key")
-        link = tmp_path / "..new"
-        link.symlink_to(folder)
-        link.rename(tmp_path / "..data")
-
-    renew("first")
-    files = {"cert_file": str(tmp_path / "..data" / "tls.crt"), "key_file": str(tmp_path / "..data" / "tls.key")}
-    options = SidecarOptions(**files, apiserver_ca_file=str(authority.ca))
-    with Envoy(options, tmp_path / "envoy") as envoy:
         first = shown(envoy.port, authority)
-        renew("second")
-        time.sleep(LOOKED_S)
+        one, other = authority.issue("one"), authority.issue("another")
+        served.put(tls_crt=one.cert.read_bytes(), tls_key=other.key.read_bytes(), ca_crt=authority.ca.read_bytes())
+        eventually(lambda: envoy.stat("sds.serving.key_rotation_failed"))
         assert shown(envoy.port, authority) == first
-    with Envoy(options, tmp_path / "envoy") as envoy:
-        assert shown(envoy.port, authority) != first
+        served.issue(authority)
+        eventually(lambda: shown(envoy.port, authority) != first)
+
+    def test_files_that_are_moved_there_one_by_one_are_taken_once_both_are_there(
+        self, authority: Authority, tmp_path: Path
+    ):
+        """As on a control plane node, where no kubelet keeps them."""
+        files = tmp_path / "files"
+        files.mkdir()
+
+        def move(name: str) -> None:
+            pair = authority.issue(name)
+            pair.cert.rename(files / "tls.crt")
+            pair.key.rename(files / "tls.key")
+
+        move("first")
+        named = {"cert_file": str(files / "tls.crt"), "key_file": str(files / "tls.key")}
+        with Envoy(SidecarOptions(**named, apiserver_ca_file=str(authority.ca)), tmp_path / "envoy") as envoy:
+            first = shown(envoy.port, authority)
+            move("second")
+            eventually(lambda: shown(envoy.port, authority) != first)
+
+    def test_a_certificate_and_its_key_may_be_in_two_folders(self, authority: Authority, volume: Make, tmp_path: Path):
+        certs, keys = volume("certs"), volume("keys")
+        old, new = authority.issue("old"), authority.issue("new")
+        certs.put(tls_crt=old.cert.read_bytes())
+        keys.put(tls_key=old.key.read_bytes())
+        named = {"cert_file": certs["tls.crt"], "key_file": keys["tls.key"], "apiserver_ca_file": str(authority.ca)}
+        with Envoy(SidecarOptions(**named), tmp_path / "envoy") as envoy:
+            first = shown(envoy.port, authority)
+            certs.put(tls_crt=new.cert.read_bytes())
+            eventually(lambda: envoy.stat("sds.serving.key_rotation_failed"))
+            keys.put(tls_key=new.key.read_bytes())
+            eventually(lambda: shown(envoy.port, authority) != first)
+
+    def test_named_in_the_bootstrap_itself_it_is_read_at_the_start_only(
+        self, authority: Authority, served: Volume, tmp_path: Path
+    ):
+        """As in a mesh. Another Envoy, started later, has heard of the renewal: so there was time for it."""
+        files = {"cert_file": served["tls.crt"], "key_file": served["tls.key"], "apiserver_ca_file": served["ca.crt"]}
+        options = SidecarOptions(**files)
+        with (
+            Envoy(replace(options, secrets_dir=None), tmp_path / "mesh") as mesh,
+            Envoy(options, tmp_path / "alone") as alone,
+        ):
+            first = shown(mesh.port, authority)
+            served.issue(authority)
+            eventually(lambda: shown(alone.port, authority) != first)
+            assert shown(mesh.port, authority) == first
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "new CA")
+
+
+def test_another_authority_of_the_api_server_is_trusted(launch, authority: Authority, new: Authority, volume: Make):
+    trusted = volume("apiserver")
+    trusted.put(ca_crt=new.ca.read_bytes())
+    for stack in launch(apiserver_ca_file=trusted["ca.crt"]):
+        assert stack.send("GET", "/version").status_code == 503
+        trusted.put(ca_crt=authority.ca.read_bytes())
+        eventually(lambda stack=stack: stack.send("GET", SCALE).status_code == 200)
+
+
+class TestBetweenEnvoyAndGate:
+    def test_the_certificate_that_envoy_shows_and_the_authorities_that_both_trust_are_renewed(
+        self, authority: Authority, new: Authority, volume: Make, tmp_path: Path
+    ):
+        """From one authority to another, as an administrator does it: first trusted, then used, then the old one
+        dropped. After the last step nothing of the old authority would do."""
+        gate, envoy = volume("gate"), volume("envoy")
+        both = authority.ca.read_bytes() + new.ca.read_bytes()
+        gate.issue(authority)
+        envoy.issue(authority)
+        with Mutual(authority, tmp_path, gate, envoy) as real:
+            for issuer, trusted in ((authority, both), (new, both), (new, new.ca.read_bytes())):
+                for each in (gate, envoy):
+                    each.issue(issuer, trusted)
+                real.connect_anew()
+                eventually(real.decides)
+
+    def test_the_old_certificate_of_envoy_does_no_more(
+        self, authority: Authority, new: Authority, volume: Make, tmp_path: Path
+    ):
+        gate, envoy = volume("gate"), volume("envoy")
+        gate.issue(authority)
+        envoy.issue(authority)
+        with Mutual(authority, tmp_path, gate, envoy) as real:
+            gate.issue(authority, trusted=new.ca.read_bytes())
+            real.connect_anew()
+            assert not real.decides()
+            envoy.issue(new, trusted=authority.ca.read_bytes())
+            eventually(real.decides)
+
+    @pytest.mark.parametrize("bad", [b"", b"no certificate"], ids=["empty", "no-certificate"])
+    def test_without_an_authority_envoy_trusts_nobody_until_there_is_one(
+        self, authority: Authority, volume: Make, tmp_path: Path, bad: bytes
+    ):
+        gate, envoy = volume("gate"), volume("envoy")
+        gate.issue(authority)
+        envoy.issue(authority, trusted=bad)
+        with Mutual(authority, tmp_path, gate, envoy) as real:
+            assert not real.decides()
+            envoy.issue(authority)
+            eventually(real.decides)

@@ -18,7 +18,7 @@ from extauthz.render.options import Endpoint, GateTls, SidecarOptions
 from extauthz.service import handover
 from extauthz.testing.apiserver import ApiServer, Break
 from extauthz.testing.certs import Authority
-from extauthz.testing.envoy import Envoy
+from extauthz.testing.envoy import Alter, Envoy
 from extauthz.testing.gate import Gate
 from extauthz.testing.stack import PATCH, eventually, scale_body
 
@@ -83,6 +83,8 @@ class Real:
         flags = ("--handover", str(left), *flags)
         self.gate = Gate(quota_file, self._state, directory / "gate.log", flags, grpc=grpc or f"unix:{socket}")
         self._options = {"gate": Endpoint("", 0, str(socket)), "gate_timeout_s": 20.0} | options
+        self.alter: Alter = lambda tree: None
+        """What the test changes about Envoy's configuration."""
         self._running = ExitStack()
 
     def __enter__(self) -> Real:
@@ -90,15 +92,15 @@ class Real:
         self._running.enter_context(self.gate)
         if self.gate.port:
             self._options["gate"] = Endpoint("127.0.0.1", self.gate.port)
-        options = SidecarOptions(
-            cert_file=str(self._pair.cert),
-            key_file=str(self._pair.key),
-            apiserver=Endpoint("127.0.0.1", self.api.port),
-            apiserver_name="127.0.0.1",
-            apiserver_ca_file=str(self._authority.ca),
-            **self._options,
-        )
-        self.envoy = self._running.enter_context(Envoy(options, self._directory / "envoy"))
+        settings = {
+            "cert_file": str(self._pair.cert),
+            "key_file": str(self._pair.key),
+            "apiserver": Endpoint("127.0.0.1", self.api.port),
+            "apiserver_name": "127.0.0.1",
+            "apiserver_ca_file": str(self._authority.ca),
+        }
+        options = SidecarOptions(**settings | self._options)
+        self.envoy = self._running.enter_context(Envoy(options, self._directory / "envoy", self.alter))
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -16,6 +16,7 @@ from extauthz.render import envoy
 from extauthz.render.options import Endpoint, GateTls, Profile, SidecarOptions
 from extauthz.testing import metricsapi
 from extauthz.testing.certs import Authority, Pair
+from extauthz.testing.envoy import write_secrets
 
 from . import places
 
@@ -84,7 +85,9 @@ def _envoy(folder: Path) -> dict[str, Any]:
         gate=Endpoint(*places.GATE),
         gate_tls=GateTls(str(folder / "ca.crt"), places.GATE[0], str(folder / "envoy.crt"), str(folder / "envoy.key")),
         profile=Profile.SCALE,
+        secrets_dir=str(folder),
     )
+    write_secrets(options, folder)
     tree = envoy.to_tree(envoy.sidecar(options))
     host, port = places.METRICS
     metricsapi.route(port, tree, host)

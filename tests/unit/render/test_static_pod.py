@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import static_pod
+from extauthz.render import secrets, static_pod
 
 ENVOY = Path(__file__).parents[3] / "envoy"
 SHOWN = sorted((ENVOY / "static-pod").glob("*.yaml"))
@@ -43,8 +43,14 @@ def test_the_pod_has_every_file_that_envoy_reads(capsys):
     spec = part(capsys, "pod")["spec"]
     (container,) = spec["containers"]
     mounted = tuple(each["mountPath"] for each in container["volumeMounts"])
-    read = [*re.findall(r"filename: (.*)$", BOOTSTRAP, re.MULTILINE), container["args"][1]]
-    assert len(read) > 4
+    words, parts = shlex.split(BOOTSTRAP.partition("`")[2].partition("`")[0])[1:], BOOTSTRAP
+    for name in secrets.NAMES:
+        assert main([*words, "--part", name]) == 0
+        parts += capsys.readouterr().out
+    read = [*re.findall(r"(?:filename|path): (/etc/.*)$", parts, re.MULTILINE), container["args"][1]]
+    assert len([path for path in read if path.endswith((".crt", ".key"))]) == 6
+    # A mounted file's folder is there too, and watched in vain (docs/kube-controller-manager.md).
+    read = [path for path in read if not any(file.startswith(f"{path}/") for file in mounted)]
     assert [path for path in read if not path.startswith(mounted)] == []
     assert [each["hostPath"]["path"] for each in spec["volumes"]] == [*mounted]
 
