@@ -49,7 +49,10 @@ def retry_policy(options: SidecarOptions) -> core.RetryPolicy:
     nothing: one that creates under a name of the server's choosing would hold its room twice until W.
     """
     others = len(options.failover_gates)
-    soon = core.BackoffStrategy(base_interval=timedelta(seconds=BACKOFF_S))
+    # Envoy takes the longest pause between two tries for what a single try may take, too: ten times the shortest
+    # unless told (``Utility::convertCoreToRouteRetryPolicy``). A decision may take all of its time in the first try.
+    longest = timedelta(seconds=options.gate_timeout_s)
+    soon = core.BackoffStrategy(base_interval=timedelta(seconds=BACKOFF_S), max_interval=longest)
     policy = core.RetryPolicy(num_retries=max(others, 1), retry_on=UNDECIDED, retry_back_off=soon)
     if others:
         another = previous_priorities.PreviousPrioritiesConfig(update_frequency=1)
