@@ -60,15 +60,23 @@ class Kubelet(Background):
     async def _care(self, session: aiohttp.ClientSession, pod: Tree) -> None:
         """What a kubelet would do for this pod now."""
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        uid = pod["metadata"]["uid"]  # by now another may have the name
         if "deletionTimestamp" in pod["metadata"]:
-            async with session.delete(path, params={"gracePeriodSeconds": "0"}):
-                return
+            options = {
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "gracePeriodSeconds": 0,
+                "preconditions": {"uid": uid},
+            }
+            async with session.delete(path, json=options) as answer:
+                assert answer.status in (200, 404, 409), await answer.text()
+            return
         wanted = self._status(pod)
         if pod["status"].get("containerStatuses") != wanted["containerStatuses"]:
-            body = json.dumps({"status": wanted})
+            body = json.dumps({"metadata": {"uid": uid}, "status": wanted})
             async with session.patch(f"{path}/status", data=body, headers=PATCH) as answer:
-                # It may be gone, or have changed: then an event tells.
-                assert answer.status in (200, 404, 409), await answer.text()
+                # It may be gone, have changed, or be another one: then an event tells.
+                assert answer.status in (200, 404, 409, 422), await answer.text()
 
     def _status(self, pod: Tree) -> Tree:
         images = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
