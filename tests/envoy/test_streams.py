@@ -143,6 +143,8 @@ def test_the_api_server_learns_where_a_request_came_from(stack: Stack):
 FASTER = 400
 TWENTY_MINUTES_S = 20 * 60 / FASTER
 STREAM_IDLE_DEFAULT_S, ROUTE_DEFAULT_S = 300, 15
+ENVOYS_LEAST_S = 0.001
+"""What Envoy takes for the pause between two tries."""
 
 
 def faster(tree: dict) -> None:
@@ -165,7 +167,8 @@ def divide(tree: dict | list) -> None:
         if isinstance(value, dict | list):
             divide(value)
         elif isinstance(value, str) and value.endswith("s") and value[:-1].replace(".", "").isdigit():
-            tree[key] = f"{float(value[:-1]) / FASTER:.6f}s"
+            seconds = float(value[:-1])
+            tree[key] = f"{max(seconds / FASTER, min(seconds, ENVOYS_LEAST_S)):.6f}s"
 
 
 def with_envoys_default(tree: dict) -> None:
