@@ -19,7 +19,7 @@ from extauthz.core.model import Tree
 
 from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
 from .lists import members
-from .session import Message, Session
+from .session import Message, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
 
@@ -61,6 +61,10 @@ class Connection:
     def server(self) -> str:
         """Its URL."""
         return self._session.server
+
+    async def trust(self) -> Trust:
+        """How it is told that this is the server. Raises NoClusterError."""
+        return (await self._session.current()).trust
 
     async def call(
         self,

@@ -25,6 +25,15 @@ CHUNK_BYTES = 64 * 1024
 """What is read at once, so that others get their turn between two."""
 
 
+class Trust(NamedTuple):
+    """What the server's certificate is held against, as the credentials say."""
+
+    ca: Path | None
+    """Authorities in PEM; ``None``: the system's."""
+    server_name: str
+    """What it is to be made out to (``tls-server-name``); empty: where it is dialled."""
+
+
 class Message(NamedTuple):
     """A request but for what proves who asks."""
 
@@ -49,6 +58,12 @@ class Access:
     @property
     def server(self) -> str:
         return str(self.client.configuration.host)
+
+    @property
+    def trust(self) -> Trust:
+        configuration = self.client.configuration
+        ca = configuration.ssl_ca_cert
+        return Trust(Path(ca) if ca else None, configuration.tls_server_name or "")
 
     async def send(self, message: Message) -> aiohttp.ClientResponse:
         """The response with its body yet to be read. Raises what aiohttp raises."""
