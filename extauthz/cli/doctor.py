@@ -17,8 +17,8 @@ from extauthz.render.options import Outage, Profile
 
 DESCRIPTION = """\
 Tells whether the gate is really in the way: from the proxy's own configuration, from the cluster, and by the way that
-an autoscaler takes. What an option is missing for is `skipped`, never ok. It changes nothing: what it writes are dry
-runs and reviews."""
+an autoscaler takes; with --kubeconfig and --url also whether a write gets around it, from where you run this. What an
+option is missing for is `skipped`, never ok. It changes nothing: what it writes are dry runs and reviews."""
 
 EPILOG = """\
 examples:

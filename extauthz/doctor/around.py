@@ -1,13 +1,16 @@
 """What gets around the gate: other addresses of the API server, and whether anything stands behind them.
 
-A sidecar is no security boundary. From here it is told what there is, not what a NetworkPolicy would let through.
+A sidecar is no security boundary. What the network lets through, only trying tells, from where the autoscaler is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from enum import Enum, auto
+from typing import Any, NamedTuple, TypeAlias
 
+from . import names
+from .canary import Answer
 from .dump import Dump
 from .rows import Row, ok, skipped, warn
 
@@ -16,10 +19,17 @@ Tree: TypeAlias = Any
 NAMES = ("way around", "backstop")
 PASSTHROUGH = "PassthroughCluster"
 """Istio's, for whatever no Service is known of (``meshConfig.outboundTrafficPolicy: ALLOW_ANY``)."""
+AT_MOST = 16
+"""Addresses that are dialled. A control plane has three or five API servers, each with an address or two."""
 
 CLOSE = (
-    "let a NetworkPolicy of the autoscaler's pods allow only what goes through its Envoy, where the network can tell"
+    "let a NetworkPolicy of the autoscaler's pods allow only what goes through its Envoy, where the network can tell;"
+    " else only its configuration keeps the autoscaler from it (docs/guarantee.md)"
 )
+BE_THERE = (
+    "run it in the autoscaler's pod, or on its node, with --url, --ca and --token-file, so that the row canary is ok"
+)
+LOOK = "see who answers there, and that --ca or --kubeconfig has the API server's authority; then run it again"
 NO_BACKSTOP = (
     "what does not pass Envoy is observed and counted, but not refused (docs/guarantee.md); this version ships no"
     " ValidatingAdmissionPolicy or webhook"
@@ -27,28 +37,121 @@ NO_BACKSTOP = (
 OURS = "extauthz"
 
 
-def way(service: Tree | None, slices: Sequence[Tree], dump: Dump | None, gated: Sequence[str]) -> Row:
-    """Addresses of the API server that no listener with our chain is named after.
+class Address(NamedTuple):
+    """Where the cluster says that an API server listens."""
 
-    Args:
-        service: the Service ``default/kubernetes``; ``None``: not looked at.
-        slices: its EndpointSlices.
-        dump: the proxy's; ``None``: not looked at.
-        gated: names and ``address:port`` of listeners that ask the gate.
-    """
-    if service is None:
-        return skipped(NAMES[0], "not told which cluster", "--kubeconfig")
-    ports = [int(each["port"]) for each in service["spec"].get("ports", [])]
-    addresses = [(str(service["spec"].get("clusterIP", "")), port) for port in ports[:1]]
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class State(Enum):
+    """What an address turned out to be."""
+
+    CLOSED = auto()
+    """No write gets there."""
+    ASKS = auto()
+    """The gate, all the same: something redirects."""
+    OPEN = auto()
+    """A write that the gate refuses elsewhere was not even decided."""
+    UNTOLD = auto()
+    """Somebody is there, and what becomes of a write is not known."""
+
+
+class Found(NamedTuple):
+    """An address that was dialled."""
+
+    address: Address
+    state: State
+    told: str
+    """What was found there, to go before ``at``."""
+
+
+class Tried(NamedTuple):
+    """What became of the addresses that are not known to ask the gate."""
+
+    place: str
+    """The host that they were dialled from."""
+    about: str
+    """The Deployment of the write that the gate has decided, on the way that the autoscaler takes; empty: none."""
+    found: Sequence[Found]
+    left: int = 0
+    """So many were not dialled."""
+
+
+def published(service: Tree, slices: Sequence[Tree]) -> list[Address]:
+    """Of the Service ``default/kubernetes`` and its EndpointSlices, each once."""
+    return list(dict.fromkeys(_published(service, slices)))
+
+
+def _published(service: Tree, slices: Sequence[Tree]) -> Iterator[Address]:
+    spec = service["spec"]
+    ports = [int(each["port"]) for each in spec.get("ports", [])]
+    for ip in spec.get("clusterIPs") or [spec.get("clusterIP", "")]:
+        yield from (Address(str(ip), port) for port in ports[:1] if ip not in ("", "None"))
     for one in slices:
         port = next((int(each["port"]) for each in one.get("ports") or [] if each.get("port")), 0)
-        addresses += [(ip, port) for each in one.get("endpoints") or [] for ip in each.get("addresses", [])]
-    free = [f"{ip}:{port}" for ip, port in addresses if not {f"{ip}_{port}", f"{ip}:{port}"} & set(gated)]
-    if not free:
-        return ok(NAMES[0], "every address that the cluster publishes of its API server asks the gate")
-    passes = dump is not None and any(PASSTHROUGH in name for name in dump.clusters)
+        for each in one.get("endpoints") or []:
+            yield from (Address(str(ip), port) for ip in each.get("addresses", []) if port)
+
+
+def free(addresses: Sequence[Address], dump: Dump | None) -> list[Address]:
+    """Those that no listener with our chain is named after. ``dump``: the proxy's; ``None``: not looked at."""
+    if dump is None:
+        return list(addresses)
+    asking = {each.listener for each in dump.chains()}
+    listeners = [each for each in dump.listeners if each.name in asking]
+    gated = {name for each in listeners for name in (each.name, ":".join(map(str, each.address)))}
+    return [each for each in addresses if not {f"{each.host}_{each.port}", f"{each.host}:{each.port}"} & gated]
+
+
+def read(address: Address, answer: Answer) -> Found:
+    """What an answer to the canary says of who gave it, whose certificate was trusted."""
+    if answer.decision_id:
+        return Found(address, State.ASKS, f"decided as well ({answer.status})")
+    if names.OUTAGE in answer.message:
+        return Found(address, State.ASKS, f"a question to the gate that it did not answer ({answer.status})")
+    if answer.status >= 500:
+        return Found(address, State.UNTOLD, f"{answer.status} ({answer.message.strip()})")
+    how = "taken" if answer.status < 300 else "answered"
+    return Found(address, State.OPEN, f"{how} undecided ({answer.status})")
+
+
+def way(tried: Tried | None, dump: Dump | None) -> Row:
+    """The verdict. A way that is open is no failure: people need one, and a sidecar's network is its autoscaler's own.
+
+    Args:
+        tried: ``None``: it is not known which cluster.
+        dump: the proxy's; ``None``: not looked at.
+    """
+    name = NAMES[0]
+    if tried is None:
+        return skipped(name, "not told which cluster", "--kubeconfig")
+    if not tried.found:
+        return ok(name, "every address that the cluster publishes of its API server asks the gate")
+    states = {each.state for each in tried.found}
+    if tried.about and not tried.left and states <= {State.CLOSED, State.ASKS}:
+        return ok(name, _told(tried))
+    passes = dump is not None and any(PASSTHROUGH in cluster for cluster in dump.clusters)
     how = "; this proxy passes on what it does not know (PassthroughCluster)" if passes else ""
-    return warn(NAMES[0], f"the API server also answers, undecided, at {', '.join(free)}{how}", CLOSE)
+    there = LOOK if State.UNTOLD in states and State.OPEN not in states else CLOSE
+    cure = there if tried.about else BE_THERE
+    return warn(name, _told(tried) + how, cure)
+
+
+def _told(tried: Tried) -> str:
+    alike: dict[str, list[str]] = {}
+    for each in tried.found:
+        alike.setdefault(each.told, []).append(str(each.address))
+    said = [f"{told} at {', '.join(addresses)}" for told, addresses in alike.items()]
+    if tried.left:
+        said.append(f"{tried.left} more were not tried")
+    if tried.about:
+        return f"tried from {tried.place}, where a dry run on {tried.about} is decided: {'; '.join(said)}"
+    said.append("no write was tried")
+    return f"tried from {tried.place}, which was not seen to be where the autoscaler is: {'; '.join(said)}"
 
 
 def backstop(policies: Sequence[Tree] | None, webhooks: Sequence[Tree]) -> Row:

@@ -32,6 +32,15 @@ NOT_IN_THE_WAY = (
 )
 
 
+class Canary(NamedTuple):
+    """A write that can change nothing."""
+
+    namespace: str
+    name: str
+    """Of the Deployment."""
+    body: bytes
+
+
 class Answer(NamedTuple):
     """What came back. ``status`` 0: nothing did, ``message`` says why."""
 

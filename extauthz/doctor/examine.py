@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.render.options import Outage, Profile
 
-from . import apiserver, around, canary, chain, cluster, paths, reach, topology, trust
+from . import apiserver, around, canary, chain, cluster, dial, paths, reach, topology, trust
 from .admin import Admin, AdminError, Proxy, from_file
 from .dump import Chain, NoDumpError, Tree
 from .rows import Row, all_skipped, fail
@@ -97,6 +98,8 @@ class Examination:
         self._chain: Chain | None = None
         self._kubernetes: tuple[Tree | None, list[Tree]] | None = None
         """The Service ``default/kubernetes`` and its slices."""
+        self._decided: canary.Canary | None = None
+        """What came to the gate on the way that the autoscaler takes."""
 
     async def rows(self) -> list[Row]:
         """The proxy's configuration, the way through it, the gate, the cluster."""
@@ -174,6 +177,8 @@ class Examination:
             asked.append(f"{namespace}/{name}")
             for body in canary.BODIES:
                 answers.append(await self._way.canary(namespace, name, body))
+                if answers[-1].decision_id:
+                    self._decided = canary.Canary(namespace, name, body)
                 if answers[-1].decision_id or not answers[-1].status:
                     return canary.row(asked, answers, None)
         after = await self._decisions()
@@ -245,7 +250,7 @@ class Examination:
     async def _around(self) -> list[Row]:
         api = self._api
         if api is None:
-            return [around.way(None, [], None, []), around.backstop(None, [])]
+            return [around.way(None, None), around.backstop(None, [])]
 
         async def backstop() -> Row:
             return around.backstop(*await apiserver.backstops(api))
@@ -254,10 +259,15 @@ class Examination:
         if self._kubernetes is None or self._kubernetes[0] is None:
             return [*cluster.unknown(around.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
         dump = self._proxy.dump if self._proxy else None
-        asking = {each.listener for each in dump.chains()} if dump else set()
-        listeners = [each for each in dump.listeners if each.name in asking] if dump else []
-        gated = [name for each in listeners for name in (each.name, ":".join(map(str, each.address)))]
-        return [around.way(*self._kubernetes, dump, gated), *found]
+        free = around.free(around.published(*self._kubernetes), dump)
+        return [around.way(await self._tried(api, free), dump), *found]
+
+    async def _tried(self, api: Connection, free: Sequence[around.Address]) -> around.Tried:
+        """The write that was decided is sent to each; without one they are only dialled."""
+        sent, some = self._decided, free[: around.AT_MOST]
+        probe = dial.probe(sent, self._token, self._options.ca, await api.trust()) if sent else None
+        about = f"{sent.namespace}/{sent.name}" if sent else ""
+        return around.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(free) - len(some))
 
 
 async def _or(otherwise: T, asked: Awaitable[T]) -> T:

@@ -35,7 +35,7 @@ class Way:
         parts = urlsplit(url)
         self._below = parts.path.rstrip("/")
         self._host, self._port = parts.hostname or "", parts.port or 443
-        self._tls = _trusting(ca)
+        self._tls = trusting(ca)
         self._token = token
 
     @property
@@ -79,7 +79,7 @@ class Way:
             said = json.loads(text)
             return Identity(user=said["status"]["userInfo"]["username"])
         except (ValueError, KeyError, TypeError):
-            return Identity(error=f"{status or 'no answer'}: {_message(text)}")
+            return Identity(error=f"{status or 'no answer'}: {message(text)}")
 
     async def canary(self, namespace: str, name: str, body: bytes) -> Answer:
         """One write that can change nothing."""
@@ -87,7 +87,7 @@ class Way:
         path = canary.target(namespace, name)
         status, text, headers = await self._send("PATCH", path, body, canary.MEDIA)
         took_s = time.monotonic() - began_s
-        return Answer(status, headers.get(names.DECISION_ID_HEADER, ""), _message(text), took_s)
+        return Answer(status, headers.get(names.DECISION_ID_HEADER, ""), message(text), took_s)
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
         """Status, text and headers (names in lower case); status 0 and why, if there is no answer."""
@@ -113,7 +113,7 @@ class Way:
             connection.close()
 
 
-def _trusting(ca: Path | None) -> ssl.SSLContext:
+def trusting(ca: Path | None) -> ssl.SSLContext:
     """As strict as Go, which many a cluster's authority relies on."""
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
@@ -128,7 +128,7 @@ def _expires(certificate: Mapping[str, Any]) -> datetime | None:
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(ends), UTC) if ends else None
 
 
-def _message(text: str) -> str:
+def message(text: str) -> str:
     """Of a ``metav1.Status``, else the beginning of the text."""
     try:
         said = json.loads(text)

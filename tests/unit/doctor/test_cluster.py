@@ -1,4 +1,4 @@
-"""What the doctor says of a cluster: version, definitions, rights, ways around, backstop."""
+"""What the doctor says of a cluster: version, definitions, rights, backstop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.doctor import around, cluster, dump, names
+from extauthz.doctor import around, cluster, names
 from extauthz.doctor.cluster import RIGHTS, Right
 from extauthz.doctor.rows import Verdict
 
@@ -85,27 +85,6 @@ def test_rights_of_the_one_who_asks_are_not_taken_for_the_gates():
     everything = dict.fromkeys(RIGHTS, True)
     assert cluster.rights("the account", everything, whole=True).verdict is Verdict.OK
     assert cluster.rights("the user", everything, whole=False).verdict is Verdict.WARN
-
-
-SERVICE = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 443}]}}
-SLICE = {"ports": [{"port": 6443}], "endpoints": [{"addresses": ["172.18.0.2"]}]}
-
-
-def with_cluster(name: str) -> dump.Dump:
-    return dump.Dump([], {name: {}}, {}, {})
-
-
-def test_addresses_of_the_api_server_that_do_not_ask_the_gate_are_named():
-    row = around.way(SERVICE, [SLICE], with_cluster("PassthroughCluster"), ["10.0.0.1_443"])
-    assert row.verdict is Verdict.WARN
-    assert "172.18.0.2:6443" in row.found
-    assert "10.0.0.1" not in row.found
-    assert "PassthroughCluster" in row.found
-
-
-def test_there_is_no_way_around_where_every_address_asks():
-    row = around.way(SERVICE, [SLICE], None, ["10.0.0.1_443", "172.18.0.2:6443"])
-    assert row.verdict is Verdict.OK
 
 
 def test_no_backstop_is_called_none_and_one_of_ours_by_its_name():
