@@ -21,7 +21,7 @@ LARGEST = 8
 LONGEST_S = 0.002
 """How long a call may wait for others."""
 
-PATIENCE, LONGEST_PATIENCE = 16, 1024
+PATIENCE, LONGEST_PATIENCE = 4, 1024
 """So many full groups in a row, and twice the size is tried. A call that waits for a second one in vain doubles the
 number until two come together again: of calls that come one by one, one in a thousand waits."""
 

@@ -144,7 +144,7 @@ class Books:
         self.adoptions += 1
         members: dict[str, list[str]] = {}
         for node in tree.nodes:
-            members.setdefault(node.path[0], []).append(node.quota.name)
+            members.setdefault(node.root, []).append(node.quota.name)
         self._members = {root: tuple(sorted(names)) for root, names in members.items()}
         for root in self._members:
             self[root]

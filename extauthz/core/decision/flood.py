@@ -33,8 +33,7 @@ def _bound_met(policy: Policy, ledger: Ledger, question: Question, proposal: Pro
         return "too-many-intents", f"{here} writes to it"
     if ledger.intents >= policy.max_intents:
         return "too-many-intents", f"{ledger.intents} writes"
-    for node in proposal.after.envelope_in:
-        if ledger.intents_in(node.path[0]) >= policy.max_intents_per_tree:
-            why = f"{policy.max_intents_per_tree} writes under workspace quota {node.path[0]}"
-            return "too-many-intents-in-tree", why
+    for root in proposal.after.trees:
+        if ledger.intents_in(root) >= policy.max_intents_per_tree:
+            return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None

@@ -120,7 +120,7 @@ class Position(NamedTuple):
     @property
     def trees(self) -> frozenset[str]:
         """Names of the root quotas in whose trees it counts, or may come to."""
-        return frozenset([node.path[0] for node in self.envelope_in])
+        return frozenset([node.root for node in self.envelope_in])
 
     def with_count(self, replicas: int) -> Position:
         """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""

@@ -142,7 +142,8 @@ class Ledger(Observing):
     def record(self, proposal: Proposal, intent: Intent) -> None:
         """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
         entry = proposal.entry
-        self._entries.hold(entry)
+        if not entry.intents:
+            self._entries.hold(entry)
         if proposal.head is not entry:
             self._entries.hold(proposal.head)
         if entry.observed is None:

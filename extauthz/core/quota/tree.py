@@ -15,13 +15,15 @@ from .spec import WorkspaceQuota
 class QuotaNode:
     """One quota at its place in the tree. Equal only to itself, so that it can key the ledger's books."""
 
-    __slots__ = ("_lineage", "index", "parent", "quota")
+    __slots__ = ("_lineage", "index", "parent", "quota", "root")
 
     def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int) -> None:
         self.quota = quota
         self.parent = parent
         self.index = index
         """Position in ``QuotaTree.nodes``; a parent's is lower than its children's."""
+        self.root: str = parent.root if parent is not None else quota.name
+        """Name of the quota at the top, which names its tree."""
         self._lineage: tuple[QuotaNode, ...] | None = None
 
     @property
