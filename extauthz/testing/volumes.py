@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .certs import Authority
+from .certs import LOOPBACK_NAMES, Authority
 
 Tree: TypeAlias = Any
 
@@ -46,9 +46,11 @@ class Volume:
         if before != data:
             shutil.rmtree(before)
 
-    def issue(self, authority: Authority, trusted: bytes | None = None) -> None:
+    def issue(
+        self, authority: Authority, trusted: bytes | None = None, names: tuple[str, ...] = LOOPBACK_NAMES
+    ) -> None:
         """Another pair of the authority; in ``ca.crt`` what is trusted: that authority, unless told otherwise."""
-        pair = authority.issue(f"{self.folder.name}-{next(self._numbers)}")
+        pair = authority.issue(f"{self.folder.name}-{next(self._numbers)}", names)
         ca = authority.ca.read_bytes() if trusted is None else trusted
         self.put(tls_crt=pair.cert.read_bytes(), tls_key=pair.key.read_bytes(), ca_crt=ca)
 
