@@ -64,12 +64,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_place = sidecar_flags.adder_of_places(places)
     add_place("--listen", help=f"Where the client connects. Default: {sidecar_flags.shown(DEFAULTS.listen)}.")
     sidecar_flags.add_places(places, DEFAULTS)
-    places.add_argument(
-        "--secrets",
-        dest="secrets_dir",
-        metavar="DIR",
-        help=f"Where Envoy finds the other parts, as PART.yaml. Default: {DEFAULTS.secrets_dir}.",
-    )
+    sidecar_flags.add_secrets(places, DEFAULTS, "the other parts, as PART.yaml")
     add_place(
         "--admin",
         help=f"Envoy's admin page; it has no authentication. Default: {sidecar_flags.shown(DEFAULTS.admin)}.",

@@ -24,7 +24,7 @@ examples:
   kubectl -n keda patch deployment keda-operator --patch-file pod.yaml
   extauthz render istio-pod --client hpa-controller | kubectl apply -f -
 
-The patch comes before the filter: without its certificates the sidecar refuses that. See docs/istio.md."""
+The patch comes before the filter: without its files the sidecar refuses that. See docs/istio.md."""
 
 HPA = "hpa-controller"
 
@@ -57,6 +57,7 @@ def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         _mesh(parser.add_argument_group("mesh"))
         places = parser.add_argument_group("places")
         sidecar_flags.add_places(places, DEFAULTS.sidecar, apiserver="the address of --service-ip, port 443")
+        sidecar_flags.add_secrets(places, DEFAULTS.sidecar, "what names its certificates, in annotations of the pod")
         places.add_argument(
             "--gate-plain", action="store_true", help="Plain text to the gate. Default: TLS on both sides."
         )

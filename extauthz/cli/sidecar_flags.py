@@ -95,6 +95,12 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
     file("--access-log", help=f"A line for each decided write and each failure. Default: {defaults.access_log}.")
 
 
+def add_secrets(parser: argparse._ArgumentGroup, defaults: SidecarOptions, what: str) -> None:
+    """Where the files are by which Envoy finds its certificates."""
+    text = f"Where Envoy finds {what}. Default: {defaults.secrets_dir}."
+    parser.add_argument("--secrets", dest="secrets_dir", metavar="DIR", help=text)
+
+
 def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
     """What is asked about, and what happens when there is no answer."""
     add = parser.add_argument

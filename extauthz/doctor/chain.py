@@ -13,6 +13,10 @@ from .rows import Row, fail, judged, ok, skipped, warn
 
 RENDER_AGAIN = "render it again with `extauthz render`, and look for another EnvoyFilter that changes it"
 TAKEN = "mount or make what Envoy names, then apply the filter again; until then nothing is decided"
+THERE = (
+    "see that the files which NAME.yaml of --secrets names are there, and that certificate and key fit each other;"
+    " Envoy's log says what is wrong with them"
+)
 ON_LISTENER = (
     "apply what `extauthz render` prints; in a mesh see that workloadSelector has the pod's labels, that --service-ip"
     " is the Service default/kubernetes's, and that no Sidecar leaves out default/*"
@@ -53,12 +57,17 @@ def accepted(dump: Dump, chains: list[Chain]) -> Row:
     """A refused update leaves what was there before in force: without our chain, everything passes undecided."""
     refused = [(f"listener {each.name}", each.error) for each in dump.listeners if each.error]
     refused += [(f"cluster {name}", why) for name, why in dump.refused.items()]
-    if not refused:
+    awaited = [name for name in dump.awaited if name in names.SECRETS]
+    if not refused and not awaited:
         return ok("accepted", "Envoy took every listener and cluster that it was sent")
-    found = "; ".join(f"Envoy refused {what}: {why}" for what, why in refused)
+    problems = [f"Envoy refused {what}: {why}" for what, why in refused]
+    problems += [f"Envoy has no {name} and resets connections that need it" for name in awaited]
+    found = "; ".join(problems)
     ours = {each.listener for each in chains}
     hurts = not chains or any(f"listener {name}" == what for name in ours for what, _ in refused)
     hurts = hurts or names.GATE_CLUSTER in dump.refused
+    if not hurts and awaited:
+        return fail("accepted", found, THERE)
     return fail("accepted", found, TAKEN) if hurts else warn("accepted", found, TAKEN)
 
 

@@ -67,6 +67,8 @@ class Dump(NamedTuple):
     refused: dict[str, str]
     """Clusters that Envoy did not take, and why."""
     route_configs: dict[str, Tree]
+    awaited: tuple[str, ...] = ()
+    """What Envoy is to have by SDS, and has not yet."""
 
     def listening(self, page: Tree) -> Dump:
         """The same with the addresses of ``/listeners?format=json``, which has those that the system chose."""
@@ -119,6 +121,7 @@ def _parsed(tree: Tree) -> Dump:
         _named(clusters.get("static_clusters", []) + clusters.get("dynamic_active_clusters", []), "cluster"),
         {_failed(each): _why(each) for each in several if _why(each)},
         _named(routes.get("static_route_configs", []) + routes.get("dynamic_route_configs", []), "route_config"),
+        tuple(_awaited(found.get("SecretsConfigDump", {}))),
     )
 
 
@@ -153,6 +156,12 @@ def _listeners(dump: Tree) -> Iterator[Listener]:
     for each in dump.get("dynamic_listeners", []):
         active = (each.get("active_state") or {}).get("listener")
         yield Listener(each.get("name", ""), active, _why(each), _address((active or {}).get("address")))
+
+
+def _awaited(dump: Tree) -> Iterator[str]:
+    """A listener keeps its secrets while it is drained, so a name may be there twice, and nobody knows for whom."""
+    there = {each.get("name", "") for each in dump.get("dynamic_active_secrets", [])}
+    yield from (each["name"] for each in dump.get("dynamic_warming_secrets", []) if each.get("name", "") not in there)
 
 
 def _address(tree: Tree | None) -> tuple[str, int]:

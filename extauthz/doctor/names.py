@@ -6,6 +6,7 @@ Repeated here, because the renderer's modules load all of Envoy's messages, and 
 from __future__ import annotations
 
 GATE_CLUSTER = "extauthz"
+SECRETS = ("serving", "apiserver-ca", "gate-ca", "gate-client")
 EXT_AUTHZ = "envoy.filters.http.ext_authz"
 RBAC = "envoy.filters.http.rbac"
 DECISION_ID_HEADER = "x-extauthz-decision-id"

@@ -11,9 +11,7 @@ from .rows import Row, fail, ok, skipped, warn
 SOON = timedelta(days=14)
 """Warned about from then on: two weeks are a holiday."""
 
-RENEW = (
-    "renew it; an Envoy of `extauthz render` takes it at once, one in a mesh only when it is restarted (docs/render.md)"
-)
+RENEW = "renew it; an Envoy of `extauthz render` takes it at once (docs/render.md)"
 ISSUE = (
     "have the client trust the authority of Envoy's certificate (its kubeconfig, or the ConfigMap of its volume), and"
     " let the certificate carry the name or address that the client dials"

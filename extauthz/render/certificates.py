@@ -62,8 +62,8 @@ class TlsOptions:
 
 
 _ROTATION = """\
-A renewed certificate reaches the mounted files within about two minutes, and gate and Envoy use it without a restart.
-In a mesh the sidecar read them when it started: restart its pod before {days} days are over (docs/render.md)."""
+A renewed certificate reaches the mounted files within about two minutes, and gate and Envoy use it without a restart,
+in a mesh too (docs/render.md)."""
 
 _OWN = f"""\
 What Envoy shows to the autoscaler, from an authority of this namespace alone: whoever may make Certificates here may
@@ -102,7 +102,7 @@ def cert_manager(options: TlsOptions) -> list[Part]:
         _issuer("Issuer", options.client_facing, here, f"{options.client_facing}-ca"),
         _certificate(options.shown, ("Issuer", options.client_facing), options.days),
     ]
-    parts = [Part(_OWN.format(days=options.days), own)]
+    parts = [Part(_OWN, own)]
     if options.service:
         between = [
             _self_signed("ClusterIssuer", None),
@@ -138,9 +138,8 @@ def files(options: TlsOptions) -> list[Part]:
         "secretGenerator": [*secrets, place | {"literals": [f"kubeconfig={kubeconfig()}"]}],
     }
     commands = "\n".join(f"    {line}" for line in recipe(options))
-    rotation = _ROTATION.format(days=options.days)
     note = f"{KUBECONFIG}:\n{_KUBECONFIG.format(access=pods.API_ACCESS)}"
-    return [Part(_FILES.format(commands=commands, rotation=rotation, note=note), [tree])]
+    return [Part(_FILES.format(commands=commands, rotation=_ROTATION, note=note), [tree])]
 
 
 def kubeconfig() -> str:
@@ -217,7 +216,7 @@ def _certificate(wanted: Wanted, issuer: tuple[str, str], days: int) -> dict[str
         "secretName": wanted.secret,
         "commonName": wanted.secret,
         "duration": f"{days * 24}h",
-        # A third of its life is left to restart what must be.
+        # A third of its life is left for what may fail: the issuer, a file that nobody moved.
         "renewBefore": f"{days * 8}h",
         "privateKey": ECDSA | {"rotationPolicy": "Always"},
         "usages": ["digital signature", wanted.usage],

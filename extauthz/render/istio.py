@@ -5,11 +5,16 @@ through unseen. The EnvoyFilter adds to that listener a filter chain for TLS, th
 (``extauthz.render.envoy``), which ends the client's TLS and opens its own to the API server. Istio's own chain stays
 beside it for what is not TLS, and the API server refuses that.
 (https://istio.io/latest/docs/reference/config/networking/envoy-filter/)
+
+The files of SDS by which the sidecar finds its certificates (``extauthz.render.secrets``) are annotations of the pod
+itself, which a volume shows to the sidecar: so the pod needs no object more, and others make another pod.
+(https://kubernetes.io/docs/concepts/storage/volumes/#downwardapi)
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any as Tree
 from typing import NamedTuple
@@ -19,7 +24,7 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
 from envoy_data_plane.google.protobuf import Any
 
-from . import beside, clusters, envoy, hpa, pods
+from . import beside, clusters, envoy, hpa, pods, secrets
 from .manifests import Part, mount
 from .options import Endpoint, GateTls, Profile, SidecarOptions
 
@@ -65,8 +70,6 @@ SIDECAR = SidecarOptions(
         "/etc/extauthz/gate/tls.key",
     ),
     profile=Profile.AUTOSCALER,
-    # Files of SDS would be a ConfigMap more in the client's pod.
-    secrets_dir=None,
 )
 
 
@@ -177,15 +180,39 @@ def _trusting(options: MeshOptions, container: dict[str, Tree]) -> dict[str, Tre
 
 
 def _annotations(options: MeshOptions) -> dict[str, str]:
-    """Istio's own (https://istio.io/latest/docs/reference/config/annotations/). Their values are JSON in a string."""
-    secrets = {"extauthz-tls": (options.client_facing, options.sidecar.cert_file)}
-    if options.sidecar.gate_tls is not None:
-        secrets["extauthz-gate"] = (options.gate_facing, options.sidecar.gate_tls.ca_file)
-    volumes = [{"name": name, "secret": {"secretName": secret}} for name, (secret, _) in secrets.items()]
-    mounts = [mount(name, file.rpartition("/")[0]) for name, (_, file) in secrets.items()]
+    """Istio's own (https://istio.io/latest/docs/reference/config/annotations/), whose values are JSON in a string, and
+    the files of SDS."""
+    files = {f"{name}.yaml": envoy.to_yaml(file) for name, file in secrets.files(options.sidecar).items()}
+    volumes = _volumes(options, files)
+    mounts = [mount(volume["name"], folder) for folder, volume in volumes]
     return {
         # The client's first request must find the filter there.
         "proxy.istio.io/config": json.dumps({"holdApplicationUntilProxyStarts": True}),
-        "sidecar.istio.io/userVolume": json.dumps(volumes),
+        "sidecar.istio.io/userVolume": json.dumps([volume for _, volume in volumes]),
         "sidecar.istio.io/userVolumeMount": json.dumps(mounts),
-    }
+    } | {_annotation(file): text for file, text in files.items()}
+
+
+def _volumes(options: MeshOptions, files: Iterable[str]) -> list[tuple[str, dict[str, Tree]]]:
+    """What the sidecar reads, and in which folder."""
+    sidecar = options.sidecar
+    told = [
+        {"path": file, "fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{_annotation(file)}']"}}
+        for file in files
+    ]
+    volumes = [
+        (sidecar.secrets_dir, {"name": "extauthz-envoy", "downwardAPI": {"items": told}}),
+        (_folder(sidecar.cert_file), {"name": "extauthz-tls", "secret": {"secretName": options.client_facing}}),
+    ]
+    if sidecar.gate_tls is not None:
+        gate = {"name": "extauthz-gate", "secret": {"secretName": options.gate_facing}}
+        volumes.append((_folder(sidecar.gate_tls.ca_file), gate))
+    return volumes
+
+
+def _annotation(file: str) -> str:
+    return f"extauthz.dev/{file}"
+
+
+def _folder(file: str) -> str:
+    return file.rpartition("/")[0]

@@ -60,9 +60,9 @@ class SidecarOptions:
     cert_file: str = "/etc/extauthz/tls/tls.crt"
     """Served to the client, which must trust it: client-go drops bearer tokens for ``http://`` servers."""
     key_file: str = "/etc/extauthz/tls/tls.key"
-    secrets_dir: str | None = "/etc/extauthz/envoy"
+    secrets_dir: str = "/etc/extauthz/envoy"
     """Where Envoy finds a file for each certificate and authority (``render/secrets.py``), and so reads renewed ones
-    without a restart. ``None``: they are named in the bootstrap itself, and read when Envoy starts."""
+    without a restart."""
     apiserver: Endpoint = _APISERVER
     apiserver_name: str = "kubernetes.default.svc"
     """A DNS name or an IP address that the API server's certificate must carry."""

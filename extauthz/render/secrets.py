@@ -1,8 +1,8 @@
 """Certificates and authorities as Envoy reads them again when they are renewed: by SDS from files.
 
-Envoy watches the files of a certificate only where the certificate comes by SDS; named in the bootstrap, as a static
-secret too, they are read once. SDS from a file takes one secret a file, so each of these is a file of its own beside
-the bootstrap. It holds nothing secret, but the names of the files that do.
+Envoy watches the files of a certificate only where the certificate comes by SDS; named in a listener or cluster, or as
+a static secret, they are read once. SDS from a file takes one secret a file, so each of these is a file of its own. It
+holds nothing secret, but the names of the files that do.
 (https://www.envoyproxy.io/docs/envoy/v1.40.0/configuration/security/secret)
 """
 
@@ -25,14 +25,12 @@ NAMES = (SERVING, APISERVER_CA, GATE_CA, GATE_CLIENT)
 class Shown(TypedDict, total=False):
     """The part of a ``CommonTlsContext`` that says which certificate is shown."""
 
-    tls_certificates: list[tls.TlsCertificate]
     tls_certificate_sds_secret_configs: list[tls.SdsSecretConfig]
 
 
 class Trusted(TypedDict, total=False):
     """The part of a ``CommonTlsContext`` that says whose certificates are taken."""
 
-    validation_context: tls.CertificateValidationContext
     combined_validation_context: tls.CommonTlsContextCombinedCertificateValidationContext
 
 
@@ -52,9 +50,7 @@ def secrets(options: SidecarOptions) -> dict[str, tls.Secret]:
 
 
 def files(options: SidecarOptions) -> dict[str, discovery.DiscoveryResponse]:
-    """What stands in ``secrets_dir``, each as NAME.yaml; nothing where the bootstrap names the certificates itself."""
-    if options.secrets_dir is None:
-        return {}
+    """What stands in ``secrets_dir``, each as NAME.yaml."""
     return {
         name: discovery.DiscoveryResponse(resources=[Any.pack(_watched(secret))])
         for name, secret in secrets(options).items()
@@ -63,31 +59,22 @@ def files(options: SidecarOptions) -> dict[str, discovery.DiscoveryResponse]:
 
 def shown(name: str, options: SidecarOptions) -> Shown:
     """A certificate that Envoy shows."""
-    if options.secrets_dir is not None:
-        return {"tls_certificate_sds_secret_configs": [_by_sds(name, options, options.secrets_dir)]}
-    certificate = secrets(options)[name].tls_certificate
-    assert certificate is not None
-    return {"tls_certificates": [certificate]}
+    return {"tls_certificate_sds_secret_configs": [_by_sds(name, options)]}
 
 
 def trusted(name: str, whom: tls.SubjectAltNameMatcher, options: SidecarOptions) -> Trusted:
     """An authority, and the name that a certificate of it must carry."""
-    if options.secrets_dir is not None:
-        return {
-            "combined_validation_context": tls.CommonTlsContextCombinedCertificateValidationContext(
-                default_validation_context=tls.CertificateValidationContext(match_typed_subject_alt_names=[whom]),
-                validation_context_sds_secret_config=_by_sds(name, options, options.secrets_dir),
-            )
-        }
-    context = secrets(options)[name].validation_context
-    assert context is not None
-    context.match_typed_subject_alt_names = [whom]
-    return {"validation_context": context}
+    return {
+        "combined_validation_context": tls.CommonTlsContextCombinedCertificateValidationContext(
+            default_validation_context=tls.CertificateValidationContext(match_typed_subject_alt_names=[whom]),
+            validation_context_sds_secret_config=_by_sds(name, options),
+        )
+    }
 
 
-def _by_sds(name: str, options: SidecarOptions, secrets_dir: str) -> tls.SdsSecretConfig:
+def _by_sds(name: str, options: SidecarOptions) -> tls.SdsSecretConfig:
     source = core.PathConfigSource(
-        path=str(PurePosixPath(secrets_dir, f"{name}.yaml")),
+        path=str(PurePosixPath(options.secrets_dir, f"{name}.yaml")),
         # Where a file was missing at first, Envoy rejects the secret as a whole, and looks at it again for this only.
         watched_directory=_folder(secrets(options)[name]),
     )

@@ -39,14 +39,20 @@ class Authority:
         self.ca = directory / f"{name.replace(' ', '-')}.crt"
         self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, alternatives: tuple[str, ...] = LOOPBACK_NAMES, organization: str | None = None) -> Pair:
+    def issue(
+        self,
+        name: str,
+        alternatives: tuple[str, ...] = LOOPBACK_NAMES,
+        organization: str | None = None,
+        lifetime: timedelta = LIFETIME,
+    ) -> Pair:
         """A certificate for a server and a client alike; ``alternatives`` are DNS names and IP addresses.
 
         To an API server the ``organization`` is a client's group.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            self._builder(_subject(name, organization), key)
+            self._builder(_subject(name, organization), key, lifetime)
             .add_extension(x509.SubjectAlternativeName([_general(one) for one in alternatives]), critical=False)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .sign(self._key, hashes.SHA256())
@@ -63,7 +69,9 @@ class Authority:
         )
         return pair
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, lifetime: timedelta = LIFETIME
+    ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
             x509.CertificateBuilder()
@@ -72,7 +80,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(hours=1))  # clocks differ
-            .not_valid_after(now + LIFETIME)
+            .not_valid_after(now + lifetime)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )

@@ -62,7 +62,7 @@ class Envoy:
             listen=ANY_PORT,
             admin=ANY_PORT,
             access_log=str(self.access_log),
-            secrets_dir=options.secrets_dir and str(directory),
+            secrets_dir=str(directory),
         )
         self._alter = alter
         self._child: Child | None = None

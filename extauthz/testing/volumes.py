@@ -1,12 +1,20 @@
-"""A folder of files that are replaced all at once, as the kubelet keeps the volume of a Secret or a ConfigMap."""
+"""Files as the kubelet keeps them for a pod: of a Secret or a ConfigMap, replaced all at once, and of annotations."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from .certs import Authority
+from .certs import LOOPBACK_NAMES, Authority
+
+Tree: TypeAlias = Any
+
+OF_ANNOTATION = re.compile(r"metadata\.annotations\['(.+)'\]")
 
 
 class Volume:
@@ -38,8 +46,23 @@ class Volume:
         if before != data:
             shutil.rmtree(before)
 
-    def issue(self, authority: Authority, trusted: bytes | None = None) -> None:
+    def issue(
+        self, authority: Authority, trusted: bytes | None = None, names: tuple[str, ...] = LOOPBACK_NAMES
+    ) -> None:
         """Another pair of the authority; in ``ca.crt`` what is trusted: that authority, unless told otherwise."""
-        pair = authority.issue(f"{self.folder.name}-{next(self._numbers)}")
+        pair = authority.issue(f"{self.folder.name}-{next(self._numbers)}", names)
         ca = authority.ca.read_bytes() if trusted is None else trusted
         self.put(tls_crt=pair.cert.read_bytes(), tls_key=pair.key.read_bytes(), ca_crt=ca)
+
+
+def of_annotations(template: Tree) -> Iterator[tuple[str, str]]:
+    """Each file that a pod's Istio sidecar has from the pod's annotations, and what is in it: by a volume of the
+    downward API (https://kubernetes.io/docs/concepts/workloads/pods/downward-api/)."""
+    annotations = template["metadata"]["annotations"]
+    mounts = json.loads(annotations["sidecar.istio.io/userVolumeMount"])
+    folders = {each["name"]: each["mountPath"] for each in mounts}
+    for volume in json.loads(annotations["sidecar.istio.io/userVolume"]):
+        for item in volume.get("downwardAPI", {}).get("items", []):
+            found = OF_ANNOTATION.fullmatch(item["fieldRef"]["fieldPath"])
+            assert found is not None, item
+            yield f"{folders[volume['name']]}/{item['path']}", annotations[found[1]]

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic.warnings import PydanticDeprecatedSince212
 
 from extauthz.testing import authz
 from extauthz.testing.authz import ScriptedAuthz
+from extauthz.testing.volumes import of_annotations
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, Tree, eventually
@@ -95,9 +97,8 @@ def running_mesh(plane: Plane, folder: Path, pod: Pod, named: str) -> Iterator[M
 
 
 def render(capsys: pytest.CaptureFixture[str], mesh: Mesh, *words: str) -> str:
-    """The EnvoyFilter of ``istio/``, made by the same command, told where things are here."""
-    shown = (REPOSITORY / "istio" / f"{mesh.named}.yaml").read_text()
-    made_by = shown.partition("`")[2].partition("`")[0].split()[1:]
+    """The EnvoyFilter of ``istio/``, made by the same command, told where things are here. The sidecar is given what
+    the pod's annotations hold for it."""
     here = {
         "service-ip": SERVICE_IP,
         "apiserver": f"127.0.0.1:{mesh.plane.port}",
@@ -106,8 +107,21 @@ def render(capsys: pytest.CaptureFixture[str], mesh: Mesh, *words: str) -> str:
         "key": mesh.plane.folder / "server.key",
         "gate": f"127.0.0.1:{mesh.gate.port}",
         "access-log": mesh.folder / "access.log",
+        "secrets": mesh.folder / "secrets",
     }
-    assert main([*made_by, *(f"--{name}={value}" for name, value in here.items()), "--gate-plain", *words]) == 0
+    told = [*(f"--{name}={value}" for name, value in here.items()), *words]
+    tls = [] if any(word.startswith("--gate-ca=") for word in words) else ["--gate-plain"]
+    *_, pod = yaml.safe_load_all(_made_anew(capsys, f"{mesh.named}-pod", *told, *tls))
+    for file, text in of_annotations(pod["spec"]["template"]):
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).write_text(text)
+    return _made_anew(capsys, mesh.named, *told, *tls)
+
+
+def _made_anew(capsys: pytest.CaptureFixture[str], name: str, *words: str) -> str:
+    shown = (REPOSITORY / "istio" / f"{name}.yaml").read_text()
+    made_by = shown.partition("`")[2].partition("`")[0].split()[1:]
+    assert main([*made_by, *words]) == 0
     return capsys.readouterr().out
 
 
@@ -121,16 +135,35 @@ def test_the_filters_of_the_repository_are_taken_by_the_api_server(mesh: Mesh):
 
 def test_the_patch_of_the_pod_is_taken_for_the_autoscaler_and_leaves_the_rest_of_it(mesh: Mesh):
     container = {"name": "autoscaler", "image": "a:1", "volumeMounts": [{"name": "own", "mountPath": "/own"}]}
-    tree = deployment("autoscaler", 1, {"containers": [container], "volumes": [{"name": "own", "emptyDir": {}}]})
+    spec = {"containers": [container], "serviceAccountName": "controller"}
+    tree = deployment("autoscaler", 1, spec | {"volumes": [{"name": "own", "emptyDir": {}}]})
     mesh.plane.api.create(tree | {"metadata": {"name": "autoscaler", "namespace": knative.NAMESPACE}})
     patch = REPOSITORY / "istio" / "knative-autoscaler-pod.yaml"
     said = mesh.plane.kubectl(
         "-n", knative.NAMESPACE, "patch", "deployment", "autoscaler", f"--patch-file={patch}", "--output=json"
     )
-    spec = json.loads(said)["spec"]["template"]["spec"]
+    template = json.loads(said)["spec"]["template"]
+    spec = template["spec"]
     assert sorted(each["name"] for each in spec["volumes"]) == ["extauthz-api-access", "own"]
     assert len(spec["containers"][0]["volumeMounts"]) == 2
+    pod = injected(template) | {"apiVersion": "v1", "kind": "Pod"}
+    said = mesh.plane.kubectl("create", "--dry-run=server", "--validate=strict", "--filename=-", stdin=json.dumps(pod))
+    assert said == "pod/autoscaler-0 created (server dry run)\n"
     mesh.plane.kubectl("-n", knative.NAMESPACE, "delete", "deployment", "autoscaler")
+
+
+def injected(template: Tree) -> Tree:
+    """With a sidecar that has what the annotations give it, as Istio's template does it
+    (``manifests/charts/istio-control/istio-discovery/files/injection-template.yaml`` in istio.io/istio)."""
+    metadata, spec = template["metadata"], template["spec"]
+    volumes, mounts = (
+        json.loads(metadata["annotations"][f"sidecar.istio.io/{what}"]) for what in ("userVolume", "userVolumeMount")
+    )
+    proxy = {"name": "istio-proxy", "image": "proxyv2:1", "volumeMounts": mounts}
+    return {
+        "metadata": metadata | {"name": POD.name, "namespace": POD.namespace},
+        "spec": spec | {"containers": [*spec["containers"], proxy], "volumes": [*spec["volumes"], *volumes]},
+    }
 
 
 def test_istiod_names_the_listener_after_the_service_ip_and_without_the_filter_nothing_is_looked_at(mesh: Mesh):

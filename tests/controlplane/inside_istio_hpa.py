@@ -80,21 +80,27 @@ def running_container(mesh: Mesh) -> Iterator[Child]:
         child.terminate()
 
 
-@pytest.fixture(scope="module")
-def gate(mesh: Mesh) -> Iterator[Gate]:
-    """A real one, with a quota of two pods, that knows of no earlier run."""
+@contextmanager
+def running_gate(mesh: Mesh, pods: int, *flags: str) -> Iterator[Gate]:
+    """A real one, with a quota of so many pods for the namespace ``shop``, that knows of no earlier run."""
     mesh.plane.kubectl("apply", f"--kustomize={REPOSITORY / 'deploy'}")
     api = mesh.plane.api
     eventually(lambda: api.serves("WorkspaceQuota"))
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}})
-    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": "2"}, "mode": "Enforce"}
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": "acme"}}, "hard": {"pods": str(pods)}, "mode": "Enforce"}
     api.create(
         {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
     )
     left = mesh.folder / "handover.json"
     handover.leave(left, [])
-    options = [f"--kubeconfig={mesh.plane.kubeconfig}", f"--handover={left}"]
+    options = [f"--kubeconfig={mesh.plane.kubeconfig}", f"--handover={left}", *flags]
     with Gate("kubernetes", "kubernetes", mesh.folder / "gate.log", options) as gate:
+        yield gate
+
+
+@pytest.fixture(scope="module")
+def gate(mesh: Mesh) -> Iterator[Gate]:
+    with running_gate(mesh, 2) as gate:
         yield gate
 
 

@@ -184,6 +184,11 @@ class Sidecar:
         """The names of its filter chains, in order; istiod's own often has none."""
         return [chain.get("name", "") for chain in self.listeners().get(listener, {}).get("filter_chains", [])]
 
+    def stat(self, name: str) -> int:
+        """A counter or gauge by its whole name; 0 if Envoy does not have it (yet)."""
+        page = json.loads(_page(f"http://{self._admin}/stats?format=json&filter=^{name}$") or '{"stats": []}')
+        return next((int(stat["value"]) for stat in page["stats"] if stat.get("name") == name), 0)
+
     def refusals(self) -> list[str]:
         """Why Envoy did not take a listener."""
         page = _page(f"http://{self._admin}/config_dump?resource=dynamic_listeners")

@@ -1,4 +1,6 @@
-"""``istio/`` against a real istiod: ``inside_istio.py`` in a network of its own, where the service IP is an address.
+"""``istio/`` against a real istiod, in a network of its own, where the service IP is an address.
+
+``inside_istio.py`` has who is asked and what becomes of it, ``inside_istio_renewal.py`` certificates that are renewed.
 
 The network namespace of a new user namespace needs no rights (user_namespaces(7)), where the system allows it at all.
 """
@@ -22,7 +24,7 @@ RELEASES = [pytest.param(name, marks=pytest.mark.controlplane(name)) for name in
 ALONE = ("unshare", "--map-root-user", "--net", "--")
 TOOLS = ("unshare", "ip", "iptables")
 WITHIN_S = 900
-INSIDE = Path(__file__).parent / "inside_istio.py"
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -43,20 +45,20 @@ def alone(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("istiod", RELEASES)
 def test_writes_to_the_service_ip_are_decided_in_a_sidecar_that_istiod_programs(alone, istiod, tmp_path):
-    command = [
-        *alone,
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--basetemp={tmp_path / 'inside'}",
-    ]
+    run_inside(alone, "inside_istio.py", tmp_path, istiod)
+
+
+@pytest.mark.parametrize("istiod", RELEASES)
+def test_certificates_are_renewed_in_a_sidecar_that_istiod_programs_and_no_write_fails(alone, istiod, tmp_path):
+    run_inside(alone, "inside_istio_renewal.py", tmp_path, istiod)
+
+
+def run_inside(alone: tuple[str, ...], file: str, folder: Path, istiod: str = "istiod") -> None:
+    """The tests of a file of this folder, in a network of their own; none of them skips itself."""
+    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'inside'}"]
+    command = [*alone, sys.executable, "-m", "pytest", *options, str(HERE / file)]
     environment = {**os.environ, "ISTIOD_PART": istiod}
-    done = subprocess.run(
-        [*command, str(INSIDE)], capture_output=True, text=True, timeout=WITHIN_S, check=False, env=environment
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False, env=environment)
     assert done.returncode == 0, f"{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout

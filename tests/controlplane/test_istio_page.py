@@ -74,7 +74,8 @@ def wanted(template: Tree) -> set[tuple[str, str]]:
     projected = [
         each["configMap"] for each in template["spec"]["volumes"][0]["projected"]["sources"] if "configMap" in each
     ]
-    return {("Secret", each["secret"]["secretName"]) for each in told} | {("ConfigMap", projected[0]["name"])}
+    secrets = {("Secret", each["secret"]["secretName"]) for each in told if "secret" in each}
+    return secrets | {("ConfigMap", projected[0]["name"])}
 
 
 def test_the_page_works_as_it_stands(cluster: Plane, tmp_path: Path):

@@ -115,7 +115,8 @@ FAULTS = {
 
 
 def without_certificate(folder: Path) -> Callable[[dict[str, Any]], None]:
-    """The listener comes while Envoy runs, as istiod's do, and names a file that is not there. Another one is well."""
+    """The listener comes while Envoy runs, as istiod's do, and names a file of SDS that is not there. Another one is
+    well."""
 
     def alter(tree: dict[str, Any]) -> None:
         (ours,) = tree["static_resources"]["listeners"]
@@ -124,9 +125,8 @@ def without_certificate(folder: Path) -> Callable[[dict[str, Any]], None]:
         ours["address"] = {"socket_address": {"address": "127.0.0.1", "port_value": unused_port()}}
         without_filters({"static_resources": {"listeners": [other]}})
         context = ours["filter_chains"][0]["transport_socket"]["typed_config"]["common_tls_context"]
-        del context["tls_certificate_sds_secret_configs"]  # istio/ names the files in the listener
-        files = {"certificate_chain": "there.crt", "private_key": "gone.key"}
-        context["tls_certificates"] = [{what: {"filename": str(folder / file)} for what, file in files.items()}]
+        (secret,) = context["tls_certificate_sds_secret_configs"]
+        secret["sds_config"]["path_config_source"]["path"] = str(folder / "gone.yaml")
         kind = "type.googleapis.com/envoy.config.listener.v3.Listener"
         resources = folder / "listeners.json"
         resources.write_text(json.dumps({"resources": [{"@type": kind} | each for each in (other, ours)]}))

@@ -15,12 +15,12 @@ from extauthz.testing.volumes import Volume
 from .test_settling import TEAMS, Real
 
 
-def shown(port: int, authority: Authority) -> bytes:
+def shown(port: int, authority: Authority, host: str = "127.0.0.1") -> bytes:
     """The certificate that a client sees."""
     context = ssl.create_default_context(cafile=str(authority.ca))
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
-        context.wrap_socket(plain, server_hostname="127.0.0.1") as wrapped,
+        socket.create_connection((host, port), timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname=host) as wrapped,
     ):
         seen = wrapped.getpeercert(binary_form=True)
     assert seen is not None

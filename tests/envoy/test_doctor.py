@@ -12,7 +12,7 @@ import pytest
 from extauthz.cli import main
 from extauthz.doctor import names
 from extauthz.doors import ext_authz as door
-from extauthz.render import clusters, envoy, replies
+from extauthz.render import clusters, envoy, replies, secrets
 from extauthz.render.options import Endpoint, Outage, Profile
 from extauthz.testing import authz
 from extauthz.testing.certs import Authority
@@ -61,6 +61,7 @@ def admin(stack: Stack) -> list[str]:
 def test_the_doctor_looks_for_what_renderer_and_door_really_call_it():
     assert (clusters.GATE, replies.EXT_AUTHZ, replies.RBAC) == (names.GATE_CLUSTER, names.EXT_AUTHZ, names.RBAC)
     assert (envoy.MAX_BODY_BYTES, envoy.GATE_SEES_HEADERS) == (names.MAX_BODY_BYTES, names.GATE_SEES_HEADERS)
+    assert secrets.NAMES == names.SECRETS
     assert door.DECISION_ID_HEADER == names.DECISION_ID_HEADER
     assert replies.OUTAGE.startswith(names.OUTAGE)
 
@@ -142,7 +143,14 @@ def test_a_listener_that_envoy_refused_for_want_of_a_certificate_is_told(launch,
     for stack in launch(without_certificate(tmp_path)):
         told = doctor(*admin(stack), "--listener", "apiserver")
         assert told.of("fail") == ["accepted", "chain", "listener"]
-        assert str(tmp_path / "gone.key") in told.rows["accepted"]["found"]
+        assert str(tmp_path / "gone.yaml") in told.rows["accepted"]["found"]
+
+
+def test_a_certificate_that_envoy_waits_for_is_told(launch, doctor: Doctor, tmp_path: Path):
+    for stack in launch(key_file=str(tmp_path / "gone.key")):
+        told = doctor(*admin(stack), "--listener", "apiserver")
+        assert told.of("fail") == ["accepted"]
+        assert told.rows["accepted"]["found"].startswith("Envoy has no serving ")
 
 
 def test_with_the_chain_missing_a_write_comes_back_undecided(launch, doctor: Doctor):

@@ -121,7 +121,6 @@ VARIANTS = {
         "apiserver": Endpoint("fd00::1", 443),
         "apiserver_name": "fd00::1",
     },
-    "certificates-in-the-bootstrap": {"secrets_dir": None},
     "no-admin-no-log-nothing-exempt": {"admin": None, "access_log": None, "exempt_namespaces": ()},
     "short-and-long-exempt": {"exempt_namespaces": ("n", "n" * 63)},
 }

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,7 +20,8 @@ from extauthz.render import envoy, istio, pods
 from extauthz.render.options import Outage, Profile
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
-from tests.envoy.test_render import give_files
+from extauthz.testing.volumes import of_annotations
+from tests.envoy.test_render import give_files, give_secrets
 
 REPOSITORY = Path(__file__).parents[2]
 SHOWN = sorted((REPOSITORY / "istio").glob("*.yaml"))
@@ -36,18 +38,24 @@ def made_by(file: Path) -> list[str]:
     return words
 
 
+def template(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
+    """Of the client's pods."""
+    return json.loads(rendered(capsys, "istio-pod", "-o", "json", *words))["spec"]["template"]
+
+
 def patches(tree: dict, where: str) -> list[dict]:
     return [each["patch"]["value"] for each in tree["spec"]["configPatches"] if each["applyTo"] == where]
 
 
-def filenames(tree: object) -> Iterator[str]:
+def values(tree: object, key: str) -> Iterator[Any]:
+    """Of this key, wherever it is."""
     if isinstance(tree, dict):
-        if "filename" in tree:
-            yield tree["filename"]
+        if key in tree:
+            yield tree[key]
         tree = list(tree.values())
     if isinstance(tree, list):
         for each in tree:
-            yield from filenames(each)
+            yield from values(each, key)
 
 
 def test_the_repository_shows_filter_and_pod_of_each_client():
@@ -77,7 +85,13 @@ def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profi
 def test_envoy_takes_the_chain_beside_one_that_passes_everything(
     capsys, authority: Authority, tmp_path: Path, words: list[str]
 ):
+    words = [*words, f"--secrets={tmp_path}"]
     tree = json.loads(rendered(capsys, "istio", "-o", "json", *words))
+    pair = authority.issue("mesh")
+    for file, text in of_annotations(template(capsys, *words)):
+        secret = yaml.safe_load(text)
+        give_files(secret, str(pair.cert), str(pair.key), str(authority.ca), "")
+        Path(file).write_text(json.dumps(secret))
     (listener,) = patches(tree, "LISTENER")
     proxy = {
         "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
@@ -86,9 +100,10 @@ def test_envoy_takes_the_chain_beside_one_that_passes_everything(
     }
     listener["filter_chains"].insert(0, {"filters": [{"name": "tcp", "typed_config": proxy}]})
     listener |= {"name": "here", "address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}}
-    config = {"static_resources": {"listeners": [listener], "clusters": patches(tree, "CLUSTER")}}
-    pair = authority.issue("mesh")
-    give_files(config, str(pair.cert), str(pair.key), str(authority.ca), str(tmp_path / "access.log"))
+    resources = {"listeners": [listener], "clusters": patches(tree, "CLUSTER")}
+    config = {"node": {"id": "sidecar", "cluster": "mesh"}, "static_resources": resources}
+    give_secrets(config, tmp_path)
+    give_files(config, "", "", "", str(tmp_path / "access.log"))
     (tmp_path / "envoy.json").write_text(json.dumps(config))
     assert validate(tmp_path / "envoy.json") == ""
 
@@ -96,15 +111,21 @@ def test_envoy_takes_the_chain_beside_one_that_passes_everything(
 @pytest.mark.parametrize("words", [[], ["--gate-plain"], ["--cert", "/a/b/c", "--key", "/a/b/d"]],
                          ids=["defaults", "plain", "elsewhere"])  # fmt: skip
 def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: list[str]):
+    """Files of SDS, and those that hold the certificates, which only the files of SDS name."""
     tree = json.loads(rendered(capsys, "istio", "-o", "json", *words))
-    pod = json.loads(rendered(capsys, "istio-pod", "-o", "json", *words))["spec"]["template"]
+    pod = template(capsys, *words)
     annotations = pod["metadata"]["annotations"]
     mounts = json.loads(annotations["sidecar.istio.io/userVolumeMount"])
     volumes = json.loads(annotations["sidecar.istio.io/userVolume"])
     assert [each["name"] for each in mounts] == [each["name"] for each in volumes]
-    mounted = {each["mountPath"] for each in mounts}
-    named = {file.rpartition("/")[0] for file in filenames(tree)}
-    assert named == mounted | {pods.API_ACCESS}
+    files = dict(of_annotations(pod))
+    assert {source["path"] for source in values(tree, "path_config_source")} == files.keys()
+    assert [*values(tree, "filename")] == []
+    secrets = [yaml.safe_load(text) for text in files.values()]
+    named = {file.rpartition("/")[0] for file in [*files, *values(secrets, "filename")]}
+    assert named == {each["mountPath"] for each in mounts} | {pods.API_ACCESS}
+    watched = {folder["path"] for folder in values([tree, secrets], "watched_directory")}
+    assert watched == {file.rpartition("/")[0] for file in values(secrets, "filename")}
 
 
 @pytest.mark.parametrize("client", istio.CLIENTS)
@@ -154,8 +175,10 @@ def test_plain_text_to_the_gate_only_when_told_to(capsys):
         return next(each for each in patches(tree, "CLUSTER") if each["name"] == "extauthz")
 
     context = gate()["transport_socket"]["typed_config"]["common_tls_context"]
-    assert [*filenames(context["tls_certificates"])] == ["/etc/extauthz/gate/tls.crt", "/etc/extauthz/gate/tls.key"]
+    assert [each["name"] for each in context["tls_certificate_sds_secret_configs"]] == ["gate-client"]
     assert "transport_socket" not in gate("--gate-plain")
+    names = [file.rpartition("/")[2] for file, _ in of_annotations(template(capsys, "--gate-plain"))]
+    assert names == ["serving.yaml", "apiserver-ca.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from extauthz.render.pods import API_ACCESS
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
 from tests.envoy.test_render import give_files, give_secrets, looked_for
-from tests.envoy.test_render_istio import filenames
+from tests.envoy.test_render_istio import values
 
 Tree = Any
 
@@ -82,7 +82,7 @@ def test_envoy_has_every_file_that_its_bootstrap_names(capsys, autoscaler: str):
     trees = objects(capsys, "--autoscaler", autoscaler)
     mounted = {each["mountPath"] for each in containers(trees)["extauthz-envoy"]["volumeMounts"]}
     files = configuration(trees)
-    named = {file.rpartition("/")[0] for file in filenames(list(files.values()))}
+    named = {file.rpartition("/")[0] for file in values(list(files.values()), "filename")}
     assert mounted == named | {"/etc/extauthz/envoy", "/run/extauthz"}
     assert {f"/etc/extauthz/envoy/{name}" for name in files if name != "envoy.yaml"} == {*looked_for(bootstrap(trees))}
 

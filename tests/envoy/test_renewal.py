@@ -6,7 +6,6 @@ Files are replaced as the kubelet does it. Envoy is a real one, with the rendere
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,21 +94,6 @@ class TestWhatTheClientSees:
             eventually(lambda: envoy.stat("sds.serving.key_rotation_failed"))
             keys.put(tls_key=new.key.read_bytes())
             eventually(lambda: shown(envoy.port, authority) != first)
-
-    def test_named_in_the_bootstrap_itself_it_is_read_at_the_start_only(
-        self, authority: Authority, served: Volume, tmp_path: Path
-    ):
-        """As in a mesh. Another Envoy, started later, has heard of the renewal: so there was time for it."""
-        files = {"cert_file": served["tls.crt"], "key_file": served["tls.key"], "apiserver_ca_file": served["ca.crt"]}
-        options = SidecarOptions(**files)
-        with (
-            Envoy(replace(options, secrets_dir=None), tmp_path / "mesh") as mesh,
-            Envoy(options, tmp_path / "alone") as alone,
-        ):
-            first = shown(mesh.port, authority)
-            served.issue(authority)
-            eventually(lambda: shown(alone.port, authority) != first)
-            assert shown(mesh.port, authority) == first
 
 
 @pytest.fixture

@@ -30,7 +30,9 @@ def listener() -> Tree:
     return copy.deepcopy({"name": NAME, "address": address} | patch | {"filter_chains": [own, *patch["filter_chains"]]})
 
 
-def dumped(tree: Tree, error: str = "", cluster_error: str = "") -> dump.Dump:
+def dumped(
+    tree: Tree, error: str = "", cluster_error: str = "", awaited: tuple[str, ...] = (), there: tuple[str, ...] = ()
+) -> dump.Dump:
     state: Tree = {"name": NAME, "active_state": {"listener": tree}}
     state |= {"error_state": {"details": error}} if error else {}
     clusters: list[Tree] = [{"cluster": {"name": "extauthz"}}]
@@ -42,9 +44,39 @@ def dumped(tree: Tree, error: str = "", cluster_error: str = "") -> dump.Dump:
             "configs": [
                 {"@type": "envoy.admin.v3.ListenersConfigDump", "dynamic_listeners": [state]},
                 {"@type": "envoy.admin.v3.ClustersConfigDump", "dynamic_active_clusters": clusters},
+                {
+                    "@type": "envoy.admin.v3.SecretsConfigDump",
+                    "dynamic_warming_secrets": [{"name": name} for name in awaited],
+                    "dynamic_active_secrets": [{"name": name} for name in there],
+                },
             ]
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("awaited", "there", "verdict"),
+    [
+        (("serving",), ("gate-ca",), Verdict.FAIL),
+        (("gate-client", "gate-ca"), ("serving",), Verdict.FAIL),
+        (("serving",), ("serving",), Verdict.OK),
+        (("default", "ROOTCA"), ("serving",), Verdict.OK),
+    ],
+    ids=["missing", "several", "still-there-of-a-drained-listener", "the-mesh-its-own"],
+)
+def test_a_certificate_that_envoy_waits_for_is_told(awaited: tuple[str, ...], there: tuple[str, ...], verdict: Verdict):
+    row = chain.rows(dumped(listener(), awaited=awaited, there=there), chain.Wanted())[0]
+    assert (row.name, row.verdict) == ("accepted", verdict)
+    told = [name for name in awaited if f"Envoy has no {name} " in row.found]
+    assert told == (list(awaited) if verdict is Verdict.FAIL else [])
+
+
+def test_a_certificate_that_envoy_waits_for_is_no_warning_beside_another_listeners_refusal():
+    state = dumped(listener(), awaited=("serving",))
+    other = dump.Listener("other", None, "no such file")
+    row = chain.rows(state._replace(listeners=[*state.listeners, other]), chain.Wanted())[0]
+    assert row.verdict is Verdict.FAIL
+    assert "listener other: no such file; Envoy has no serving " in row.found
 
 
 def verdicts(of: dump.Dump, *carriers: str) -> dict[str, Verdict]:
