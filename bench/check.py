@@ -50,9 +50,9 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     """Checks a second, the gate's and the floor's in turn."""
     say("starting extauthz serve and a no-op handler")
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
         files = inputs.write(size.population, directory)
-        gate = stack.enter_context(Gate(files.quotas, files.state, directory / "gate.log", inputs.UNBOUNDED))
+        gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", inputs.UNBOUNDED))
         floors = [stack.enter_context(noop.Noop(*options)) for options in ((), ("--groups",))]
         messages = checks(size.population)
         servers = []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from watchfiles import awatch
+from watchfiles import Change, awatch
 from watchfiles.main import FileChange
 
 from . import content
@@ -110,10 +111,23 @@ def _notifications(path: Path) -> AsyncGenerator[set[FileChange], None]:
     return awatch(
         path.absolute().parent,
         *([path] if path.is_dir() else []),
-        watch_filter=None,
+        watch_filter=_may_show_in(path),
         debounce=SETTLE_MS,
         rust_timeout=TICK_MS,
         yield_on_timeout=True,
         recursive=False,
         ignore_permission_denied=True,
     )
+
+
+def _may_show_in(path: Path) -> Callable[[Change, str], bool]:
+    """Tells which changes may be of what ``path`` holds. A log that is written beside it is none: it would have us read
+    everything again ten times a second. What comes about by links to other names, ``stat`` finds."""
+    directory = str(path.absolute()) if path.is_dir() else None
+
+    def may_show(_: Change, changed: str) -> bool:
+        folder, name = os.path.split(changed)
+        is_member = folder == directory and name.endswith(content.SUFFIXES)
+        return is_member or name == path.name or name.startswith(".")  # "..data" of a ConfigMap volume
+
+    return may_show

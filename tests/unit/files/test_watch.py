@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.files import watch
+from extauthz.files import content, watch
 from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
 
@@ -206,6 +206,24 @@ async def test_without_notifications_changes_are_found_all_the_same(tmp_path: Pa
     async with watching(file) as (_, told):
         replace(file, "two")
         assert await told.next() == "two"
+
+
+@pytest.mark.parametrize("place", ["q.yaml", "."])
+async def test_a_log_that_is_written_beside_it_has_nothing_read_again(tmp_path: Path, monkeypatch, place: str):
+    (tmp_path / "q.yaml").write_text("one")
+    async with watching(tmp_path / place) as (_, told):
+        (tmp_path / "q.yaml").write_text("two")
+        assert await told.next() == "two"
+        reads = []
+        read = content.read
+        monkeypatch.setattr(content, "read", lambda path: reads.append(path) or read(path))
+        for number in range(10):
+            (tmp_path / "gate.log").write_text(str(number))
+            await asyncio.sleep(QUIET_S / 10)
+        assert not reads
+        (tmp_path / "q.yaml").write_text("three")
+        assert await told.next() == "three"
+        assert reads, "it is by this function that they are read"
 
 
 def test_loading_bad_content_raises(tmp_path: Path):
