@@ -10,6 +10,9 @@ import pytest
 from extauthz.doors import grouping
 from extauthz.doors.grouping import LARGEST, PATIENCE, Grouping
 
+GROWN = PATIENCE * (LARGEST - 1)
+"""After so many calls groups are as large as they get: so many of each size below."""
+
 
 class Door:
     """Answers a number with its double, and remembers which it answered without a pause in between."""
@@ -57,7 +60,7 @@ def give_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 async def crowded(give_up: Callable[[float], None]) -> Door:
     """A door at which calls have come thick for a while."""
     door = Door()
-    await asyncio.wait_for(door.crowd(1000 * LARGEST), 30)
+    await asyncio.wait_for(door.crowd(GROWN + 1000 * LARGEST), 30)
     door.answered.clear()
     return door
 
@@ -84,10 +87,31 @@ async def test_a_call_waits_for_others_no_longer_than_allowed(give_up) -> None:
 async def test_when_fewer_come_fewer_are_waited_for(give_up) -> None:
     door = await crowded(give_up)
     give_up(0)
-    for number in range(3):  # a half, a quarter, one by itself
+    for number in range(LARGEST.bit_length() - 1):  # a half, a quarter, …, one by itself
         assert await asyncio.wait_for(door.group(number), 30) == 2 * number
     give_up(3600)
     assert await asyncio.wait_for(door.group(4), 30) == 8
+
+
+async def test_where_no_more_come_than_so_many_more_are_waited_for_ever_more_rarely(give_up, monkeypatch) -> None:
+    waited = []
+    give_up(0.001)
+    door = Door()
+    monkeypatch.setattr(door.group, "_give_up", lambda: (waited.append(1), Grouping._give_up(door.group)))
+    await asyncio.wait_for(door.crowd(12_000, at_once=3), 60)
+    assert 5 < len(waited) < 20
+    assert len(door.answered) < 4_100, "the others were answered by threes"
+
+
+async def test_after_a_pause_groups_soon_are_as_large_as_before(give_up) -> None:
+    door = await crowded(give_up)
+    give_up(0)
+    for number in range(LARGEST.bit_length() - 1):
+        await asyncio.wait_for(door.group(number), 30)
+    give_up(3600)
+    door.answered.clear()
+    await asyncio.wait_for(door.crowd(GROWN + 10 * LARGEST), 30)
+    assert [len(group) for group in door.answered[-11:]] == [LARGEST // 2] + [LARGEST] * 10
 
 
 async def test_of_calls_that_come_one_by_one_few_are_made_to_wait(give_up, monkeypatch) -> None:
@@ -107,7 +131,7 @@ async def test_a_call_whose_caller_has_gone_is_not_answered(give_up) -> None:
     calls[2].cancel()
     await asyncio.wait_for(door.group(99), 30)
     await asyncio.wait(calls)
-    assert door.answered == [[0, 1, 3, 4, 5, 6, 99]]
+    assert door.answered == [[*(number for number in range(LARGEST - 1) if number != 2), 99]]
 
 
 async def test_what_goes_wrong_with_one_call_is_no_other_callers(give_up) -> None:
@@ -115,4 +139,4 @@ async def test_what_goes_wrong_with_one_call_is_no_other_callers(give_up) -> Non
     answers = await asyncio.wait_for(
         asyncio.gather(*(door.group(number - 3) for number in range(LARGEST)), return_exceptions=True), 30
     )
-    assert [type(answer) for answer in answers] == [ValueError] * 3 + [int] * 5
+    assert [type(answer) for answer in answers] == [ValueError] * 3 + [int] * (LARGEST - 3)
