@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import NamedTuple
 
 from extauthz.core.model import (
     Apply,
@@ -12,7 +10,6 @@ from extauthz.core.model import (
     JsonPatch,
     MergePatch,
     Operation,
-    Precondition,
     Put,
     Reading,
     Request,
@@ -56,44 +53,16 @@ def read(request: Request) -> Reading:
 
 def _write(route: routes.Route, request: Request) -> Write:
     _check_length(request)
-    ref, operation, scale, dry_run = route
-    content_type, body = request.headers.get("content-type", ""), request.body
-    if operation is Operation.PATCH and len(content_type) + len(body) <= MAX_KEPT_PATCH:
-        said = _patch_once(content_type, body)
-    else:
-        said = _said(operation, content_type, body, route)
-    if operation is Operation.CREATE:
-        ref = _created(ref, said.change)
-    return Write(ref, said.operation, scale, dry_run, said.change, said.precondition)
-
-
-class _Said(NamedTuple):
-    """What content type and body say, wherever it is sent."""
-
-    operation: Operation
-    change: Change
-    precondition: Precondition
-
-
-def _said(operation: Operation, content_type: str, body: bytes, route: routes.Route | None = None) -> _Said:
-    """Without a ``route`` only patches, none of which is protobuf."""
-    found = media.negotiate(operation, content_type)
+    content_type = request.headers.get("content-type", "")
+    found = media.negotiate(route.operation, content_type)
     if found is None:
         raise BodyError("unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method")
     encoding, meaning = found
-    change = _CHANGES[meaning](_DECODERS[encoding](body, route))
-    operation = Operation.APPLY if meaning is Meaning.APPLY else operation
-    return _Said(operation, change, preconditions.find(operation, change))
-
-
-MAX_KEPT_PATCH = 256
-"""Bytes, with the content type."""
-
-
-@lru_cache(maxsize=4_096)
-def _patch_once(content_type: str, body: bytes) -> _Said:
-    """Knative's autoscaler sends the same patch, a count, for each of its workloads. Nobody changes what was read."""
-    return _said(Operation.PATCH, content_type, body)
+    body = _DECODERS[encoding](request.body, route)
+    change = _CHANGES[meaning](body)
+    operation = Operation.APPLY if meaning is Meaning.APPLY else route.operation
+    ref = _created(route.ref, body) if operation is Operation.CREATE else route.ref
+    return Write(ref, operation, route.scale, route.dry_run, change, preconditions.find(operation, change))
 
 
 def _check_length(request: Request) -> None:
@@ -103,7 +72,7 @@ def _check_length(request: Request) -> None:
         raise BodyError("body-too-large", f"more than {MAX_BODY_BYTES} bytes, which the API server refuses too")
 
 
-_DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route | None], Tree]] = {
+_DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route], Tree]] = {
     Encoding.JSON: lambda data, route: gojson.loads(data),
     Encoding.YAML: lambda data, route: goyaml.loads(data),
     Encoding.CBOR: lambda data, route: gocbor.loads(data),
@@ -111,8 +80,7 @@ _DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route | None], Tree]] = {
 }
 
 
-def _message(route: routes.Route | None) -> protofields.Message:
-    assert route is not None, "of a patch nothing is protobuf"
+def _message(route: routes.Route) -> protofields.Message:
     return protofields.SCALE if route.scale else protofields.OBJECTS[route.ref.resource]
 
 
@@ -139,9 +107,8 @@ _CHANGES: Mapping[Meaning, Callable[[Tree], Change]] = {
 }
 
 
-def _created(ref: WorkloadRef, change: Change) -> WorkloadRef:
-    assert isinstance(change, Put), "a create brings a whole object"
-    name = preconditions.metadata(change.document).get("name")
+def _created(ref: WorkloadRef, body: dict[str, Tree]) -> WorkloadRef:
+    name = preconditions.metadata(body).get("name")
     if name is None:
         return ref
     if type(name) is not str:

@@ -8,7 +8,6 @@ path: one decoding of the escapes, then the segments between slashes, leading an
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
@@ -56,16 +55,8 @@ _PLAIN = re.compile(
 )
 
 
-MAX_KEPT_TARGET = 256
-"""Characters. Nobody fills the memory with paths that mean nothing."""
-
-
 def read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     """Reads a request line. Never raises; what the API server might take for growth is never ``NotAWrite``."""
-    return _read_once(method, target) if len(target) <= MAX_KEPT_TARGET else _read(method, target)
-
-
-def _read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     if method in _READS:
         return _READ
     if method == "DELETE":
@@ -80,10 +71,6 @@ def _read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     if operation is None or bool(ref.name) == (operation is Operation.CREATE):
         return Unreadable("method-not-served", f"no API server is known to serve {method!a} here", ref)
     return Route(ref, operation, scale, query.dry_run(raw_query))
-
-
-_read_once = lru_cache(maxsize=8_192)(_read)
-"""An autoscaler asks for the same few thousand scales over and over."""
 
 
 def _spelled(raw_path: str) -> tuple[WorkloadRef, bool] | NotAWrite | Unreadable:
