@@ -59,13 +59,17 @@ def main(also: Sequence[str] = ()) -> int:
 
 def build_missing(progress: Progress, names: Sequence[str]) -> None:
     """Raises BuildError, or MissingError where a variable names a file that is not there."""
-    asked_for = [module for module in parts.MODULES if any(part.name in names for part in module.parts)]
+    asked_for = [module for module in parts.MODULES if not module.parts or _is_named(module, names)]
     wanted = [module for module in asked_for if _lacks(module)]
     if not wanted:
         return
     go = _go(progress)
     for module in wanted:
         _build(go, module, progress)
+
+
+def _is_named(module: Module, names: Sequence[str]) -> bool:
+    return any(part.name in names for part in module.parts)
 
 
 def _lacks(module: Module) -> bool:

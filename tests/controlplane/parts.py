@@ -47,7 +47,8 @@ class Module:
     """A folder with a go.mod, and what is built of it."""
 
     folder: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = ()
+    """None: only its ``configs`` are wanted."""
     ldflags: str = ""
     """``{version}`` in them is replaced."""
     configs: tuple[str, ...] = ()
@@ -107,6 +108,7 @@ MODULES: tuple[Module, ...] = (
     ),
     _knative("v0.50.0"),
     _knative("v0.42.2"),
+    Module("cert-manager", configs=("github.com/cert-manager/cert-manager",), config_folder="deploy/crds"),
     _istiod("istiod"),
     _istiod("istiod-1.30"),
 )
@@ -148,23 +150,24 @@ def find(name: str) -> Path:
 
 
 def missing(names: Sequence[str]) -> list[str]:
-    """Why parts cannot be had, a sentence each; empty if all are there."""
+    """Why parts, or what is kept of a module without any, cannot be had: a sentence each; empty if all are there."""
     reasons = []
     for name in names:
         try:
-            find(name)
+            find(name) if name in _BY_NAME else config(name)
         except MissingError as error:
             reasons.append(str(error))
     return reasons
 
 
 def config(name: str) -> Path:
-    """The folder with what is kept of a part's Go modules, by their last names: ``serving/``, ``networking/``.
+    """The folder with what is kept of Go modules for a part, or for a module without parts, by their last names:
+    ``serving/``, ``networking/``.
 
     Raises:
         MissingError: it was not built here; with the cure.
     """
-    module, _ = _BY_NAME[name]
+    (module,) = (each for each in MODULES if name in (*(part.name for part in each.parts), each.folder))
     folder = module.cache / "config"
     if not folder.is_dir():
         raise MissingError(f"the config files of {name} are not here: {module.cure}")

@@ -16,7 +16,7 @@ from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.api import eventually
 from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.parts import find
+from tests.controlplane.parts import config, find
 from tests.controlplane.plane import Plane, write_kubeconfig
 
 pytestmark = pytest.mark.controlplane
@@ -178,64 +178,22 @@ AUTOSCALED = {
 """Of a Deployment that is not there: that is said in its conditions, too."""
 
 
-TEXT, FLAG, NUMBER = ({"type": kind} for kind in ("string", "boolean", "integer"))
-TEXTS = {"type": "array", "items": TEXT}
-
-
-def part_of(**fields: Any) -> Any:
-    """Fields of an object, and no others."""
-    return {"type": "object", "properties": fields}
-
-
-ISSUER = part_of(selfSigned=part_of(), ca={**part_of(secretName=TEXT), "required": ["secretName"]})
-CERTIFICATE = part_of(
-    secretName=TEXT,
-    commonName={**TEXT, "maxLength": 64},
-    isCA=FLAG,
-    duration=TEXT,
-    renewBefore=TEXT,
-    dnsNames=TEXTS,
-    ipAddresses=TEXTS,
-    usages={"type": "array", "items": {**TEXT, "enum": ["digital signature", "server auth", "client auth"]}},
-    privateKey=part_of(
-        algorithm={**TEXT, "enum": ["RSA", "ECDSA", "Ed25519"]},
-        size=NUMBER,
-        rotationPolicy={**TEXT, "enum": ["Never", "Always"]},
-    ),
-    issuerRef={**part_of(name=TEXT, kind=TEXT, group=TEXT), "required": ["name"]},
-)
-CERTIFICATE["required"] = ["issuerRef", "secretName"]
-CERT_MANAGER = {"Certificate": CERTIFICATE, "Issuer": ISSUER, "ClusterIssuer": ISSUER}
-"""What is used here of https://cert-manager.io/docs/reference/api-docs/; not cert-manager's own definitions."""
-
-
-def definition(kind: str, spec: Any) -> Any:
-    plural = f"{kind.lower()}s"
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": part_of(spec=spec)}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.cert-manager.io"},
-        "spec": {
-            "group": "cert-manager.io",
-            "scope": "Cluster" if kind == "ClusterIssuer" else "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
-            "versions": [version],
-        },
-    }
-
-
+@pytest.mark.controlplane("cert-manager")
 def test_the_api_server_takes_what_cert_manager_is_to_make(capsys, kubectl: Kubectl, plane: Plane):
-    definitions = yaml.safe_dump_all([definition(kind, spec) for kind, spec in CERT_MANAGER.items()])
-    kubectl("apply", "-f", "-", stdin=definitions)
+    kinds = ("certificates", "issuers", "clusterissuers")
+    folder = config("cert-manager") / "cert-manager"
+    established = ["--for=condition=Established", "--timeout=60s", *(f"crd/{kind}.cert-manager.io" for kind in kinds)]
+    definitions = [f"--filename={folder / f'cert-manager.io_{kind}.yaml'}" for kind in kinds]
+    kubectl("apply", "--server-side", *definitions)
     try:
-        for kind in CERT_MANAGER:
-            eventually(lambda kind=kind: plane.api.serves(f"{kind}.cert-manager.io/v1"))
+        kubectl("wait", *established)
         made = tried(kubectl, rendered(capsys, "tls", "--issuer", "cert-manager", "--as", "deployment"))
+        with pytest.raises(AssertionError, match='Unsupported value: "server"'):
+            tried(kubectl, rendered(capsys, "tls", "--issuer", "cert-manager").replace("server auth", "server"))
     finally:
-        kubectl("delete", "-f", "-", stdin=definitions)
-    kinds = [each.partition(".")[0].partition("/")[0] for each in made]
-    assert {kind: kinds.count(kind) for kind in kinds} == {
+        kubectl("delete", *definitions)
+    found = [each.partition(".")[0].partition("/")[0] for each in made]
+    assert {kind: found.count(kind) for kind in found} == {
         "issuer": 2,
         "certificate": 5,
         "clusterissuer": 2,

@@ -55,6 +55,9 @@ class TestFinding:
     def test_what_is_nowhere_is_missing_with_the_cure(self):
         with pytest.raises(parts.MissingError, match=r"kubectl v1\.36\.3 is not here: run `make controlplane`"):
             parts.find("kubectl")
+        assert parts.missing(["cert-manager"]) == [
+            "the config files of cert-manager are not here: run `make controlplane` (tests/controlplane/README.md)"
+        ]
 
     def test_a_variable_wins_over_the_folder_of_envtest_over_path_over_the_cache(self, tmp_path, monkeypatch):
         (module,) = (each for each in parts.MODULES if each.folder == "kubernetes")
@@ -101,8 +104,9 @@ class TestBuilding:
         """A Go that builds empty scripts. Returns its log."""
         binary(tmp_path / "path" / "go", GO)
         module = tmp_path / "module"
-        (module / "config").mkdir(parents=True)
-        (module / "config" / "config.yaml").write_text("kind: ConfigMap\n")
+        for folder, text in {"config": "kind: ConfigMap\n", "deploy/crds": "kind: CustomResourceDefinition\n"}.items():
+            (module / folder).mkdir(parents=True)
+            (module / folder / "config.yaml").write_text(text)
         monkeypatch.setenv("GO_LOG", str(tmp_path / "go.log"))
         monkeypatch.setenv("GO_MODULE", str(module))
         return tmp_path / "go.log"
@@ -126,6 +130,8 @@ class TestBuilding:
         assert parts.missing(USUAL) == []
         for version in ("v0.50.0", "v0.42.2"):
             assert (parts.config(f"autoscaler-{version}") / "serving" / "config.yaml").is_file()
+        assert (parts.config("cert-manager") / "cert-manager" / "config.yaml").is_file()
+        assert parts.missing(["cert-manager"]) == []
 
     def test_an_optional_part_is_built_where_it_is_named(self, go, tmp_path):
         kept = tmp_path / "module" / "manifests" / "charts" / "base" / "files"
