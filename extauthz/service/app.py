@@ -16,6 +16,7 @@ import grpc.aio
 import uvloop
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.read import Reader
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.intents import Event
 from extauthz.doors.access_log import AccessLogs
@@ -69,6 +70,7 @@ class App:
         self._settings = settings
         self._log = log
         self._gate = Gate(policy(settings))
+        self._gate.reader = Reader()
         self._metrics = Metrics(self._levels)
         self._access_logs = AccessLogs(self._answered, self._metrics.skipped)
         self._health = listening.Health()

@@ -32,7 +32,7 @@ def of_growth(policy: Policy, proposal: Proposal, hold_left_s: float | None, sta
     if stale is not None:
         yield Doubt(policy.on(Unknown.STALE, grown), "stale", f"may be out of date: {stale}")
     if proposal.illegible:
-        concerned = [node for node in grown if node.quota.illegible]
+        concerned = [node for node in grown if node.illegible]
         why = f"cannot read the limits of quota {', '.join(proposal.illegible)}"
         yield Doubt(policy.on(Unknown.STALE, concerned or grown), "illegible-quota", why)
     if proposal.after.unknown:

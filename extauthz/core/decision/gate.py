@@ -6,7 +6,7 @@ every quota and every ancestor. Nothing here waits, logs or looks at a clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from extauthz.core.model import (
     OnUnknown,
     Operation,
     Outcome,
+    Reading,
     Request,
     Unknown,
     Unreadable,
@@ -45,6 +46,8 @@ class Gate(Known):
         super().__init__()
         self.policy = policy if policy is not None else Policy()
         self.ledger.scope.charge_surge = self.policy.charge_surge
+        self.reader: Callable[[Request], Reading] = read
+        """A gate that serves has a ``Reader``, which remembers."""
         self.scales: Scales | None = None
         """Bounds of replicas besides the quotas; ``None``: there are none."""
 
@@ -101,7 +104,7 @@ class Gate(Known):
         return decision if self.policy.mode == "enforce" else audited(decision)
 
     def _decide(self, request: Request, decision_id: str, now_s: float, charge: bool) -> Decision:
-        reading = read(request)
+        reading = self.reader(request)
         if isinstance(reading, NotAWrite):
             return Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         if isinstance(reading, Unreadable):

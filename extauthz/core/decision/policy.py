@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from extauthz.core.model import OnUnknown, Unknown
-from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode
 
 GateMode: TypeAlias = Literal["enforce", "audit"]
@@ -67,5 +66,5 @@ class Policy:
         that has it, else the setting. One that only audits refuses nothing.
         """
         default: OnUnknown = getattr(self, _SETTINGS[unknown])
-        said = {"allow" if n.quota.mode is Mode.AUDIT else n.on_unknown(unknown) or default for n in nodes}
+        said = {"allow" if n.audits else n.on_unknown(unknown) or default for n in nodes}
         return "deny" if "deny" in (said or {default}) else "allow"

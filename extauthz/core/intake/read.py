@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from extauthz.core.model import (
     Apply,
     Change,
     JsonPatch,
     MergePatch,
+    NotAWrite,
     Operation,
+    Precondition,
     Put,
     Reading,
     Request,
@@ -42,27 +46,76 @@ def read(request: Request) -> Reading:
     >>> read(Request("PATCH", target, patch, b'{"spec":')).code
     'json-syntax'
     """
-    route = routes.read(request.method, request.target)
+    return _read(routes.read(request.method, request.target), request, _patch)
+
+
+MAX_KEPT = 256
+"""Characters of a target; bytes of a patch with its content type. Nobody fills the memory with what means nothing."""
+
+
+class Reader:
+    """``read``, which remembers what came before: autoscalers send the same few counts to the same few thousand scales.
+
+    Nobody changes what was read.
+    """
+
+    def __init__(self) -> None:
+        self._route = lru_cache(maxsize=8_192)(routes.read)
+        self._patch = lru_cache(maxsize=4_096)(_patch)
+
+    def __call__(self, request: Request) -> Reading:
+        read_route = self._route if len(request.target) <= MAX_KEPT else routes.read
+        size = len(request.body) + len(request.headers.get("content-type", ""))
+        read_patch = self._patch if size <= MAX_KEPT else _patch
+        return _read(read_route(request.method, request.target), request, read_patch)
+
+
+def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, read_patch: _ReadPatch) -> Reading:
     if not isinstance(route, routes.Route):
         return route
     try:
-        return _write(route, request)
+        return _write(route, request, read_patch)
     except BodyError as error:
         return Unreadable(error.code, error.detail, route.ref)
 
 
-def _write(route: routes.Route, request: Request) -> Write:
+def _write(route: routes.Route, request: Request, read_patch: _ReadPatch) -> Write:
     _check_length(request)
-    content_type = request.headers.get("content-type", "")
-    found = media.negotiate(route.operation, content_type)
+    ref, operation, scale, dry_run = route
+    content_type, body = request.headers.get("content-type", ""), request.body
+    if operation is Operation.PATCH:
+        said = read_patch(content_type, body)
+    else:
+        said = _said(operation, content_type, body, route)
+    if operation is Operation.CREATE:
+        ref = _created(ref, said.change)
+    return Write(ref, said.operation, scale, dry_run, said.change, said.precondition)
+
+
+class _Said(NamedTuple):
+    """What content type and body say, wherever it is sent."""
+
+    operation: Operation
+    change: Change
+    precondition: Precondition
+
+
+def _said(operation: Operation, content_type: str, body: bytes, route: routes.Route | None = None) -> _Said:
+    """Without a ``route`` only patches, none of which is protobuf."""
+    found = media.negotiate(operation, content_type)
     if found is None:
         raise BodyError("unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method")
     encoding, meaning = found
-    body = _DECODERS[encoding](request.body, route)
-    change = _CHANGES[meaning](body)
-    operation = Operation.APPLY if meaning is Meaning.APPLY else route.operation
-    ref = _created(route.ref, body) if operation is Operation.CREATE else route.ref
-    return Write(ref, operation, route.scale, route.dry_run, change, preconditions.find(operation, change))
+    change = _CHANGES[meaning](_DECODERS[encoding](body, route))
+    operation = Operation.APPLY if meaning is Meaning.APPLY else operation
+    return _Said(operation, change, preconditions.find(operation, change))
+
+
+def _patch(content_type: str, body: bytes) -> _Said:
+    return _said(Operation.PATCH, content_type, body)
+
+
+_ReadPatch: TypeAlias = Callable[[str, bytes], _Said]
 
 
 def _check_length(request: Request) -> None:
@@ -72,7 +125,7 @@ def _check_length(request: Request) -> None:
         raise BodyError("body-too-large", f"more than {MAX_BODY_BYTES} bytes, which the API server refuses too")
 
 
-_DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route], Tree]] = {
+_DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route | None], Tree]] = {
     Encoding.JSON: lambda data, route: gojson.loads(data),
     Encoding.YAML: lambda data, route: goyaml.loads(data),
     Encoding.CBOR: lambda data, route: gocbor.loads(data),
@@ -80,7 +133,8 @@ _DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route], Tree]] = {
 }
 
 
-def _message(route: routes.Route) -> protofields.Message:
+def _message(route: routes.Route | None) -> protofields.Message:
+    assert route is not None, "of a patch nothing is protobuf"
     return protofields.SCALE if route.scale else protofields.OBJECTS[route.ref.resource]
 
 
@@ -107,8 +161,9 @@ _CHANGES: Mapping[Meaning, Callable[[Tree], Change]] = {
 }
 
 
-def _created(ref: WorkloadRef, body: dict[str, Tree]) -> WorkloadRef:
-    name = preconditions.metadata(body).get("name")
+def _created(ref: WorkloadRef, change: Change) -> WorkloadRef:
+    assert isinstance(change, Put), "a create brings a whole object"
+    name = preconditions.metadata(change.document).get("name")
     if name is None:
         return ref
     if type(name) is not str:

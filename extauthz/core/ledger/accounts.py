@@ -8,7 +8,6 @@ from typing import NamedTuple
 from extauthz.core.ledger.entry import Position
 from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Amounts, Shortage
-from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
 _NOTHING: Amounts = {}
@@ -56,7 +55,6 @@ class Growth(NamedTuple):
 
 
 _NOTHING_RESERVED: dict[str, int] = {}
-_AUDIT = Mode.AUDIT
 
 
 class _Account:
@@ -126,7 +124,7 @@ class Accounts:
                 account.workloads += (node in after.used_in) - (node in before.used_in)
             used_before, charged_before = _standing(before, node)
             used_after, charged_after = _standing(after, node)
-            for key in node.quota.hard:
+            for key in node.hard:
                 used = used_after.get(key, 0) - used_before.get(key, 0)
                 charged = charged_after.get(key, 0) - charged_before.get(key, 0)
                 if used:
@@ -147,9 +145,9 @@ class Accounts:
     def _reserve(self, changes: Amounts, nodes: Nodes) -> None:
         """``move`` for nearly every grant, and for its end: nothing but the envelope changes."""
         for node in nodes:
-            if node.quota.mode is _AUDIT:
+            if node.audits:
                 continue
-            hard, reserved = node.quota.hard, self._accounts[node].own_reserved()
+            hard, reserved = node.hard, self._accounts[node].own_reserved()
             for key, more in changes.items():
                 if key in hard:
                     reserved[key] = total = reserved.get(key, 0) + more
@@ -168,7 +166,7 @@ class Accounts:
         risen = _risen(standing, wanted) if wanted is not standing else {}
         stays = after.envelope_in is before.envelope_in
         for node in after.envelope_in:
-            audits = node.quota.mode is _AUDIT
+            audits = node.audits
             grows_here = unknown or (entered and node not in before.envelope_in)
             risen_here = risen
             if audits or not stays:
@@ -178,7 +176,7 @@ class Accounts:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
             used_of, reserved_of, growth_of = account.used.get, account.reserved.get, risen_here.get
-            for key, hard in node.quota.hard.items():
+            for key, hard in node.hard.items():
                 growth = growth_of(key, 0)
                 if growth:
                     grows_here = True
@@ -186,7 +184,7 @@ class Accounts:
                     if used + reserved + growth > hard:
                         short = Shortage(node.quota.name, node.path, key, growth, used, reserved, hard)
                         (audited if audits else refused).append(short)
-            if node.quota.illegible:
+            if node.illegible:
                 grows_here = True
                 illegible.append(node.quota.name)
             if grows_here and not audits:
@@ -202,9 +200,9 @@ class Accounts:
         """
         best: int | None = None
         for node in after.envelope_in:
-            if node.quota.mode is _AUDIT:
+            if node.audits:
                 continue
-            for key, hard in node.quota.hard.items():
+            for key, hard in node.hard.items():
                 charged = _standing(before, node)[1].get(key, 0)
                 fixed = after.envelope.per_object.get(key, 0)
                 room = max(hard - self._accounts.get(node, _UNTOUCHED).taken(key) + charged, charged) - fixed
@@ -219,7 +217,7 @@ class Accounts:
         """Every key of every quota, quotas in the tree's order."""
         for node in self._nodes:
             account = self._accounts.get(node, _UNTOUCHED)
-            for key, hard in node.quota.hard.items():
+            for key, hard in node.hard.items():
                 used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
                 yield UsageRow(node.quota.name, key, used, reserved, hard)
 
@@ -261,7 +259,7 @@ def _coverage_of(node: QuotaNode) -> tuple[object, ...]:
 def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
     """What ``node`` counts of a position as used, and as charged in all."""
     used = at.used.amounts if node in at.used_in else _NOTHING
-    charges = node.quota.mode is not _AUDIT and node in at.envelope_in
+    charges = not node.audits and node in at.envelope_in
     return used, at.envelope.amounts if charges else used
 
 

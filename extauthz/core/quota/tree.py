@@ -6,19 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..model import OnUnknown, Unknown
+from ..model import Amounts, OnUnknown, Unknown
 from .index import SelectorIndex
 from .problems import Path, Problem
-from .spec import WorkspaceQuota
+from .spec import Mode, WorkspaceQuota
 
 
 class QuotaNode:
     """One quota at its place in the tree. Equal only to itself, so that it can key the ledger's books."""
 
-    __slots__ = ("_lineage", "index", "parent", "quota", "root")
+    __slots__ = ("_lineage", "audits", "hard", "illegible", "index", "parent", "quota", "root")
 
-    def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int) -> None:
+    def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int, hard: Amounts) -> None:
         self.quota = quota
+        # What each decision asks for, of quotas that nobody may have asked about for long.
+        self.hard = hard
+        """Its quota's: the same object for equal ones, as workspaces are many and their plans are few."""
+        self.audits = quota.mode is Mode.AUDIT
+        self.illegible = quota.illegible
         self.parent = parent
         self.index = index
         """Position in ``QuotaTree.nodes``; a parent's is lower than its children's."""
@@ -231,11 +236,13 @@ def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:
     children: dict[str | None, list[WorkspaceQuota]] = {}
     for quota in sorted(quotas, key=lambda quota: quota.name, reverse=True):
         children.setdefault(quota.parent, []).append(quota)
+    plans: dict[tuple[tuple[str, int], ...], Amounts] = {}
     nodes: list[QuotaNode] = []
     waiting: list[tuple[WorkspaceQuota, QuotaNode | None]] = [(quota, None) for quota in children.get(None, ())]
     while waiting:
         quota, parent = waiting.pop()
-        node = QuotaNode(quota, parent, len(nodes))
+        hard = plans.setdefault(tuple(quota.hard.items()), quota.hard)
+        node = QuotaNode(quota, parent, len(nodes), hard)
         nodes.append(node)
         waiting.extend((child, node) for child in children.get(quota.name, ()))
     return tuple(nodes)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from extauthz.core.intake import read
 from extauthz.core.intake.protofields import OBJECTS
+from extauthz.core.intake.read import MAX_KEPT, Reader
 from extauthz.core.model import (
     Apply,
     JsonPatch,
@@ -101,6 +102,47 @@ def code_of(method: str, target: str, content_type: str | None, body: bytes) -> 
 def test_a_write_is_read_whole(method, target, content_type, body, operation, change):
     expected = Write(WEB, Operation(operation), target == SCALE, dry_run=False, change=change)
     assert read(request(method, target, content_type, body)) == expected
+
+
+class TestReader:
+    """It says what ``read`` says, the second time as the first."""
+
+    LONG = b'{"spec":{"replicas":3},"metadata":{"annotations":{"note":"%b"}}}' % (b"x" * MAX_KEPT)
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            request("PATCH", SCALE, "application/merge-patch+json", THREE_JSON),
+            request("PATCH", SCALE + "?dryRun=All&x=" + "y" * MAX_KEPT, "application/merge-patch+json", THREE_JSON),
+            request("PATCH", OBJECT, "application/merge-patch+json", LONG),
+            request("PATCH", SCALE, "application/merge-patch+json", b'{"spec":'),
+            request("PATCH", SCALE, "text/plain", THREE_JSON),
+            request("PATCH", SCALE, "application/merge-patch+json", THREE_JSON, truncated=True),
+            request("PUT", SCALE, None, THREE_JSON),
+            request("GET", SCALE, None, b""),
+        ],
+    )
+    def test_it_reads_as_read_does(self, asked):
+        reader = Reader()
+        assert [reader(asked), reader(asked)] == [read(asked)] * 2
+
+    def test_a_patch_is_decoded_once_whatever_it_is_sent_to(self):
+        reader = Reader()
+        one, other = (
+            reader(request("PATCH", target, "application/merge-patch+json", THREE_JSON)) for target in (SCALE, OBJECT)
+        )
+        assert one.change is other.change
+        assert (one.scale, other.scale) == (True, False)
+        assert read(request("PATCH", SCALE, "application/merge-patch+json", THREE_JSON)).change is not one.change
+
+    @pytest.mark.parametrize(
+        "content_type", ["application/merge-patch+json", "application/merge-patch+json;" + "x" * MAX_KEPT]
+    )
+    def test_what_is_long_is_not_kept(self, content_type):
+        reader = Reader()
+        body = THREE_JSON if len(content_type) > MAX_KEPT else self.LONG
+        one, other = (reader(request("PATCH", OBJECT, content_type, body)) for _ in range(2))
+        assert one.change is not other.change
 
 
 def test_a_dry_run_is_told():
