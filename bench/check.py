@@ -50,6 +50,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     """Checks a second, the gate's and the floor's in turn."""
     say("starting extauthz serve and a no-op handler")
     with ExitStack() as stack:
+        # Apart, as in use: every line of a log that lies beside watched files wakes their watcher.
         directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
         files = inputs.write(size.population, directory)
         gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", inputs.UNBOUNDED))

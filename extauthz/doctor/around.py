@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
+from extauthz.service.addresses import Address
+
 from . import names
 from .canary import Answer
 from .dump import Dump
@@ -35,16 +37,6 @@ NO_BACKSTOP = (
     " ValidatingAdmissionPolicy or webhook"
 )
 OURS = "extauthz"
-
-
-class Address(NamedTuple):
-    """Where the cluster says that an API server listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class State(Enum):

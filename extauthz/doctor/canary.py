@@ -40,6 +40,12 @@ class Canary(NamedTuple):
     """Of the Deployment."""
     body: bytes
 
+    @property
+    def target(self) -> str:
+        """Path and query. Nothing of it is ever kept: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
+        namespace, name = quote(self.namespace, safe=""), quote(self.name, safe="")
+        return f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale?dryRun=All"
+
 
 class Answer(NamedTuple):
     """What came back. ``status`` 0: nothing did, ``message`` says why."""
@@ -49,11 +55,6 @@ class Answer(NamedTuple):
     """Of the gate's header; empty without it."""
     message: str = ""
     took_s: float = 0.0
-
-
-def target(namespace: str, name: str) -> str:
-    """Path and query. Nothing of it is ever kept: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
-    return f"/apis/apps/v1/namespaces/{quote(namespace, safe='')}/deployments/{quote(name, safe='')}/scale?dryRun=All"
 
 
 def row(asked: list[str], answers: list[Answer], counted: int | None) -> Row:

@@ -18,11 +18,12 @@ import aiohttp
 from yarl import URL
 
 from extauthz.kube.session import Trust
+from extauthz.service.addresses import Address
 
 from . import around, canary, names
-from .around import Address, Found, State
+from .around import Found, State
 from .canary import Answer, Canary
-from .way import message, trusting
+from .way import headers, message, trusting
 
 CONNECT_WITHIN_S = 3.0
 """A first packet that is lost is sent again after 1 s (RFC 6298, 2.1): one may be."""
@@ -68,7 +69,7 @@ async def dial(addresses: Sequence[Address], tried: Probe | None) -> list[Found]
 async def _dialled(address: Address, tried: Probe | None) -> Found:
     try:
         async with asyncio.timeout(CONNECT_WITHIN_S):
-            _, writer = await asyncio.open_connection(*address)
+            _, writer = await asyncio.open_connection(address.host, address.port)
     except TimeoutError:
         return Found(address, State.CLOSED, f"no connection (nothing came within {CONNECT_WITHIN_S:g} s)")
     except (OSError, UnicodeError) as error:
@@ -111,13 +112,10 @@ async def _written(session: aiohttp.ClientSession, address: Address, tried: Prob
 
 async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe, server_name: str) -> Answer:
     """To the canary. A redirect is an answer: whoever it names has shown nothing."""
-    headers = {"Content-Type": canary.MEDIA, "Accept": "application/json", "User-Agent": "extauthz-doctor"}
-    if tried.token:
-        headers["Authorization"] = f"Bearer {tried.token}"
     async with session.patch(
-        URL(f"https://{address}{canary.target(tried.canary.namespace, tried.canary.name)}", encoded=True),
+        URL(f"https://{address}{tried.canary.target}", encoded=True),
         data=tried.canary.body,
-        headers=headers,
+        headers=headers(canary.MEDIA, tried.token),
         ssl=tried.tls,
         server_hostname=server_name,
         allow_redirects=False,

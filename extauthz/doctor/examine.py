@@ -16,6 +16,7 @@ import aiohttp
 from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.render.options import Outage, Profile
+from extauthz.service.addresses import Address
 
 from . import apiserver, around, canary, chain, cluster, dial, paths, reach, topology, trust
 from .admin import Admin, AdminError, Proxy, from_file
@@ -176,9 +177,10 @@ class Examination:
         for namespace, name in await self._deployments():
             asked.append(f"{namespace}/{name}")
             for body in canary.BODIES:
-                answers.append(await self._way.canary(namespace, name, body))
+                sent = canary.Canary(namespace, name, body)
+                answers.append(await self._way.canary(sent))
                 if answers[-1].decision_id:
-                    self._decided = canary.Canary(namespace, name, body)
+                    self._decided = sent
                 if answers[-1].decision_id or not answers[-1].status:
                     return canary.row(asked, answers, None)
         after = await self._decisions()
@@ -262,7 +264,7 @@ class Examination:
         free = around.free(around.published(*self._kubernetes), dump)
         return [around.way(await self._tried(api, free), dump), *found]
 
-    async def _tried(self, api: Connection, free: Sequence[around.Address]) -> around.Tried:
+    async def _tried(self, api: Connection, free: Sequence[Address]) -> around.Tried:
         """The write that was decided is sent to each; without one they are only dialled."""
         sent, some = self._decided, free[: around.AT_MOST]
         probe = dial.probe(sent, self._token, self._options.ca, await api.trust()) if sent else None

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from . import canary, names
-from .canary import Answer
+from .canary import Answer, Canary
 from .trust import Handshake, Identity
 
 WITHIN_S = 15.0
@@ -81,27 +81,23 @@ class Way:
         except (ValueError, KeyError, TypeError):
             return Identity(error=f"{status or 'no answer'}: {message(text)}")
 
-    async def canary(self, namespace: str, name: str, body: bytes) -> Answer:
-        """One write that can change nothing."""
+    async def canary(self, sent: Canary) -> Answer:
+        """What comes back for one."""
         began_s = time.monotonic()
-        path = canary.target(namespace, name)
-        status, text, headers = await self._send("PATCH", path, body, canary.MEDIA)
+        status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
         took_s = time.monotonic() - began_s
-        return Answer(status, headers.get(names.DECISION_ID_HEADER, ""), message(text), took_s)
+        return Answer(status, given.get(names.DECISION_ID_HEADER, ""), message(text), took_s)
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
         """Status, text and headers (names in lower case); status 0 and why, if there is no answer."""
-        headers = {"Content-Type": media, "Accept": "application/json", "User-Agent": "extauthz-doctor"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        return await asyncio.to_thread(self._exchange, method, self._below + path, body, headers)
+        return await asyncio.to_thread(self._exchange, method, self._below + path, body, headers(media, self._token))
 
     def _exchange(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
     ) -> tuple[int, str, Mapping[str, str]]:
         connection = http.client.HTTPSConnection(self._host, self._port, timeout=WITHIN_S, context=self._tls)
         try:
-            connection.request(method, path, body, dict(headers))
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
             return answer.status, text, {name.lower(): value for name, value in answer.getheaders()}
@@ -111,6 +107,12 @@ class Way:
             return 0, str(error) or type(error).__name__, {}
         finally:
             connection.close()
+
+
+def headers(media: str, token: str | None) -> dict[str, str]:
+    """Of a request with a body of that media type."""
+    proof = {"Authorization": f"Bearer {token}"} if token else {}
+    return {"Content-Type": media, "Accept": "application/json", "User-Agent": "extauthz-doctor"} | proof
 
 
 def trusting(ca: Path | None) -> ssl.SSLContext:

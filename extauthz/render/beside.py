@@ -15,7 +15,7 @@ from typing import NamedTuple
 from . import envoy, gate, pods, rights, secrets
 from .gate import GateOptions, Ledger
 from .kubernetes import definition
-from .manifests import GATE, Part, mount, named
+from .manifests import GATE, Part, folder, mount, named
 from .options import Endpoint, Profile, SidecarOptions
 
 SOCKET_FOLDER = "/run/extauthz"
@@ -165,7 +165,7 @@ def _envoy(options: BesideOptions) -> dict[str, Tree]:
     """A container that starts before all others and stays (KEP-753)."""
     mounts = {
         "extauthz-envoy": CONFIG_FOLDER,
-        "extauthz-tls": options.sidecar.cert_file.rpartition("/")[0],
+        "extauthz-tls": folder(options.sidecar.cert_file),
         "extauthz-authority": pods.API_ACCESS,
         "extauthz-socket": SOCKET_FOLDER,
     }

@@ -25,7 +25,7 @@ from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 
 from envoy_data_plane.google.protobuf import Any
 
 from . import beside, clusters, envoy, hpa, pods, secrets
-from .manifests import Part, mount
+from .manifests import Part, folder, mount
 from .options import Endpoint, GateTls, Profile, SidecarOptions
 
 SERVICE_PORT = 443
@@ -184,7 +184,7 @@ def _annotations(options: MeshOptions) -> dict[str, str]:
     the files of SDS."""
     files = {f"{name}.yaml": envoy.to_yaml(file) for name, file in secrets.files(options.sidecar).items()}
     volumes = _volumes(options, files)
-    mounts = [mount(volume["name"], folder) for folder, volume in volumes]
+    mounts = [mount(volume["name"], path) for path, volume in volumes]
     return {
         # The client's first request must find the filter there.
         "proxy.istio.io/config": json.dumps({"holdApplicationUntilProxyStarts": True}),
@@ -202,17 +202,13 @@ def _volumes(options: MeshOptions, files: Iterable[str]) -> list[tuple[str, dict
     ]
     volumes = [
         (sidecar.secrets_dir, {"name": "extauthz-envoy", "downwardAPI": {"items": told}}),
-        (_folder(sidecar.cert_file), {"name": "extauthz-tls", "secret": {"secretName": options.client_facing}}),
+        (folder(sidecar.cert_file), {"name": "extauthz-tls", "secret": {"secretName": options.client_facing}}),
     ]
     if sidecar.gate_tls is not None:
         gate = {"name": "extauthz-gate", "secret": {"secretName": options.gate_facing}}
-        volumes.append((_folder(sidecar.gate_tls.ca_file), gate))
+        volumes.append((folder(sidecar.gate_tls.ca_file), gate))
     return volumes
 
 
 def _annotation(file: str) -> str:
     return f"extauthz.dev/{file}"
-
-
-def _folder(file: str) -> str:
-    return file.rpartition("/")[0]

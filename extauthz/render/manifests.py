@@ -74,6 +74,11 @@ def named(name: str, namespace: str | None = None, **more: dict[str, str]) -> di
     return {"name": name} | ({"namespace": namespace} if namespace else {}) | more
 
 
+def folder(file: str) -> str:
+    """What has to be mounted, for a container to have that file."""
+    return file.rpartition("/")[0]
+
+
 def mount(name: str, path: str) -> dict[str, Tree]:
     """A volume that its container only reads."""
     return {"name": name, "mountPath": path, "readOnly": True}

@@ -57,6 +57,13 @@ def give_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return within
 
 
+def given_up(door: Door, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Gets longer each time that calls have waited for too few others."""
+    times: list[int] = []
+    monkeypatch.setattr(door.group, "_give_up", lambda: (times.append(1), Grouping._give_up(door.group)))
+    return times
+
+
 async def crowded(give_up: Callable[[float], None]) -> Door:
     """A door at which calls have come thick for a while."""
     door = Door()
@@ -94,10 +101,9 @@ async def test_when_fewer_come_fewer_are_waited_for(give_up) -> None:
 
 
 async def test_where_no_more_come_than_so_many_more_are_waited_for_ever_more_rarely(give_up, monkeypatch) -> None:
-    waited = []
     give_up(0.001)
     door = Door()
-    monkeypatch.setattr(door.group, "_give_up", lambda: (waited.append(1), Grouping._give_up(door.group)))
+    waited = given_up(door, monkeypatch)
     await asyncio.wait_for(door.crowd(12_000, at_once=3), 60)
     assert 5 < len(waited) < 20
     assert len(door.answered) < 4_100, "the others were answered by threes"
@@ -115,10 +121,9 @@ async def test_after_a_pause_groups_soon_are_as_large_as_before(give_up) -> None
 
 
 async def test_of_calls_that_come_one_by_one_few_are_made_to_wait(give_up, monkeypatch) -> None:
-    waited = []
     give_up(0)
     door = Door()
-    monkeypatch.setattr(door.group, "_give_up", lambda: (waited.append(1), Grouping._give_up(door.group)))
+    waited = given_up(door, monkeypatch)
     for number in range(5_000):
         await asyncio.wait_for(door.group(number), 30)
     assert 5 < len(waited) < 20

@@ -7,7 +7,6 @@ connection through, refuse it, drop it, or lead it to Envoy.
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import socket
 import subprocess
@@ -18,14 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.cli import main
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
-from tests.controlplane.access import service_account
 from tests.controlplane.api import Tree
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
-from tests.e2e.test_doctor import options
+from tests.e2e.doctoring import examined, given, options
 
 SERVICE, NODE, NODE_6 = "10.0.0.1", "172.18.0.2", "fd00::2"
 """The first is in the API server's certificate. The others are not, as those of a load balancer may not be."""
@@ -103,22 +100,10 @@ def doctor(
     world: World, envoy: Envoy, web: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Doctor]:
     """The row of the ways around, in the autoscaler's place. Nothing that it does may change anything."""
-    token = tmp_path / "token"
-    token.write_text(service_account(world.plane, "kube-system", "filtered-administrator", "cluster-admin"))
-    given = {
-        "admin": "http://" + (envoy.access_log.parent / "admin").read_text(),
-        "url": f"https://127.0.0.1:{envoy.port}",
-        "ca": world.plane.ca,
-        "token-file": token,
-        "kubeconfig": world.plane.kubeconfig,
-        "canary": "around/web",
-    }
+    flags = given(world, envoy, tmp_path, "around/web")
 
     def told(**changed: object) -> dict[str, str]:
-        words = [f"--{name}={value}" for name, value in (given | changed).items() if value is not None]
-        main(["doctor", *words, "-o", "json"])
-        (row,) = [each for each in json.loads(capsys.readouterr().out)["checks"] if each["name"] == "way around"]
-        return row
+        return examined(capsys, flags | changed)[1]["way around"]
 
     yield told
     assert web.replicas("web") == 2

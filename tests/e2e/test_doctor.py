@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from extauthz.cli import main
-from extauthz.render.options import Endpoint, SidecarOptions
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
 from tests.controlplane.access import service_account
@@ -20,10 +17,11 @@ from tests.controlplane.plane import write_kubeconfig
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
 
+from .doctoring import Rows, examined, given, options
+
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
 
 Tree = Any
-Rows = dict[str, dict[str, str]]
 Doctor = Callable[..., Rows]
 CLUSTER = ("server version", "definitions", "rights")
 
@@ -33,17 +31,6 @@ def doctored(world: World) -> Iterator[Workspace]:
     with Workspace(world, "doctored", {"pods": "5"}) as made:
         made.create(workload("web", 2, {"cpu": "100m"}))
         yield made
-
-
-def options(world: World) -> SidecarOptions:
-    return SidecarOptions(
-        cert_file=str(world.plane.folder / "server.crt"),
-        key_file=str(world.plane.folder / "server.key"),
-        apiserver=Endpoint("127.0.0.1", world.plane.port),
-        apiserver_name="127.0.0.1",
-        apiserver_ca_file=str(world.plane.ca),
-        gate=Endpoint("", 0, str(world.folder / "gate.sock")),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -58,23 +45,10 @@ def doctor(
     world: World, envoy: Envoy, doctored: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Doctor:
     """Given a way through the Envoy, and an administrator's kubeconfig."""
-    token = tmp_path / "token"
-    token.write_text(service_account(world.plane, "kube-system", "filtered-administrator", "cluster-admin"))
-    given = {
-        "admin": "http://" + (envoy.access_log.parent / "admin").read_text(),
-        "url": f"https://127.0.0.1:{envoy.port}",
-        "ca": world.plane.ca,
-        "token-file": token,
-        "kubeconfig": world.plane.kubeconfig,
-        "canary": "doctored/web",
-    }
+    flags = given(world, envoy, tmp_path, "doctored/web")
 
     def run(**changed: object) -> Rows:
-        words = [
-            f"--{name.replace('_', '-')}={value}" for name, value in (given | changed).items() if value is not None
-        ]
-        code = main(["doctor", *words, "-o", "json"])
-        rows = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+        code, rows = examined(capsys, flags | changed)
         assert code == (1 if having(rows, "fail") else 0)
         return rows
 

@@ -142,7 +142,7 @@ class Ledger(Observing):
     def record(self, proposal: Proposal, intent: Intent) -> None:
         """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
         entry = proposal.entry
-        if not entry.intents:
+        if not entry.intents:  # with one it is held already
             self._entries.hold(entry)
         if proposal.head is not entry:
             self._entries.hold(proposal.head)

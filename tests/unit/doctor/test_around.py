@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extauthz.doctor import around, dump
-from extauthz.doctor.around import Address, Found, State, Tried
+from extauthz.doctor.around import Found, State, Tried
 from extauthz.doctor.rows import Verdict
+from extauthz.service.addresses import Address
 
 SERVICE = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 443}]}}
 SLICE = {"ports": [{"port": 6443}], "endpoints": [{"addresses": ["172.18.0.2"]}]}

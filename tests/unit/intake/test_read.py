@@ -126,6 +126,21 @@ class TestReader:
         reader = Reader()
         assert [reader(asked), reader(asked)] == [read(asked)] * 2
 
+    def test_what_differs_in_anything_is_read_for_itself(self):
+        """Method, target, content type and body: in any order, one after the other."""
+        methods, types = ("PATCH", "PUT", "POST", "GET"), ("merge-patch", "strategic-merge-patch", "json-patch")
+        bodies = (THREE_JSON, THREE_JSON.replace(b"3", b"4"), b'[{"op":"add","path":"/spec/replicas","value":3}]')
+        asked = [
+            request(method, target, f"application/{kind}+json", body)
+            for method in methods
+            for target in (SCALE, OBJECT, COLLECTION, SCALE + "?dryRun=All")
+            for kind in types
+            for body in bodies
+        ]
+        reader = Reader()
+        for order in (asked, asked[::-1]):
+            assert [reader(one) for one in order] == [read(one) for one in order]
+
     def test_a_patch_is_decoded_once_whatever_it_is_sent_to(self):
         reader = Reader()
         one, other = (
