@@ -129,6 +129,20 @@ async def test_of_calls_that_come_one_by_one_few_are_made_to_wait(give_up, monke
     assert 5 < len(waited) < 20
 
 
+async def test_once_more_do_come_groups_grow_as_fast_as_ever(give_up) -> None:
+    give_up(0)
+    door = Door()
+    patience = PATIENCE
+    for _ in range(3):
+        for number in range(patience + 1):  # the last one waits in vain
+            await asyncio.wait_for(door.group(number), 30)
+        patience *= 2
+    give_up(3600)
+    door.answered.clear()
+    await asyncio.wait_for(door.crowd(patience + GROWN - PATIENCE + 10 * LARGEST), 30)
+    assert [len(group) for group in door.answered[-11:]] == [LARGEST // 2] + [LARGEST] * 10
+
+
 async def test_a_call_whose_caller_has_gone_is_not_answered(give_up) -> None:
     door = await crowded(give_up)
     calls = [asyncio.ensure_future(door.group(number)) for number in range(LARGEST - 1)]
