@@ -76,6 +76,15 @@ class Ledger(Observing):
         found = self._pending.get(intent_id)
         return self._position(found[0].root).trees if found else frozenset()
 
+    def leaf_quotas_of(self, intent_id: str) -> frozenset[str]:
+        """Names of the quotas in which the workload of a live intent may come to count, without their ancestors."""
+        found = self._pending.get(intent_id)
+        if found is None:
+            return frozenset()
+        nodes = self._position(found[0].root).envelope_in
+        parents = {node.parent for node in nodes}
+        return frozenset(node.quota.name for node in nodes if node not in parents)
+
     def intents_of(self, source: str) -> int:
         """How many intents of one source are live."""
         return self._pending.of_source(source)
