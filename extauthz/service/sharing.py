@@ -13,9 +13,9 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.live import LiveStateInput
 from extauthz.service.settings import Settings
-from extauthz.shared.replica import Progress
 from extauthz.shared.committing import Committer
 from extauthz.shared.kubernetes import KubernetesStore
+from extauthz.shared.replica import Progress
 
 
 class Together:

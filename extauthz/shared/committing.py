@@ -37,9 +37,7 @@ AGAIN_S = 0.05
 IDLE_AGAIN_S = 1.0
 """The same where nobody waits for it."""
 
-HELD = (
-    "grants no growth for now: the ledger was made a short while ago, and writes that were allowed before may still land"
-)
+HELD = "grants no growth for now: the ledger was made a short while ago, and writes that were allowed before may still land"
 
 HARMLESS = frozenset({"no-growth", "no-quota"})
 """Reasons of grants that a hold does not concern."""

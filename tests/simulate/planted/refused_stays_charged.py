@@ -1,13 +1,16 @@
-"""What could not be agreed upon stays in memory as if it had been."""
+"""What could not be agreed upon stays in memory and in the object as if it had been."""
 
-from extauthz.shared.books import Books
+from extauthz.shared.replica import Replica
 
 from .planting import replaced
 
 CAUGHT_BY = "nothing leaks"
 LEDGER = "kubernetes"
-FAULTS = "none"
+FAULTS = "lost,partition"
 
 
 def planted():
-    return replaced(Books, abandon=lambda self, intent_id: None, _is_over=lambda self, root, intent_id: False)
+    return replaced(
+        Replica,
+        abandon=lambda self, intent_id: None,
+    )

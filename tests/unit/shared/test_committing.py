@@ -14,8 +14,8 @@ from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.shared.memory import MemoryStore
 from extauthz.shared.store import Stored
 from extauthz.testing.builders import create, quota, scale, workload
-from tests.unit.shared.gates import Member, members, tree, until
-from tests.unit.shared.stores import Barred, Late, Odd
+from tests.unit.shared.gates import Member, members, until
+from tests.unit.shared.stores import Odd
 
 CPU = {"requests.cpu": "10"}
 
@@ -251,5 +251,3 @@ async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pyt
         assert not first.reserved
         monkeypatch.undo()
         assert (await second.ask(scale("web", 2))).verdict is Verdict.ALLOW
-
-

@@ -17,7 +17,7 @@ from extauthz.shared import committing, replica
 from extauthz.shared.memory import MemoryStore
 from extauthz.shared.store import Refused
 from extauthz.testing.builders import create, patch, path, pod, quota, scale, workload
-from tests.unit.shared.gates import W, Member, members, tree, until
+from tests.unit.shared.gates import Member, W, members, tree, until
 from tests.unit.shared.stores import Barred, Late, Odd
 
 PODS = {"pods": "10"}
@@ -275,7 +275,9 @@ async def test_a_hold_ends_by_a_list_and_not_by_the_clock():
         assert (await gate.ask(scale("web", 2))).reason == "hold"
         lists.set()
         await until(lambda: not gate.committer.notes())
-        assert newest(store).watermark == {"deployments.apps": 9}, "what the list has shown is in the write that ends it"
+        assert newest(store).watermark == {"deployments.apps": 9}, (
+            "what the list has shown is in the write that ends it"
+        )
 
 
 async def test_gates_that_restart_faster_than_the_window_free_what_nobody_answered_all_the_same():
@@ -345,7 +347,7 @@ async def test_an_object_that_is_to_be_made_anew_is_not_decided_twice_on_one_loo
 
 
 def test_what_tenants_may_fill_leaves_room_for_others():
-    from extauthz.core.ledger import payload  # noqa: PLC0415 (beside what it is held against)
+    from extauthz.core.ledger import payload
 
     assert 4 * replica.MAX_TENANT_BYTES * 4 // 3 <= payload.MAX_TEXT_BYTES
     assert W > 0
