@@ -3,8 +3,8 @@
 Opaque to all but gates: zlib over lines, in base64. The first line is a JSON header; then come pod templates, each
 once, by their hash; then the pending writes, a line each. A gate parses only the lines that are new to it.
 
-Times are on the *ledger's clock*, in milliseconds: whoever writes the object moves it on by what has passed since it saw
-the object before. So it never runs ahead of real time, and it goes on through any number of restarts of gates.
+Times are on the *ledger's clock*, in milliseconds: whoever writes the object moves it on by the time since it saw the
+object before. So it never runs ahead of real time, and it goes on through any number of restarts of gates.
 """
 
 from __future__ import annotations
@@ -107,15 +107,21 @@ def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
     count, watermark = header["templates"], header["watermark"]
     if not isinstance(count, int) or not isinstance(watermark, dict) or not 0 <= count <= len(lines):
         raise PayloadError("its header is not as gates write it")
-    pairs = [line.split(" ", 1) for line in lines]
     return Payload(
-        templates={key: value for key, value in pairs[:count]},
-        intents={key: value for key, value in pairs[count:]},
+        templates=dict(map(_pair, lines[:count])),
+        intents=dict(map(_pair, lines[count:])),
         watermark={str(kind): int(version) for kind, version in watermark.items()},
         clock_ms=_whole(header["clock_ms"]),
         holds=bool(header["holds"]),
         hold_ends_ms=_whole(header["hold_ends_ms"]),
     )
+
+
+def _pair(line: str) -> tuple[str, str]:
+    key, space, value = line.partition(" ")
+    if not space:
+        raise PayloadError("a line has no name")
+    return key, value
 
 
 def _whole(value: object) -> int:
