@@ -2,8 +2,8 @@
 
 A write that would be granted waits for the next write of the object. When that begins, all who wait are decided, one
 after the other, on what is known at that moment; the object is written on the condition that it is as this gate last
-saw it. If another gate was first, nothing of it counts, and all are decided anew. So no decision is older than the state
-that its commit is checked against.
+saw it. If another gate was first, nothing of it counts, and all are decided anew. So no decision is older than the
+state that its commit is checked against.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AGAIN_S = 0.05
 IDLE_AGAIN_S = 1.0
 """The same where nobody waits for it."""
 
-HELD = "grants no growth for now: the ledger was made a short while ago, and writes that were allowed before may still land"
+HELD = "grants no growth for now: its ledger is new, and writes that were allowed before may still land"
 
 HARMLESS = frozenset({"no-growth", "no-quota"})
 """Reasons of grants that a hold does not concern."""

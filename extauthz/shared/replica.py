@@ -154,7 +154,7 @@ class Replica:
         return record.load({**tree, "id": intent_id, "templates": templates}, expires_s, now_s)
 
     def _cannot_read(self, stored: Stored, error: Exception) -> None:
-        """What cannot be read still holds its room: all that is known stays. If no gate wrote it, it is written anew."""
+        """What cannot be read still holds its room: all that is known stays. What no gate wrote is written anew."""
         self._tell("error", "ledger-unreadable", why=str(error))
         clock_ms = self.now_ms()
         self.base, self._seen_s = stored, self._clock()

@@ -6,6 +6,7 @@ server must store JSON (``--storage-media-type=application/json``) and never com
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
