@@ -14,9 +14,6 @@ from extauthz.service import handover
 from extauthz.service.loading import SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 
-SLICE_S = 2.0
-"""How far ahead a hold is prolonged at a time while the cluster is listed."""
-
 
 class Holding:
     """Takes over what the last run left, and hands over what this one leaves (DESIGN §6.5)."""
@@ -43,7 +40,7 @@ class Holding:
             self._log.event("warning", "not-holding", why=unclean)
             return
         self._until_s = time.monotonic() + self._settings.window_s
-        self._gate.hold(self._until_s + SLICE_S)
+        self._gate.hold(self._until_s)
         self._log.event("warning", "holding", why=unclean, seconds=self._settings.window_s)
 
     def _taken_over(self, path: Path) -> str | None:
@@ -72,16 +69,9 @@ class Holding:
         if self._until_s is None:
             return
         await asyncio.sleep(max(self._until_s - time.monotonic(), 0.0))
-        listing = asyncio.ensure_future(list_anew())
-        try:
-            while not listing.done():
-                self._gate.hold(time.monotonic() + SLICE_S)
-                await asyncio.wait((listing,), timeout=SLICE_S / 2)
-            listing.result()
-        finally:
-            listing.cancel()
+        await list_anew()
         self._until_s = None
-        self._gate.hold(time.monotonic())
+        self._gate.release()
         self._log.event("info", "released")
 
     def notes(self) -> list[str]:

@@ -28,7 +28,6 @@ from .server import ApiServer
 
 STALE_AFTER_S = 6.0
 TICK_S = 1.0
-SLICE_S = 2.0
 
 WRITES_AT_MOST = 3000
 """Of ledgers, by one life of a gate: some hundreds are usual. Who writes without end is stopped here."""
@@ -156,18 +155,15 @@ class Member:
             else:
                 until_s = self._loop.time() + self._wiring.window_s
                 self.holds = True
-                self.gate.hold(until_s + SLICE_S)
+                self.gate.hold(until_s)
                 group.create_task(self._release(until_s))
             self.serves = True
 
     async def _release(self, until_s: float) -> None:
         """As ``service.holding.Holding.release``."""
         await asyncio.sleep(until_s - self._loop.time())
-        listing = asyncio.ensure_future(self._cluster.list_anew())
-        while not listing.done():
-            self.gate.hold(self._loop.time() + SLICE_S)
-            await asyncio.wait((listing,), timeout=SLICE_S / 2)
-        self.gate.hold(self._loop.time())
+        await self._cluster.list_anew()
+        self.gate.release()
         self.holds = False
 
     async def _tick(self) -> None:

@@ -163,6 +163,10 @@ class Ledger(Observing):
             self._recounting.moved(proposal.head.ref, proposal.before, proposal.after)
         proposal.head.standing = proposal.after if proposal.head.intents else None
 
+    def renew(self, intent: Intent, expires_s: float) -> None:
+        """Let a live ``intent`` stand for one more request of the same effect."""
+        self._pending.renew(intent, expires_s)
+
     def adopt(self, ref: WorkloadRef, intent: Intent) -> None:
         """Record an intent that another gate, or an earlier life of this one, has granted."""
         self.record(self.propose(ref, intent), intent)
@@ -194,7 +198,7 @@ class Ledger(Observing):
         if intent.on(event):
             self._end(entry, [intent])
             return None
-        if event is not Event.ANSWERED_OK:
+        if event is not Event.ANSWERED_OK or intent.renewed:
             return None
         self._pending.answered(entry, intent, now_s)
         return entry.ref

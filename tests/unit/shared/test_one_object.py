@@ -1,4 +1,4 @@
-"""One ledger object for the whole cluster: what gates hold by it, whatever becomes of it, of them, and of the quotas."""
+"""One ledger object for the whole cluster, whatever becomes of it, of the gates, and of the quotas."""
 
 from __future__ import annotations
 
