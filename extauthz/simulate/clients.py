@@ -161,7 +161,7 @@ class Client:
             code = error.status
         what = f"{decision.id} ({sent.promise.key[1]} to {sent.promise.replicas})"
         self._tell(f"api: {what} landed: {code}")
-        self._checks.landed(self._loop.time(), before, self._truth.workloads(), sent.promise, decision.id)
+        self._checks.landed(before, self._truth.workloads(), sent.promise, decision.id)
         return Fate(code, "via_upstream", NO_FLAGS, 1, True)
 
     def _hear(self, decision: Answer, fate: Fate, how: Mapping[str, Any], random: Random) -> None:
