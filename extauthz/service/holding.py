@@ -13,9 +13,6 @@ from extauthz.service.inputs import Clock
 from extauthz.service.loading import SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 
-SLICE_S = 2.0
-"""How far ahead a hold is prolonged at a time while the cluster is listed."""
-
 
 class Holding:
     """Takes over what the last run left, and hands over what this one leaves (DESIGN §6.5).
@@ -47,7 +44,7 @@ class Holding:
             self._log.event("warning", "not-holding", why=unclean)
             return
         self._until_s = self._clock() + self._settings.window_s
-        self._gate.hold(self._until_s + SLICE_S)
+        self._gate.hold(self._until_s)
         self._log.event("warning", "holding", why=unclean, seconds=self._settings.window_s)
 
     def _taken_over(self, handover: Handover) -> str | None:
@@ -76,16 +73,9 @@ class Holding:
         if self._until_s is None:
             return
         await asyncio.sleep(max(self._until_s - self._clock(), 0.0))
-        listing = asyncio.ensure_future(list_anew())
-        try:
-            while not listing.done():
-                self._gate.hold(self._clock() + SLICE_S)
-                await asyncio.wait((listing,), timeout=SLICE_S / 2)
-            listing.result()
-        finally:
-            listing.cancel()
+        await list_anew()
         self._until_s = None
-        self._gate.hold(self._clock())
+        self._gate.release()
         self._log.event("info", "released")
 
     def notes(self) -> list[str]:

@@ -21,7 +21,7 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock
-from extauthz.shared.books import Progress
+from extauthz.shared.replica import Progress
 from extauthz.sources.kubernetes import LiveQuotas, Quotas
 
 

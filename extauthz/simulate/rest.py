@@ -92,10 +92,10 @@ class Rest:
         found = [f"{one.name} {what}" for one in live for what in self._wrong(one)]
         for member in live:
             found += member.unwell()
-        for (_, root), tree in world.server.objects(LEDGERS).items():
+        for tree in world.server.objects(LEDGERS).values():
             payload = decode(tree["spec"]["payload"])
             if payload.intents or payload.holds:
-                found.append(f"the ledger of {root} has intents {list(payload.intents)}, holds: {payload.holds}")
+                found.append(f"the ledger has intents {list(payload.intents)}, holds: {payload.holds}")
         return found
 
     def _wrong(self, member: Member) -> list[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .world import World
 
 LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
+LEDGER = "cluster"
+"""The one object there is."""
 
 COLLECTIONS = {
     "deployments": DEPLOYMENTS,
@@ -191,9 +193,8 @@ def _handover(world: World, step: Step, random: Random) -> None:
 
 
 def _delete_ledger(world: World, step: Step, random: Random) -> None:
-    path = f"{LEDGERS}/{step.how['root']}"
-    if ("", step.how["root"]) in world.server.objects(LEDGERS):
-        world.server.request("DELETE", path, {}, None)
+    if ("", LEDGER) in world.server.objects(LEDGERS):
+        world.server.request("DELETE", f"{LEDGERS}/{LEDGER}", {}, None)
 
 
 TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {

@@ -22,7 +22,7 @@ from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan, Step
 from .rest import Rest
 from .server import ApiServer
-from .steps import LEDGERS, TAKEN, key_of
+from .steps import LEDGER, LEDGERS, TAKEN, key_of
 from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Truth
 
 FORGETS_S = 4 * W_S + 30.0
@@ -166,18 +166,14 @@ class World:
         for workload in self.plan.workloads:
             self._post(DEPLOYMENTS, objects.deployment(key_of(workload), 1, "1"))
         if self.plan.ledger != "memory" and self.plan.seed % 8:
-            for root in self._roots():
-                members = sorted(one["name"] for one in self.plan.quotas if one.get("parent", one["name"]) == root)
-                payload = encode(Payload(quotas=tuple(members)))
-                if self._wiring.store is not None:
-                    await self._wiring.store.put(root, payload, 0, None)
-                else:
-                    self._post(LEDGERS, {"metadata": {"name": root}, "spec": {"payload": payload, "intents": 0}})
+            await self._furnish_ledger(encode(Payload(holds=False)))
         self.checks.begins()
 
-    def _roots(self) -> tuple[str, ...]:
-        """Of which there are ledgers; where quotas move, also of one that was at the top before."""
-        return ("acme", "zoo", "site", *(("acme-web",) if "move" in self.plan.faults else ()))
+    async def _furnish_ledger(self, payload: str) -> None:
+        if self._wiring.store is not None:
+            await self._wiring.store.put(payload, 0, None)
+        else:
+            self._post(LEDGERS, {"metadata": {"name": LEDGER}, "spec": {"payload": payload, "intents": 0}})
 
     def _post(self, collection: str, tree: Any) -> None:  # noqa: ANN401
         namespace = tree["metadata"].get("namespace")

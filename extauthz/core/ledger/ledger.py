@@ -76,6 +76,15 @@ class Ledger(Observing):
         found = self._pending.get(intent_id)
         return self._position(found[0].root).trees if found else frozenset()
 
+    def leaf_quotas_of(self, intent_id: str) -> frozenset[str]:
+        """Names of the quotas in which the workload of a live intent may come to count, without their ancestors."""
+        found = self._pending.get(intent_id)
+        if found is None:
+            return frozenset()
+        nodes = self._position(found[0].root).envelope_in
+        parents = {node.parent for node in nodes}
+        return frozenset(node.quota.name for node in nodes if node not in parents)
+
     def intents_of(self, source: str) -> int:
         """How many intents of one source are live."""
         return self._pending.of_source(source)
@@ -154,6 +163,10 @@ class Ledger(Observing):
             self._recounting.moved(proposal.head.ref, proposal.before, proposal.after)
         proposal.head.standing = proposal.after if proposal.head.intents else None
 
+    def renew(self, intent: Intent, expires_s: float) -> None:
+        """Let a live ``intent`` stand for one more request of the same effect."""
+        self._pending.renew(intent, expires_s)
+
     def adopt(self, ref: WorkloadRef, intent: Intent) -> None:
         """Record an intent that another gate, or an earlier life of this one, has granted."""
         self.record(self.propose(ref, intent), intent)
@@ -185,7 +198,7 @@ class Ledger(Observing):
         if intent.on(event):
             self._end(entry, [intent])
             return None
-        if event is not Event.ANSWERED_OK:
+        if event is not Event.ANSWERED_OK or intent.renewed:
             return None
         self._pending.answered(entry, intent, now_s)
         return entry.ref
