@@ -58,7 +58,7 @@ def decide() -> Script:
 
 @pytest.fixture
 async def address(decide: Script) -> AsyncIterator[str]:
-    server = grpc.aio.server(handlers=(ext_authz.handler(decide),))
+    server = grpc.aio.server(handlers=(ext_authz.Checks(decide).handler(),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield f"127.0.0.1:{port}"
