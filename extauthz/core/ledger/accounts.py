@@ -108,9 +108,7 @@ class Accounts:
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""
         if _only_reserves(before, after):
-            risen = _risen(before.envelope.amounts, after.envelope.amounts)
-            fallen = _risen(after.envelope.amounts, before.envelope.amounts)
-            self._reserve(risen | {key: -less for key, less in fallen.items()}, after.envelope_in)
+            self._reserve(_difference(before.envelope.amounts, after.envelope.amounts), after.envelope_in)
             return
         for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
@@ -152,10 +150,13 @@ class Accounts:
         envelope from before is no licence to grow back (DESIGN §4.10).
         """
         before, after, base, own = step
-        refused, audited, illegible = list[Shortage](), list[Shortage](), list[str]()
-        grows = list[QuotaNode]()
+        refused: list[Shortage] = []
+        audited: list[Shortage] = []
+        unpriced: list[str] = []
+        illegible: list[str] = []
+        grows: list[QuotaNode] = []
         risen: Amounts = _risen(before.envelope.amounts, after.envelope.amounts)
-        above: Amounts = risen if base is before else _risen(base.envelope.amounts, own.envelope.amounts)
+        above: Amounts = risen if own is after else _risen(base.envelope.amounts, own.envelope.amounts)
         unknown = after.unknown and _multiplies_unknown(step)
         stays = before.envelope_in is after.envelope_in is base.envelope_in is own.envelope_in
         for node in after.envelope_in:
@@ -167,14 +168,12 @@ class Accounts:
             if not risen_here and not above_here and not grows_here:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
+            used_of, reserved_of, growth_of = account.used.get, account.reserved.get, risen_here.get
             for key, hard in node.hard.items():
-                if key in above_here or key in risen_here:
+                growth = growth_of(key, 0)
+                if growth or key in above_here:
                     grows_here = True
-                    growth, used, reserved = (
-                        risen_here.get(key, 0),
-                        account.used.get(key, 0),
-                        account.reserved.get(key, 0),
-                    )
+                    used, reserved = used_of(key, 0), reserved_of(key, 0)
                     if used + reserved + growth > hard:
                         asked = growth or above_here[key]
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved, hard)
@@ -184,7 +183,8 @@ class Accounts:
                 illegible.append(node.quota.name)
             if grows_here and not audits:
                 grows.append(node)
-        unpriced = [node.quota.name for node in grows if self._accounts.get(node, _UNTOUCHED).unpriced]
+                if account.unpriced:
+                    unpriced.append(node.quota.name)
         return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible))
 
     def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
@@ -294,6 +294,13 @@ def _only_reserves(before: Position, after: Position) -> bool:
         and after.envelope_in is before.envelope_in is after.used_in
         and after.unknown == before.unknown
     )
+
+
+def _difference(before: Amounts, after: Amounts) -> Amounts:
+    """How much more ``after`` has of each key, or less."""
+    if before.keys() == after.keys():
+        return {key: amount - before[key] for key, amount in after.items()}
+    return {key: after.get(key, 0) - before.get(key, 0) for key in before.keys() | after.keys()}
 
 
 def _risen(before: Amounts, after: Amounts) -> dict[str, int]:
