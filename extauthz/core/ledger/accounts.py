@@ -164,7 +164,7 @@ class Accounts:
             risen_here, above_here = risen, above
             if audits or not stays:
                 risen_here, above_here = _here(step, node, risen, above)
-                grows_here = grows_here or (after.unknown and _enters(step, node))
+                grows_here = grows_here or (after.unknown and node not in before.envelope_in)
             if not risen_here and not above_here and not grows_here:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
@@ -270,10 +270,6 @@ def _multiplies_unknown(step: Step) -> bool:
         or after.envelope.replicas > before.envelope.replicas
         or own.envelope.replicas > base.envelope.replicas
     )
-
-
-def _enters(step: Step, node: QuotaNode) -> bool:
-    return node not in step.before.envelope_in or (node in step.own.envelope_in and node not in step.base.envelope_in)
 
 
 def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:

@@ -1,4 +1,4 @@
-"""Rule 10 by search: limits that move, growth past the gate, and writes that land late, in a model that knows no ledger.
+"""Rule 10 by search: limits that move, growth past the gate, writes that land late; the model knows no ledger.
 
 Whatever is allowed while a quota is over raises no workload above what is observed of it, and what is charged does not
 rise: an open grant is a bound, and no licence.
