@@ -108,9 +108,7 @@ class Accounts:
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""
         if _only_reserves(before, after):
-            risen = _risen(before.envelope.amounts, after.envelope.amounts)
-            fallen = _risen(after.envelope.amounts, before.envelope.amounts)
-            self._reserve(risen | {key: -less for key, less in fallen.items()}, after.envelope_in)
+            self._reserve(_difference(before.envelope.amounts, after.envelope.amounts), after.envelope_in)
             return
         for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
@@ -152,10 +150,13 @@ class Accounts:
         envelope from before is no licence to grow back (DESIGN §4.10).
         """
         before, after, base, own = step
-        refused, audited, illegible = list[Shortage](), list[Shortage](), list[str]()
-        grows = list[QuotaNode]()
+        refused: list[Shortage] = []
+        audited: list[Shortage] = []
+        unpriced: list[str] = []
+        illegible: list[str] = []
+        grows: list[QuotaNode] = []
         risen: Amounts = _risen(before.envelope.amounts, after.envelope.amounts)
-        above: Amounts = risen if base is before else _risen(base.envelope.amounts, own.envelope.amounts)
+        above: Amounts = risen if own is after else _risen(base.envelope.amounts, own.envelope.amounts)
         unknown = after.unknown and _multiplies_unknown(step)
         stays = before.envelope_in is after.envelope_in is base.envelope_in is own.envelope_in
         for node in after.envelope_in:
@@ -163,18 +164,16 @@ class Accounts:
             risen_here, above_here = risen, above
             if audits or not stays:
                 risen_here, above_here = _here(step, node, risen, above)
-                grows_here = grows_here or (after.unknown and _enters(step, node))
+                grows_here = grows_here or (after.unknown and node not in before.envelope_in)
             if not risen_here and not above_here and not grows_here:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
+            used_of, reserved_of, growth_of = account.used.get, account.reserved.get, risen_here.get
             for key, hard in node.hard.items():
-                if key in above_here or key in risen_here:
+                growth = growth_of(key, 0)
+                if growth or key in above_here:
                     grows_here = True
-                    growth, used, reserved = (
-                        risen_here.get(key, 0),
-                        account.used.get(key, 0),
-                        account.reserved.get(key, 0),
-                    )
+                    used, reserved = used_of(key, 0), reserved_of(key, 0)
                     if used + reserved + growth > hard:
                         asked = growth or above_here[key]
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved, hard)
@@ -184,7 +183,8 @@ class Accounts:
                 illegible.append(node.quota.name)
             if grows_here and not audits:
                 grows.append(node)
-        unpriced = [node.quota.name for node in grows if self._accounts.get(node, _UNTOUCHED).unpriced]
+                if account.unpriced:
+                    unpriced.append(node.quota.name)
         return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible))
 
     def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
@@ -272,10 +272,6 @@ def _multiplies_unknown(step: Step) -> bool:
     )
 
 
-def _enters(step: Step, node: QuotaNode) -> bool:
-    return node not in step.before.envelope_in or (node in step.own.envelope_in and node not in step.base.envelope_in)
-
-
 def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:
     """What the write grows in one quota: above the envelope there, and above what is observed there."""
     before, after, base, own = step
@@ -294,6 +290,13 @@ def _only_reserves(before: Position, after: Position) -> bool:
         and after.envelope_in is before.envelope_in is after.used_in
         and after.unknown == before.unknown
     )
+
+
+def _difference(before: Amounts, after: Amounts) -> Amounts:
+    """How much more ``after`` has of each key, or less."""
+    if before.keys() == after.keys():
+        return {key: amount - before[key] for key, amount in after.items()}
+    return {key: after.get(key, 0) - before.get(key, 0) for key in before.keys() | after.keys()}
 
 
 def _risen(before: Amounts, after: Amounts) -> dict[str, int]:

@@ -137,7 +137,9 @@ class Position(NamedTuple):
     def settled(self) -> Position:
         """Where it is without what pends. Only where ``pod`` is known."""
         assert self.pod is not None, "other writes than of the count are under way"
-        return self if self.envelope is self.used else self._replace(envelope=self.used)
+        if self.envelope is self.used:
+            return self
+        return Position(self.used, self.used_in, self.used, self.used_in, self.unknown, self.pod)
 
     @property
     def trees(self) -> frozenset[str]:

@@ -25,7 +25,11 @@ class Proposal(NamedTuple):
     """The workload itself; not in the ledger yet where the write creates it."""
     head: Entry
     """What it is charged through."""
-    step: Step
+    before: Position
+    after: Position
+    base: Position
+    own: Position
+    """These four as in ``Step``."""
     shortages: tuple[Shortage, ...]
     """What does not fit, in quotas that enforce."""
     audit: tuple[Shortage, ...]
@@ -36,14 +40,6 @@ class Proposal(NamedTuple):
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
     illegible: tuple[str, ...]
     """Quotas whose limits cannot be told; each grows by whatever it covers."""
-
-    @property
-    def before(self) -> Position:
-        return self.step.before
-
-    @property
-    def after(self) -> Position:
-        return self.step.after
 
 
 class Ledger(Observing):
@@ -112,13 +108,16 @@ class Ledger(Observing):
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.root
         step = self._step(entry, self._position(head), intent)
-        return Proposal(entry, head, step, *self._accounts.weigh(step))
+        before, after, base, own = step
+        return Proposal(entry, head, before, after, base, own, *self._accounts.weigh(step))
 
     def _step(self, entry: Entry, before: Position, intent: Intent) -> Step:
         if before.pod is not None and intent.counts_alone and entry.head is None:
-            count, settled = intent.replicas or 0, before.settled
+            count, base = intent.replicas or 0, before.settled
             after = before.with_count(count)
-            return Step(before, after, settled, after if settled is before else settled.with_count(count))
+            if base is before or (after is not before and not entry.children):  # each key rises by as much a replica
+                return Step(before, after, base, after)
+            return Step(before, after, base, base.with_count(count))
         pending = entry.live_intents()
         after = self._with(entry, (*pending, intent))
         if not pending:
@@ -134,7 +133,7 @@ class Ledger(Observing):
             return self._largest_in_family(ref, intent, proposal)
         alone = pods_of(proposal.head.with_intents(()), intent, self.scope)
         per_pod = pods_of(proposal.head, intent, self.scope)
-        return self._accounts.largest_replicas(proposal.step, per_pod, alone)
+        return self._accounts.largest_replicas(Step(*proposal[2:6]), per_pod, alone)
 
     def _is_linear(self, proposal: Proposal) -> bool:
         """Each replica costs the same."""
