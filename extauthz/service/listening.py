@@ -12,7 +12,7 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
-from extauthz.doors import access_log, ext_authz
+from extauthz.doors import access_log, ext_authz, terse
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
@@ -73,6 +73,8 @@ def grpc_server(
     decide: ext_authz.Decide, access_logs: access_log.AccessLogs, health_service: Health, settings: Settings
 ) -> grpc.aio.Server:
     """The server with its services, not bound yet."""
+    if settings.refusals == "terse":
+        decide = terse.terse(decide)
     server = grpc.aio.server(handlers=(ext_authz.handler(decide), access_logs.handler()), options=SERVER_OPTIONS)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     if settings.reflection:
