@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane containers istiod test e2e chaos check fix simulate bench render clean
+.PHONY: help setup demo controlplane containers istiod test e2e chaos check fix simulate fuzz bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ check: setup  ## ruff, strict types, import contracts, doc examples
 fix: setup  ## let ruff mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+fuzz: setup  ## bodies that a mutator makes costly: time and memory per KiB of each content type (FUZZ_SECONDS=60, FUZZ_SEED=…)
+	@$(BIN)/python -m tests.fuzz
 
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
