@@ -16,7 +16,7 @@ from extauthz.core.model import Tree
 
 from . import gojson, yamlscalars
 from .errors import BodyError
-from .work import BYTES, YAML_NODE, Work
+from .work import TEXT_BYTES, YAML_NODE, Work
 
 MAX_NODES = 20_000
 """Values in one document, aliases counted in full (go-yaml: "document contains excessive aliasing")."""
@@ -65,7 +65,7 @@ def loads(data: bytes, work: Work | None = None) -> Tree:
 def _compose(text: str, work: Work | None) -> Tree:
     _check_directives(text)
     if work is not None:
-        work.spend(len(text) // BYTES, "the YAML text", _CURE)
+        work.spend(len(text) // TEXT_BYTES, "the YAML text", _CURE)
     try:
         tree = Composer(_events(text), work=work).document()
     except yaml.YAMLError as error:

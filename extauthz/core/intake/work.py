@@ -29,8 +29,11 @@ CONTAINER: Final = 24
 AMOUNT: Final = 4
 """An entry of a map of resources, a label, an owner reference."""
 
-BYTES: Final = 16
-"""Bytes of YAML, or of an object in the cluster, that are decoded for one unit."""
+TEXT_BYTES: Final = 16
+"""Characters of YAML that libyaml scans for one unit."""
+
+TEMPLATE_BYTES: Final = 8
+"""Bytes of the pod template in the cluster that are decoded for one unit."""
 
 OPEN: Final = 20
 """A container that an apply is compared with, or brings: whose its fields are is not known."""

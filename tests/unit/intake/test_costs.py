@@ -65,6 +65,8 @@ def steps_of(act: Callable[[], str], most: int) -> tuple[int, str]:
         pytest.param(Case("apply-yaml", "replicas-only", 1, 700), "too-complex", id="apply-to-700-containers"),
         pytest.param(Case("apply-yaml", "replicas-only", 1, 250), "too-complex", id="apply-to-250-containers"),
         pytest.param(Case("merge-patch", "overhead", 1, 4_000), "too-complex", id="merge-into-4000-containers"),
+        pytest.param(Case("merge-patch", "strings", 1, 4_000), "too-complex", id="template-of-4000-containers"),
+        pytest.param(Case("apply-yaml", "keys", 415, 700), "too-complex", id="keys-and-700-containers"),
         pytest.param(Case("json", "empty-containers", 20_000), "too-complex", id="empty-containers"),
         pytest.param(Case("json", "claims", 20_000), "too-complex", id="claims"),
         pytest.param(Case("json", "amounts", 20_000), "too-complex", id="amounts"),
