@@ -27,13 +27,13 @@ from tests.mutants.mutate import Mutant, mutants
 ROOT = Path(__file__).parents[2]
 LEDGER, DECISION = "tests/unit/ledger", "tests/unit/decision"
 AREAS: dict[str, tuple[str, ...]] = {
-    "extauthz/core/ledger": (LEDGER, DECISION, "tests/unit/test_recounting.py", "tests/unit/test_handover_file.py"),
+    "extauthz/core/ledger": (DECISION, LEDGER, "tests/unit/test_recounting.py", "tests/unit/test_handover_file.py"),
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
     "extauthz/shared": ("tests/unit/shared", "tests/contract/test_ledger_stores.py"),
     "extauthz/cluster/reads.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
     "extauthz/doors/access_log.py": ("tests/doors/test_access_log.py", "tests/doors/test_access_log_stream.py"),
 }
-"""What is changed, and the tests that should notice."""
+"""What is changed, and the tests that should notice: the fast ones first."""
 WANTED = 0.95
 WORLDS, STEPS, DRAWS = 10, 60, 10
 """Worlds that run one after the other, steps of each, and how many such runs a survivor goes through."""
@@ -79,7 +79,10 @@ class Copy:
             return "timeout"
         return "failed" if child.returncode else "ok"
 
-    def test(self, tests: Sequence[str], within_s: float) -> str:
+    def test(self, tests: Sequence[str], within_s: float, path: str = "x.py") -> str:
+        """Those first that are named like the file."""
+        named = sorted(self.folder.glob(f"tests/*/*/test_{Path(path).stem}*.py"))
+        tests = [*(str(one) for one in named if any(one.is_relative_to(self.folder / each) for each in tests)), *tests]
         there = [one for one in tests if (self.folder / one).exists()]
         assert there, f"none of {', '.join(tests)} is there"
         return self.run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *there], within_s)
@@ -125,7 +128,7 @@ class Trial:
         copy = self._copies.get()
         try:
             copy.write(mutant.path, mutant.after)
-            said = copy.test(AREAS[area], self._within_s[area])
+            said = copy.test(AREAS[area], self._within_s[area], mutant.path)
             if said != "ok":
                 return "tests" if said == "failed" else "timeout"
             broken = any(copy.simulate(seed, LIMIT) != "ok" for seed in self._seeds)
