@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane containers istiod test e2e chaos check fix simulate mutants bench render clean
+.PHONY: help setup demo controlplane netns containers istiod test e2e chaos check fix simulate mutants fuzz bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,10 @@ demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build
 
-istiod: setup  ## the same and istiod of two releases, which the tests of istio/ need
+netns: setup  ## install iptables and iproute2 (Debian's, as root or with sudo) where missing: tests with a network of their own need them
+	@$(BIN)/python -m tests.controlplane.netns
+
+istiod: setup netns  ## the same and istiod of two releases, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)

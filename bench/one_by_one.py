@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from extauthz.cli import main
-from extauthz.shared.waiting import Waiter
-from extauthz.shared.writing import Writers
+from extauthz.shared.committing import Committer
 
 SERVE = [sys.executable, "-m", "bench.one_by_one", "serve"]
 
 
 def write_one_by_one() -> None:
     """Let only the first of those who wait go with a write."""
-    decided = Writers._decided
+    waiting = Committer._waiting
 
-    def first(self: Writers, root: str, waiting: list[Waiter]) -> list[Waiter]:
-        batch = decided(self, root, waiting)
-        if rest := batch[1:]:
-            self._queues[root] = rest + self._queues.get(root, [])
-        return batch[:1]
+    def first(self: Committer) -> list[Any]:
+        ready = waiting(self)
+        self._queue = ready[1:] + self._queue
+        return ready[:1]
 
-    Writers._decided = first  # type: ignore[method-assign]
+    Committer._waiting = first  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -177,11 +177,14 @@ class LiveCluster:
         if feed is None:  # its definition has gone meanwhile
             return
         listed = Listed(feed)
-        following = asyncio.create_task(Reflector(self._connection, resource, listed, clock=self._clock).run())
+        reflector = Reflector(self._connection, resource, listed, clock=self._clock)
+        following = asyncio.create_task(reflector.run())
         try:
             await listed.first.wait()
         finally:
             following.cancel()
+        kind = resource.group_resource  # who grants on what this has shown says so to the other gates
+        self._read[kind] = max(reflector.seen, self._read.get(kind, 0))
 
     def belonging(self, ref: WorkloadRef, tree: Tree) -> tuple[Resource, str] | None:
         """What must be read with an object to know its cost: a resource and a label selector."""

@@ -90,6 +90,7 @@ class PodPrices:
         self._wanted: dict[str, dict[WorkloadRef, LabelSelector]] = {}
         """By namespace."""
         self._pods: dict[WorkloadRef, dict[str, Template]] = {}
+        """By the names of pods, all of the namespace of what selects them."""
 
     def want(self, ref: WorkloadRef, selector: LabelSelector | None) -> None:
         """Follow the pods of ``selector``; ``None``: it selects none, or can be priced without them."""
@@ -121,14 +122,12 @@ class PodPrices:
 
     def pods(self, seen: Iterable[Seen]) -> None:
         """A list of all pods."""
-        known = {ref: set(pods) for ref, pods in self._pods.items()}
+        gone = {(name, ref.namespace) for ref, pods in self._pods.items() for name in pods}
         for one in seen:
-            for names in known.values():
-                names.discard(one.ref.name)
+            gone.discard((one.ref.name, one.ref.namespace))
             self.pod(one.ref.name, one.ref.namespace, one.observed)
-        for ref, names in known.items():
-            for name in names:
-                self.pod(name, ref.namespace, None)
+        for name, namespace in gone:
+            self.pod(name, namespace, None)
 
 
 def dearest(templates: Iterable[Template]) -> Template | None:

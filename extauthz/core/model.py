@@ -152,7 +152,7 @@ class Unreadable:
 Reading: TypeAlias = Write | NotAWrite | Unreadable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Template:
     """What replicas multiply: a pod template and, for a StatefulSet, its volume claim templates.
 
@@ -291,5 +291,9 @@ class Decision(NamedTuple):
     """The id of the intent that was recorded, if one was."""
     max_scale: int | None = None
     """The most replicas that the platform's own service allows, where it was asked and sets a bound."""
+    pends: bool = False
+    """It was allowed and may still land: an intent of it is recorded, or would be were it charged."""
+    uncovered: bool = False
+    """No quota may cover anything in its namespace."""
     would: Verdict | None = None
     """What the answer would have been, had the gate not been told only to audit (``Policy.mode``)."""

@@ -41,23 +41,33 @@ OK, PERMISSION_DENIED = 0, 7
 """google.rpc.Code. Envoy looks only at whether it is 0; the HTTP status goes into ``denied_response``."""
 
 
-def handler(decide: Decide) -> grpc.GenericRpcHandler:
-    """The service as a generic handler for a grpc.aio server. ``decide`` must neither block nor raise."""
+class Checks:
+    """The service. Answers checks by ``decide``, which must neither block nor raise."""
 
-    def answer(message: CheckRequest) -> bytes | Awaitable[Decision]:
-        decision = decide(to_request(message))
-        return encoded(decision) if isinstance(decision, Decision) else decision
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self._grouping = Grouping(self._answer)
 
-    grouping = Grouping(answer)
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For a grpc.aio server."""
 
-    async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> bytes:
-        found = await grouping(message)
+        async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> bytes:
+            return await self._check(message)
+
+        method = grpc.unary_unary_rpc_method_handler(check, request_deserializer=CheckRequest.FromString)
+        return grpc.method_handlers_generic_handler(SERVICE, {"Check": method})
+
+    async def check(self, raw: bytes) -> bytes:
+        """As one call of the service, without gRPC: the bytes of a CheckRequest to those of a CheckResponse."""
+        return await self._check(CheckRequest.FromString(raw))
+
+    async def _check(self, message: CheckRequest) -> bytes:
+        found = await self._grouping(message)
         return found if isinstance(found, bytes) else encoded(await found)
 
-    return grpc.method_handlers_generic_handler(
-        SERVICE,
-        {"Check": grpc.unary_unary_rpc_method_handler(check, request_deserializer=CheckRequest.FromString)},
-    )
+    def _answer(self, message: CheckRequest) -> bytes | Awaitable[Decision]:
+        decision = self._decide(to_request(message))
+        return encoded(decision) if isinstance(decision, Decision) else decision
 
 
 def to_request(message: CheckRequest) -> Request:

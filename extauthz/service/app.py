@@ -1,4 +1,4 @@
-"""The gate as a process: settings in, doors open, inputs followed, a clean stop. The one place that wires the rooms."""
+"""The gate as a process: settings in, doors open, a clean stop. What is behind the doors is ``assembly``."""
 
 from __future__ import annotations
 
@@ -9,36 +9,29 @@ import signal
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import groupby
 from typing import TextIO
 
 import grpc.aio
 import uvloop
 
-from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import Reader
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.ledger.intents import Event
-from extauthz.doors.access_log import AccessLogs
+from extauthz.doors.ext_authz import Checks
 from extauthz.doors.http import Readiness, application
 from extauthz.kube.connection import Connection, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.service import certificates, listening, sources
+from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
-from extauthz.service.deciding import Deciding
-from extauthz.service.holding import Holding
-from extauthz.service.http import max_scale
-from extauthz.service.listening import ListenError
+from extauthz.service.assembly import Assembly, Surroundings
+from extauthz.service.deciding import new_id
+from extauthz.service.handover import HandoverFile
+from extauthz.service.inputs import spare_the_collector
 from extauthz.service.loading import SettingsError
-from extauthz.service.recounting import Recounting
-from extauthz.service.settings import Settings, policy
+from extauthz.service.settings import Settings
 from extauthz.service.version import VERSION
-from extauthz.sources.max_scale import MaxScale
-
-TICK_S = 1.0
-"""How late an intent may end. W is tens of seconds."""
 
 
 def serve(settings: Settings, stream: TextIO) -> None:
@@ -64,49 +57,29 @@ def serve(settings: Settings, stream: TextIO) -> None:
 
 
 class App:
-    """One gate and what is around it."""
+    """One gate as a process: its addresses, its signals, and what is told of it."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings = settings
         self._log = log
-        self._gate = Gate(policy(settings))
-        self._gate.reader = Reader()
         self._metrics = Metrics(self._levels)
-        self._access_logs = AccessLogs(self._answered, self._metrics.skipped)
+        handover = HandoverFile(settings.handover) if settings.handover is not None else None
+        self._gate = Assembly(settings, Surroundings(log, self._metrics, time.monotonic, new_id, handover))
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
         """What stands in the way of checks besides missing inputs; empty while the doors are open."""
-        self._holding = Holding(settings, self._gate, log)
         self._connection: Connection | None = None
-        self._inputs: sources.Inputs | None = None
-        self._stale: str | None = None
-        self._audits = settings.mode == "audit"
-        self._max_scale: MaxScale | None = None
 
     async def run(self) -> None:
-        """Start, serve until told to stop, stop cleanly. Should anything that runs for ever fail, all ends."""
+        """Start, serve until told to stop, stop cleanly."""
         self._heed_signals()
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
-            inputs = self._inputs = await self._open_inputs(stack)
-            await inputs.quotas.load()
-            await inputs.state.load()
-            refused: Exception | None = None
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(one.follow()) for one in inputs]
-                running.append(group.create_task(self._tick(inputs)))
-                recounting = Recounting(self._gate, self._settings.recount_every_s, self._log, self._metrics)
-                running.append(group.create_task(recounting.run()))
-                if await self._unless_stopped(inputs):
-                    try:
-                        await self._serve(inputs, http, group, running)
-                    except (ListenError, SettingsError) as error:  # a group would wrap what is meant for the person
-                        refused = error
-                for task in running:
-                    task.cancel()
-            if refused is not None:
-                raise refused
+            await self._connect(stack)
+            await self._gate.run(self._connection, self._stop, partial(self._serve, http))
+            if self._stage == "stopping":
+                self._log.event("info", "stopped")
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' door opens first: a liveness probe must not end a gate that reads a large state."""
@@ -115,57 +88,29 @@ class App:
         stack.push_async_callback(runner.cleanup)
         return address
 
-    async def _open_inputs(self, stack: AsyncExitStack) -> sources.Inputs:
-        if self._settings.live:
-            try:
-                connecting = connect(self._settings.kubeconfig, user_agent=f"extauthz/{VERSION}")
-                self._connection = await stack.enter_async_context(connecting)
-            except NoClusterError as error:
-                raise SettingsError(f"--kubeconfig: {error}") from None
-            self._log.event("info", "connected", server=self._connection.server)
-        self._max_scale = max_scale(self._settings, self._log, self._metrics)
-        if self._max_scale is not None:
-            await stack.enter_async_context(self._max_scale.client)
-            self._gate.scales = self._max_scale.scales
-        return sources.inputs(self._settings, self._gate, self._connection, self._log, self._metrics)
-
-    async def _unless_stopped(self, inputs: sources.Inputs) -> bool:
-        """Wait until all is known; False if told to stop before."""
-        waiting = [asyncio.ensure_future(one.known.wait()) for one in inputs]
-        stop = asyncio.ensure_future(self._stop.wait())
+    async def _connect(self, stack: AsyncExitStack) -> None:
+        if not self._settings.live:
+            return
         try:
-            everything = asyncio.gather(*waiting)
-            await asyncio.wait((everything, stop), return_when=asyncio.FIRST_COMPLETED)
-            return not self._stop.is_set()
-        finally:
-            for one in (*waiting, stop):
-                one.cancel()
+            connecting = connect(self._settings.kubeconfig, user_agent=f"extauthz/{VERSION}")
+            self._connection = await stack.enter_async_context(connecting)
+        except NoClusterError as error:
+            raise SettingsError(f"--kubeconfig: {error}") from None
+        self._log.event("info", "connected", server=self._connection.server)
 
-    async def _serve(
-        self, inputs: sources.Inputs, http: Address, group: asyncio.TaskGroup, running: list[asyncio.Task[None]]
-    ) -> None:
-        self._holding.take_over()
-        running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-        commit = inputs.ledger.commit if inputs.ledger is not None else None
-        deciding = Deciding(
-            self._gate,
-            self._metrics,
-            self._log,
-            inputs.state.look,
-            inputs.state.heed,
-            commit,
-            ask=self._max_scale.ask if self._max_scale is not None else None,
-            audits=self._audits,
-        )
-        server = listening.grpc_server(deciding, self._access_logs, self._health, self._settings)
+    async def _serve(self, http: Address, checks: Checks) -> None:
+        spare_the_collector()
+        server = listening.grpc_server(checks, self._gate.access_logs, self._health, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
-        if tls is not None:
-            running.append(group.create_task(tls.watch()))
-        await server.start()
-        self._announce(grpc_address, http)
-        await self._stop.wait()
-        await self._leave(server)
+        async with asyncio.TaskGroup() as group:
+            watching = [group.create_task(tls.watch())] if tls is not None else []
+            await server.start()
+            self._announce(grpc_address, http)
+            await self._stop.wait()
+            await self._leave(server)
+            for task in watching:
+                task.cancel()
 
     def _heed_signals(self) -> None:
         """The first one stops cleanly, a second one at once: a person who asks twice does not want to wait."""
@@ -187,7 +132,7 @@ class App:
         self._log.event(
             "info", "serving", version=VERSION, grpc=str(grpc_address), http=str(http), tls=tls, pid=os.getpid()
         )
-        if self._audits:
+        if self._settings.mode == "audit":
             self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
         if not tls and not grpc_address.loopback:
             cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
@@ -198,63 +143,32 @@ class App:
         self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
-        self._access_logs.leave()
+        self._gate.access_logs.leave()
         await server.stop(self._settings.grace_s)
-        self._holding.hand_over()
-        self._log.event("info", "stopped")
-
-    def _answered(self, decision_id: str, event: Event) -> None:
-        """What became of a decided request; most often an intent ends by it, or by the read that is made then."""
-        self._metrics.answer(event.value)
-        ref = self._gate.settle(decision_id, event, time.monotonic())
-        if ref is not None and self._inputs is not None:
-            self._inputs.state.answered(ref)
-
-    async def _tick(self, inputs: sources.Inputs) -> None:
-        """Let time pass for the ledger, and look whether the inputs can still be relied on."""
-        while True:
-            await asyncio.sleep(TICK_S)
-            now_s = time.monotonic()
-            self._gate.tick(now_s)
-            inputs.state.tick(now_s)
-            self._tell_stale(next((why for one in inputs if (why := one.stale()) is not None), None))
-
-    def _tell_stale(self, why: str | None) -> None:
-        self._gate.stale(why)
-        if why is not None and self._stale is None:
-            self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
-        if why is None and self._stale is not None:
-            self._log.event("info", "fresh")
-        self._stale = why
 
     # What is told.
 
     def _ready(self) -> Readiness:
-        inputs = self._inputs or ()
-        missing = [why for one in inputs for why in one.missing()]
-        notes = [note for one in inputs for note in one.notes()] + self._holding.notes()
-        if self._audits:
-            notes.append("only audits: nothing is refused")
-        if self._stale is not None:
-            notes.append(f"{self._stale}; growth: {self._settings.on_stale}")
-        return Readiness(missing or ([self._stage] if self._stage else []), notes)
+        missing = self._gate.missing() or ([self._stage] if self._stage else [])
+        return Readiness(missing, self._gate.notes())
 
     def _levels(self) -> Levels:
         most = self._settings.metrics_max_quotas
-        quotas = len(self._gate.ledger.scope.tree.nodes)
+        gate, inputs = self._gate.gate, self._gate.inputs
+        quotas = len(gate.ledger.scope.tree.nodes)
         return Levels(
-            rows=list(_of_first(most, self._gate.usage())),
+            rows=list(_of_first(most, gate.usage())),
             quotas=quotas,
             left_out=max(quotas - most, 0),
-            intents=self._gate.ledger.intents,
-            workloads=len(self._gate.ledger),
+            intents=gate.ledger.intents,
+            workloads=len(gate.ledger),
             ready=not self._stage,
             log_dropped=self._log.dropped,
-            stale=self._stale is not None,
-            watches=[(one.resource, one.age_s, one.relists) for each in self._inputs or () for one in each.watches()],
+            stale=self._gate.stale is not None,
+            watches=[(one.resource, one.age_s, one.relists) for each in inputs or () for one in each.watches()],
             calls=self._connection.calls if self._connection is not None else {},
-            status_writes=self._inputs.quotas.status_writes() if self._inputs is not None else {},
-            event_writes=self._inputs.state.event_writes() if self._inputs is not None else {},
+            status_writes=inputs.quotas.status_writes() if inputs is not None else {},
+            event_writes=inputs.state.event_writes() if inputs is not None else {},
         )
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
-from random import Random
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.scales import UNASKED
-from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Reading, Request, Verdict
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
 
-Commit: TypeAlias = Callable[[Request, Decision], Awaitable[Decision]]
-"""Makes of a grant in memory one that every gate knows of, or a refusal."""
+Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
+"""Takes a write, its source, and a decision that would grant it: makes a grant of it that every gate knows of, or a
+refusal."""
 
 INTERNAL_ERROR = "internal-error"
 
@@ -29,11 +31,38 @@ LOOK_WITHIN_S = 1.0
 """Half of Envoy's ext_authz timeout as ``extauthz render`` sets it."""
 
 
+@dataclass(slots=True)
+class _Asked:
+    """One request on its way."""
+
+    request: Request
+    id: str
+    started_s: float
+    reading: Reading | None = None
+    """``None``: it was not read yet."""
+
+
+class _Later:
+    """A decision that waits for something. Nothing has begun if nobody awaits it: its caller may have gone by then."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, Decision]]) -> None:
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, None, Decision]:
+        return self._begin().__await__()
+
+
 class Decides(Protocol):
     """What the request path wants of the gate."""
 
-    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
-        """Answer ``request``; ``now_s`` on the process's monotonic clock."""
+    @property
+    def reader(self) -> Callable[[Request], Reading]:
+        """What a request means."""
+
+    def judge(
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+    ) -> Decision:
+        """Decide it; ``now_s`` on the process's monotonic clock."""
 
 
 class Deciding:
@@ -79,57 +108,63 @@ class Deciding:
         self._new_id = ids if ids is not None else new_id
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
-        """The decision, or where it waits for a look, what to await for it."""
-        started_s = self._clock()
-        decision_id = self._new_id()
-        decision = self._decide(request, decision_id, started_s)
-        if decision.intent is not None and self._commit is not None:
-            return self._after_a_commit(self._commit, request, decision, started_s)
-        if decision.reason in NOT_SEEN and decision.ref is not None and self._look is not None:
-            return self._after_a_look(self._look, decision.ref, request, decision_id, started_s)
-        if decision.reason == UNASKED:
-            return self._after_asking(decision, request, started_s)
-        return self._tell(decision, request, started_s)
+        """The decision, or where it waits for something, what to await for it."""
+        asked = _Asked(request, self._new_id(), self._clock())
+        decision = self._decide(asked)
+        if self._wants(decision):
+            return _Later(lambda: self._wait(asked, decision))
+        return self._tell(decision, asked)
 
-    async def _after_asking(self, decision: Decision, request: Request, started_s: float) -> Decision:
-        """As after a look: nothing was recorded or told."""
-        if self._ask is not None and decision.ref is not None:
-            await self._ask(decision.ref)
-            decision = self._decide(request, decision.id, self._clock())
-        if decision.intent is not None and self._commit is not None:
-            return await self._after_a_commit(self._commit, request, decision, started_s)
-        return self._tell(decision, request, started_s)
+    def _wants(self, decision: Decision) -> bool:
+        """Whether something has to be looked up or agreed upon first. So far nothing was recorded or told."""
+        return (
+            (decision.reason in NOT_SEEN and self._look is not None)
+            or (decision.reason == UNASKED and self._ask is not None)
+            or self._must_commit(decision)
+        )
 
-    async def _after_a_look(
-        self, look: Look, ref: WorkloadRef, request: Request, decision_id: str, started_s: float
-    ) -> Decision:
-        """Nothing was recorded or told so far, so that the request is decided once all the same."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_WITHIN_S):
-                await look(ref)
-        decision = self._decide(request, decision_id, self._clock())
-        if decision.reason == UNASKED:
-            return await self._after_asking(decision, request, started_s)
-        if decision.intent is not None and self._commit is not None:
-            return await self._after_a_commit(self._commit, request, decision, started_s)
-        return self._tell(decision, request, started_s)
-
-    async def _after_a_commit(self, commit: Commit, request: Request, decision: Decision, started_s: float) -> Decision:
+    async def _wait(self, asked: _Asked, decision: Decision) -> Decision:
         try:
-            decision = await commit(request, decision)
+            if decision.reason in NOT_SEEN and decision.ref is not None and self._look is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_WITHIN_S):
+                        await self._look(decision.ref)
+                decision = self._decide(asked)
+            if decision.reason == UNASKED and decision.ref is not None and self._ask is not None:
+                await self._ask(decision.ref)
+                decision = self._decide(asked)
+            if self._must_commit(decision):
+                assert self._commit is not None
+                assert asked.reading is not None
+                decision = await self._commit(asked.reading, asked.request.source, decision)
         except Exception:  # noqa: BLE001 (as in _decide)
-            decision = self._failed(decision.id)
-        return self._tell(decision, request, started_s)
+            decision = self._failed(asked.id)
+        return self._tell(decision, asked)
 
-    def _decide(self, request: Request, decision_id: str, now_s: float) -> Decision:
+    def _must_commit(self, decision: Decision) -> bool:
+        """Whether other gates have to know of it first. A write that no quota may cover is told to them afterwards."""
+        return self._commit is not None and decision.pends and not decision.uncovered
+
+    def _decide(self, asked: _Asked) -> Decision:
+        """A grant is recorded at once, but where it must be agreed upon."""
         try:
-            return self._gate.decide(request, decision_id, now_s)
+            if asked.reading is None:
+                asked.reading = self._gate.reader(asked.request)
+            decision = self._judge(asked, charge=self._commit is None)
+            if self._commit is not None and decision.pends and decision.uncovered:
+                decision = self._judge(asked, charge=True)
         except Exception:  # noqa: BLE001 (whatever it is, the request must be refused by name and not by a broken call)
-            return self._failed(decision_id)
+            return self._failed(asked.id)
+        return decision
 
-    def _tell(self, decision: Decision, request: Request, started_s: float) -> Decision:
-        self._metrics.decision(decision, self._clock() - started_s)
-        self._log.decision(decision, request.headers.get("user-agent", ""))
+    def _judge(self, asked: _Asked, *, charge: bool) -> Decision:
+        assert asked.reading is not None
+        source = asked.request.source
+        return self._gate.judge(asked.reading, asked.id, self._clock(), source=source, charge=charge)
+
+    def _tell(self, decision: Decision, asked: _Asked) -> Decision:
+        self._metrics.decision(decision, self._clock() - asked.started_s)
+        self._log.decision(decision, asked.request.headers.get("user-agent", ""))
         if self._heed is not None:
             self._heed(decision)
         return decision
@@ -141,9 +176,6 @@ class Deciding:
         return audited(failed) if self._audits else failed
 
 
-_RANDOM = Random()  # noqa: S311 (seeded by the system; an id is a name and no secret)
-
-
 def new_id() -> str:
-    """64 random bits in hex: by a million decisions a day, a repeated id within a year has odds of 1 in 270."""
-    return f"{_RANDOM.getrandbits(64):016x}"
+    """64 bits in hex that nobody can guess: whoever names an id in an access log may end what it stands for."""
+    return secrets.token_hex(8)

@@ -10,11 +10,50 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 VERSION = 1
 
 Record: TypeAlias = Mapping[str, object]
+
+RUNNING: Record = {"version": VERSION, "clean": False, "intents": []}
+"""The marker."""
+
+
+class Handover(Protocol):
+    """Where the writes under way are kept from one run to the next."""
+
+    def take(self) -> Taken:
+        """What the last run left, once.
+
+        Raises:
+            OSError: it cannot be marked as taken; then a clean stop could not leave anything either.
+        """
+
+    def leave(self, intents: Sequence[Record]) -> None:
+        """Keep the intents of a clean stop.
+
+        Raises:
+            OSError: they are not kept, and the next start holds.
+        """
+
+
+class HandoverFile:
+    """A file. Its text is its path."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def take(self) -> Taken:
+        """As ``take``."""
+        return take(self._path)
+
+    def leave(self, intents: Sequence[Record]) -> None:
+        """As ``leave``."""
+        leave(self._path, intents)
 
 
 class Taken(NamedTuple):
@@ -32,7 +71,7 @@ def take(path: Path) -> Taken:
         OSError: the marker cannot be written; then a clean stop could not leave anything either.
     """
     taken = _read(path)
-    _write(path, {"version": VERSION, "clean": False, "intents": []})
+    _write(path, RUNNING)
     return taken
 
 
@@ -42,15 +81,29 @@ def leave(path: Path, intents: Sequence[Record]) -> None:
     Raises:
         OSError: the marker stays, and the next start holds.
     """
-    _write(path, {"version": VERSION, "clean": True, "intents": list(intents)})
+    _write(path, left(intents))
+
+
+def left(intents: Sequence[Record]) -> Record:
+    """What a clean stop leaves."""
+    return {"version": VERSION, "clean": True, "intents": list(intents)}
 
 
 def _read(path: Path) -> Taken:
     try:
-        tree = json.loads(path.read_bytes())
+        text = path.read_bytes()
     except FileNotFoundError:
         return Taken((), "there is no handover yet")
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        return Taken((), f"the handover cannot be read: {error}")
+    return parsed(text)
+
+
+def parsed(text: str | bytes) -> Taken:
+    """What the text of a handover says."""
+    try:
+        tree = json.loads(text)
+    except ValueError as error:
         return Taken((), f"the handover cannot be read: {error}")
     match tree:
         case {"version": 1, "clean": True, "intents": list(intents)}:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.handover import HandoverError
 from extauthz.observe.log import Log
-from extauthz.service import handover
+from extauthz.service.handover import Handover
+from extauthz.service.inputs import Clock
 from extauthz.service.loading import SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 
-SLICE_S = 2.0
-"""How far ahead a hold is prolonged at a time while the cluster is listed."""
-
 
 class Holding:
-    """Takes over what the last run left, and hands over what this one leaves (DESIGN §6.5)."""
+    """Takes over what the last run left, and hands over what this one leaves (DESIGN §6.5).
 
-    def __init__(self, settings: Settings, gate: Gate, log: Log) -> None:
+    Args:
+        handover: where the intents are kept meanwhile; ``None``: nowhere.
+    """
+
+    def __init__(self, settings: Settings, gate: Gate, log: Log, clock: Clock, handover: Handover | None) -> None:
         self._settings = settings
         self._gate = gate
         self._log = log
+        self._clock = clock
+        self._handover = handover
         self._until_s: float | None = None
         """When W of the writes of the last run has elapsed, if they are not known."""
         self._released = False
@@ -35,29 +37,28 @@ class Holding:
         Raises:
             SettingsError: the handover file cannot be written.
         """
-        path = self._settings.handover
-        unclean = self._taken_over(path) if path is not None else self._without_a_handover()
+        unclean = self._taken_over(self._handover) if self._handover is not None else self._without_a_handover()
         if unclean is None:
             return
         if self._settings.on_unclean_start == "allow":
             self._log.event("warning", "not-holding", why=unclean)
             return
-        self._until_s = time.monotonic() + self._settings.window_s
-        self._gate.hold(self._until_s + SLICE_S)
+        self._until_s = self._clock() + self._settings.window_s
+        self._gate.hold(self._until_s)
         self._log.event("warning", "holding", why=unclean, seconds=self._settings.window_s)
 
-    def _taken_over(self, path: Path) -> str | None:
+    def _taken_over(self, handover: Handover) -> str | None:
         try:
-            intents, unclean = handover.take(path)
+            intents, unclean = handover.take()
         except OSError as error:
             why = f"{error.strerror}; name a file in a directory that the gate may write"
-            raise SettingsError(f"--handover {path}: {why}") from None
+            raise SettingsError(f"--handover {handover}: {why}") from None
         try:
-            self._gate.import_intents(intents, time.monotonic())
+            self._gate.import_intents(intents, self._clock())
         except HandoverError as error:
             return str(error)
         if unclean is None:
-            self._log.event("info", "taken-over", intents=len(intents), path=str(path))
+            self._log.event("info", "taken-over", intents=len(intents), path=str(handover))
         return unclean
 
     def _without_a_handover(self) -> str | None:
@@ -71,35 +72,28 @@ class Holding:
         """Let growth pass again once W has elapsed and all that was written by then is in the picture."""
         if self._until_s is None:
             return
-        await asyncio.sleep(max(self._until_s - time.monotonic(), 0.0))
-        listing = asyncio.ensure_future(list_anew())
-        try:
-            while not listing.done():
-                self._gate.hold(time.monotonic() + SLICE_S)
-                await asyncio.wait((listing,), timeout=SLICE_S / 2)
-            listing.result()
-        finally:
-            listing.cancel()
+        await asyncio.sleep(max(self._until_s - self._clock(), 0.0))
+        await list_anew()
         self._until_s = None
-        self._gate.hold(time.monotonic())
+        self._gate.release()
         self._log.event("info", "released")
 
     def notes(self) -> list[str]:
         """Whether growth is held, for those who look at the gate."""
         if self._until_s is None:
             return []
-        left_s = max(self._until_s - time.monotonic(), 0.0)
+        left_s = max(self._until_s - self._clock(), 0.0)
         return [f"grants no growth for another {left_s:.0f} s: writes of before the start may still land"]
 
     def hand_over(self) -> None:
         """Leave the intents to the next run. What a gate let pass that only audits nobody knows, and the next holds."""
-        path = self._settings.handover
-        if path is None or self._settings.mode == "audit":
+        handover = self._handover
+        if handover is None or self._settings.mode == "audit":
             return
-        intents = self._gate.export_intents(time.monotonic())
+        intents = self._gate.export_intents(self._clock())
         try:
-            handover.leave(path, intents)
+            handover.leave(intents)
         except OSError as error:  # the marker stays, and the next start holds
-            self._log.event("error", "not-handed-over", path=str(path), why=error.strerror)
+            self._log.event("error", "not-handed-over", path=str(handover), why=error.strerror)
         else:
-            self._log.event("info", "handed-over", path=str(path), intents=len(intents))
+            self._log.event("info", "handed-over", path=str(handover), intents=len(intents))

@@ -11,7 +11,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.scales import Scales
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
-from extauthz.service.inputs import spare_the_collector
+from extauthz.service.inputs import Clock, spare_the_collector
 from extauthz.service.settings import Settings
 from extauthz.sources.gathering import Quotas
 from extauthz.sources.http import Client, Endpoint
@@ -44,13 +44,13 @@ class Told:
         self._failing = why
 
 
-def max_scale(settings: Settings, log: Log, metrics: Metrics) -> MaxScale | None:
+def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> MaxScale | None:
     """Who is asked for bounds of replicas, if anybody is. Its client is to be entered."""
     if settings.max_scale is None:
         return None
     where = endpoint(settings.max_scale, settings.max_scale_timeout_s, settings)
     scales = Scales(settings.max_scale_ttl_s, settings.max_scale_keep_s)
-    return MaxScale(Client(where), scales, Told("max-scale", where, log, metrics))
+    return MaxScale(Client(where), scales, Told("max-scale", where, log, metrics), clock)
 
 
 class HttpQuotaInput:
@@ -58,16 +58,17 @@ class HttpQuotaInput:
 
     name = "quotas"
 
-    def __init__(self, settings: Settings, gate: Gate, log: Log, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, gate: Gate, log: Log, metrics: Metrics, clock: Clock) -> None:
         assert isinstance(settings.quotas, str)
         self.known = asyncio.Event()
         self._stale_after_s = settings.stale_after_s
         self._gate = gate
         self._log = log
         self._metrics = metrics
+        self._clock = clock
         self._endpoint = endpoint(settings.quotas, settings.quotas_timeout_s, settings)
         told = Told(self.name, self._endpoint, log, metrics)
-        self._quotas = HttpQuotas(Client(self._endpoint), settings.quotas_every_s, self._accept, told)
+        self._quotas = HttpQuotas(Client(self._endpoint), settings.quotas_every_s, self._accept, told, clock)
         self._faults: dict[str, str] = {}
 
     async def load(self) -> None:
@@ -99,13 +100,13 @@ class HttpQuotaInput:
     def stale(self) -> str | None:
         """Whether its last good answer is too old."""
         good_s = self._quotas.good_s
-        if good_s is None or (age_s := time.monotonic() - good_s) <= self._stale_after_s:
+        if good_s is None or (age_s := self._clock() - good_s) <= self._stale_after_s:
             return None
         return f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({self._quotas.error})"
 
     def _accept(self, quotas: Quotas) -> None:
         if self._gate.ledger.scope.tree is not quotas.tree or not self.known.is_set():
-            self._gate.load_quotas(quotas.tree, time.monotonic())
+            self._gate.load_quotas(quotas.tree, self._clock())
             spare_the_collector()
         self._metrics.reload(self.name, "ok", time.time())
         self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))

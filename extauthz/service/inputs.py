@@ -17,6 +17,9 @@ from extauthz.observe.metrics import Metrics
 
 Value = TypeVar("Value")
 
+Clock: TypeAlias = Callable[[], float]
+"""Seconds, monotonic. Whoever runs a gate gives it: the system's, or that of a simulated world."""
+
 Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
 """Brings into the picture what there is of a workload, within a bounded time."""
 

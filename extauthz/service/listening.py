@@ -70,10 +70,10 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # grpcio sh
 
 
 def grpc_server(
-    decide: ext_authz.Decide, access_logs: access_log.AccessLogs, health_service: Health, settings: Settings
+    checks: ext_authz.Checks, access_logs: access_log.AccessLogs, health_service: Health, settings: Settings
 ) -> grpc.aio.Server:
     """The server with its services, not bound yet."""
-    server = grpc.aio.server(handlers=(ext_authz.handler(decide), access_logs.handler()), options=SERVER_OPTIONS)
+    server = grpc.aio.server(handlers=(checks.handler(), access_logs.handler()), options=SERVER_OPTIONS)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     if settings.reflection:
         reflection.enable_server_reflection((*SERVICES, reflection.SERVICE_NAME), server)

@@ -20,8 +20,8 @@ from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
-from extauthz.service.inputs import spare_the_collector
-from extauthz.shared.books import Progress
+from extauthz.service.inputs import Clock
+from extauthz.shared.replica import Progress
 from extauthz.sources.kubernetes import LiveQuotas, Quotas
 
 
@@ -71,16 +71,18 @@ class LiveQuotaInput:
         watchdog: Watchdog,
         log: Log,
         metrics: Metrics,
+        clock: Clock,
         *,
         write_status: bool,
     ) -> None:
         self.known = asyncio.Event()
-        self._started_s = time.monotonic()
+        self._clock = clock
+        self._started_s = clock()
         self._gate = gate
         self._watchdog = watchdog
         self._log = log
         self._metrics = metrics
-        self._quotas = LiveQuotas(connection, self._accept)
+        self._quotas = LiveQuotas(connection, self._accept, clock=clock)
         self._status = StatusWriter(connection, gate, self._standings, tell=log.event) if write_status else None
         self._in_force: Quotas | None = None
         self._faults: dict[str, str] = {}
@@ -110,7 +112,7 @@ class LiveQuotaInput:
     def watches(self) -> Iterator[Watch]:
         """Its one watch."""
         reflector = self._quotas.reflector
-        yield watch(reflector.resource, reflector, time.monotonic(), self._started_s)
+        yield watch(reflector.resource, reflector, self._clock(), self._started_s)
 
     def missing(self) -> list[str]:
         """Its list, if that is not in."""
@@ -128,7 +130,7 @@ class LiveQuotaInput:
     def _accept(self, quotas: Quotas) -> None:
         before, self._in_force = self._in_force, quotas
         if before is None or before.tree is not quotas.tree:
-            self._gate.load_quotas(quotas.tree, time.monotonic())
+            self._gate.load_quotas(quotas.tree, self._clock())
             self._metrics.reload(self.name, "ok", time.time())
             self._log.event("info", "loaded", source=self.name, quotas=len(quotas.tree.nodes))
             for warning in quotas.warnings:
@@ -156,6 +158,7 @@ class LiveStateInput:
         watchdog: Watchdog,
         log: Log,
         metrics: Metrics,
+        clock: Clock,
         *,
         templates: Mapping[str, Keys],
         write_events: bool,
@@ -165,10 +168,10 @@ class LiveStateInput:
         self._log = log
         self._metrics = metrics
         self._cluster = LiveCluster(
-            connection, gate, Troubles(self._unreadable), templates=templates, look=self.answered
+            connection, gate, Troubles(self._unreadable), templates=templates, look=self.answered, clock=clock
         )
         self.known = self._cluster.synced
-        self._reads = ConsistentReads(connection, gate, self._cluster, self._tell_read)
+        self._reads = ConsistentReads(connection, gate, self._cluster, self._tell_read, clock)
         self._reads_refused: dict[str, str] = {}
         self._events: KubeEvents | None = None
         if write_events:
@@ -184,7 +187,6 @@ class LiveStateInput:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cluster.run())
             await self.known.wait()
-            spare_the_collector()
             self._metrics.reload(self.name, "ok", time.time())
             ledger = self._gate.ledger
             self._log.event(

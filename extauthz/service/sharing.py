@@ -13,9 +13,9 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.live import LiveStateInput
 from extauthz.service.settings import Settings
-from extauthz.shared.books import Progress
 from extauthz.shared.committing import Committer
 from extauthz.shared.kubernetes import KubernetesStore
+from extauthz.shared.replica import Progress
 
 
 class Together:
@@ -77,7 +77,7 @@ class LedgerInput:
         return [] if self.known.is_set() else ["workspaceledgers.extauthz.dev has not been listed yet"]
 
     def notes(self) -> list[str]:
-        """Which ledgers are new."""
+        """Whether the ledger keeps growth back."""
         return self._committer.notes()
 
     def stale(self) -> str | None:

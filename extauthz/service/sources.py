@@ -1,22 +1,38 @@
-"""Quotas and state as the settings name them, each from a file or from the cluster, put in force in one gate."""
+"""Quotas, state and shared ledger as the settings name them, put in force in one gate."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
+from extauthz.files.problems import FileProblem
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.service import unmatched
+from extauthz.service.agreeing import LedgerInput
 from extauthz.service.http import HttpQuotaInput
-from extauthz.service.inputs import Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
+from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
 from extauthz.service.settings import KUBERNETES, Settings, templates
-from extauthz.service.sharing import LedgerInput, Together
+from extauthz.service.sharing import Together
+from extauthz.shared.committing import Committer
+from extauthz.shared.kubernetes import KubernetesStore
+from extauthz.shared.store import LedgerStore
 from extauthz.sources import file as quota_file
+
+
+class Into(NamedTuple):
+    """Where it comes into force, and who is told."""
+
+    gate: Gate
+    log: Log
+    metrics: Metrics
+    clock: Clock
 
 
 @dataclass(frozen=True)
@@ -34,11 +50,12 @@ class Inputs:
             yield self.ledger
 
 
-def inputs(settings: Settings, gate: Gate, connection: Connection | None, log: Log, metrics: Metrics) -> Inputs:
-    """The inputs of ``settings``. ``connection`` is there if one of them is the cluster."""
-    watchdog = Watchdog(log, settings.stale_after_s)
-    quotas = _quotas(settings, gate, connection, watchdog, log, metrics)
-    state = _state(settings, gate, connection, watchdog, log, metrics)
+def inputs(settings: Settings, into: Into, connection: Connection | None, store: LedgerStore | None = None) -> Inputs:
+    """The inputs of ``settings``. ``connection`` is there if one of them is the cluster; a ledger that is shared is
+    kept there too, unless ``store`` is given."""
+    watchdog = Watchdog(into.log, settings.stale_after_s)
+    quotas = _quotas(settings, into, connection, watchdog)
+    state = _state(settings, into, connection, watchdog)
     if settings.ledger != KUBERNETES:
         return Inputs(quotas, state, None)
     assert connection is not None
@@ -46,44 +63,63 @@ def inputs(settings: Settings, gate: Gate, connection: Connection | None, log: L
     progress = Together(
         tuple(one.progress for one in (quotas, state) if isinstance(one, LiveQuotaInput | LiveStateInput))
     )
-    ledger = LedgerInput(connection, gate, progress, state, settings, log, metrics)
-    return Inputs(quotas, state, ledger)
+    committer = Committer(
+        into.gate,
+        store if store is not None else KubernetesStore(connection, into.clock),
+        progress,
+        settings.window_s,
+        into.clock,
+        look=state.read_anew,
+        list_anew=state.list_anew,
+        holds_new=settings.on_unclean_start == "deny",
+        wrote=into.metrics.ledger_write,
+        tell=into.log.event,
+    )
+    return Inputs(quotas, state, LedgerInput(committer, into.metrics))
 
 
-def _quotas(
-    settings: Settings, gate: Gate, connection: Connection | None, watchdog: Watchdog, log: Log, metrics: Metrics
-) -> QuotaInput:
+def _quotas(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> QuotaInput:
+    gate, log, metrics, clock = into
+
     def from_file(quotas: quota_file.Quotas) -> Taken:
-        gate.load_quotas(quotas.tree, time.monotonic())
-        return Taken({"quotas": len(quotas.tree.nodes)}, quotas.warnings)
+        gate.load_quotas(quotas.tree, clock())
+        odd = [*quotas.warnings, *_unmatched(settings, gate)]
+        return Taken({"quotas": len(quotas.tree.nodes)}, odd)
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        return LiveQuotaInput(connection, gate, watchdog, log, metrics, write_status=settings.write_status)
+        return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, write_status=settings.write_status)
     if isinstance(settings.quotas, str):
-        return HttpQuotaInput(settings, gate, log, metrics)
+        return HttpQuotaInput(settings, gate, log, metrics, clock)
     assert settings.quotas is not None
     return QuotaFileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
 
 
-def _state(
-    settings: Settings, gate: Gate, connection: Connection | None, watchdog: Watchdog, log: Log, metrics: Metrics
-) -> StateInput:
+def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
+    """Only of files: in a cluster a quota's own status says that it covers nothing."""
+    if isinstance(settings.quotas, Path) and isinstance(settings.state, Path):
+        return unmatched.warnings(gate.ledger.scope, settings.quotas)
+    return []
+
+
+def _state(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> StateInput:
+    gate, log, metrics, clock = into
+
     def from_file(file: state_file.StateFile) -> Taken:
         state = file.state
-        gate.load_state(state, time.monotonic())
+        gate.load_state(state, clock())
         counts = {
             "namespaces": len(state.namespaces),
             "workloads": len(state.workloads),
             "not_counted": dict(state.not_counted),
         }
-        return Taken(counts, file.warnings)
+        return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
 
     if settings.state == KUBERNETES:
         assert connection is not None
         declared = templates(settings.scaled_templates)
         return LiveStateInput(
-            connection, gate, watchdog, log, metrics, templates=declared, write_events=settings.write_events
+            connection, gate, watchdog, log, metrics, clock, templates=declared, write_events=settings.write_events
         )
     assert settings.state is not None
     return StateFileInput(state_file.watched(settings.state), from_file, gate.consistent_read, log, metrics)

@@ -1,1 +1,5 @@
-"""One ledger for several gates: an object per root quota, written by compare-and-swap (DESIGN §6.8 to 6.11)."""
+"""One ledger for several gates: the pending writes of all of them, in one WorkspaceLedger object.
+
+In: writes that a gate would grant. Out: grants that every gate knows of, or refusals. Each grant is in the object, by a
+compare-and-swap, before it is answered; etcd is the arbiter.
+"""

@@ -1,9 +1,10 @@
-"""A ledger store in the Kubernetes API: a WorkspaceLedger object per root quota. etcd is the arbiter."""
+"""A ledger store in the Kubernetes API: the one WorkspaceLedger object ``cluster``. etcd is the arbiter."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from extauthz.core.model import Tree
 from extauthz.core.quota.spec import GROUP
@@ -15,26 +16,26 @@ from .store import Conflict, Follower, Refused, Stored, Unclear
 
 WORKSPACE_LEDGERS = Resource(GROUP, "v1alpha1", "workspaceledgers", "WorkspaceLedger", namespaced=False)
 
+NAME = "cluster"
+"""Of the object. Gates of releases before had one for each root quota; those are left alone."""
+
 WITHIN_S = 1.0
 """How long one call may take: a check waits for it, and Envoy waits for the check."""
 
-NOT_AS_BEFORE = frozenset({404, 409})
-"""It is gone, was changed, or was made by somebody else."""
-
-NOT_WRITTEN = frozenset({400, 401, 403, 405, 413, 415, 422, 429})
+NOT_WRITTEN = frozenset({400, 401, 403, 404, 405, 413, 415, 422, 429})
 """4xx that the API server answers only where it has stored nothing (``doors.access_log`` has the same for writes)."""
 
 
 class KubernetesStore:
-    """Ledger objects behind one connection."""
+    """The ledger object behind one connection."""
 
     def __init__(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._connection = connection
         self._clock = clock
 
-    async def get(self, root: str) -> Stored | None:
+    async def get(self) -> Stored | None:
         try:
-            return stored(await self._connection.call("GET", _path(root), timeout_s=WITHIN_S))
+            return stored(await self._connection.call("GET", _PATH, timeout_s=WITHIN_S))
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -42,15 +43,15 @@ class KubernetesStore:
         except Unreachable as error:
             raise Refused(str(error)) from error
 
-    async def put(self, root: str, payload: str, intents: int, before: Stored | None) -> Stored:
-        method, path = ("PUT", _path(root)) if before is not None else ("POST", WORKSPACE_LEDGERS.collection())
+    async def put(self, payload: str, writes: int, before: Stored | None) -> Stored:
+        method, path = ("PUT", _PATH) if before is not None else ("POST", WORKSPACE_LEDGERS.collection())
         try:
-            body = _tree(root, payload, intents, before)
+            body = _tree(payload, writes, before)
             return stored(await self._connection.call(method, path, body=body, timeout_s=WITHIN_S))
         except ApiError as error:
-            if error.status in NOT_AS_BEFORE:
+            if error.status == 409 or (error.status == 404 and before is not None):
                 raise Conflict from error
-            if error.status in NOT_WRITTEN:
+            if error.status in NOT_WRITTEN:  # 404 of a POST: there is no such definition
                 raise Refused(_told(error)) from error
             raise Unclear(_told(error)) from error
         except Unreachable as error:
@@ -60,32 +61,41 @@ class KubernetesStore:
         await Reflector(self._connection, WORKSPACE_LEDGERS, _Sink(follower), clock=self._clock).run()
 
 
+class _Named(NamedTuple):
+    name: str
+    state: Stored
+
+
 class _Sink:
     """Between a reflector and a follower."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
-        self._roots: set[str] = set()
+        self._is_there = False
 
-    def convert(self, tree: Tree) -> Stored:
-        return stored(tree)
+    def convert(self, tree: Tree) -> _Named:
+        return _Named(tree["metadata"]["name"], stored(tree))
 
-    async def replaced(self, objects: Iterable[Stored], version: str) -> None:
-        listed = {one.root: one for one in objects}
-        for root in self._roots - listed.keys():
-            self._follower.gone(root)
-        for one in listed.values():
-            self._follower.changed(one)
-        self._roots = set(listed)
+    async def replaced(self, objects: Iterable[_Named], version: str) -> None:
+        found = next((one for one in objects if one.name == NAME), None)
+        if found is not None:
+            self.changed("ADDED", found)
+        elif self._is_there:
+            self._gone()
         self._follower.listed()
 
-    def changed(self, event: str, obj: Stored) -> None:
+    def changed(self, event: str, obj: _Named) -> None:
+        if obj.name != NAME:
+            return
         if event == "DELETED":
-            self._roots.discard(obj.root)
-            self._follower.gone(obj.root)
+            self._gone()
         else:
-            self._roots.add(obj.root)
-            self._follower.changed(obj)
+            self._is_there = True
+            self._follower.changed(obj.state)
+
+    def _gone(self) -> None:
+        self._is_there = False
+        self._follower.gone()
 
     def reached(self, version: str) -> None:
         """Bookmarks change no ledger."""
@@ -94,23 +104,22 @@ class _Sink:
 def stored(tree: Tree) -> Stored:
     """What a WorkspaceLedger holds. One that is not as gates write it holds no payload, which no gate can read."""
     metadata, spec = tree["metadata"], tree.get("spec") or {}
-    return Stored(metadata["name"], str(spec.get("payload", "")), metadata["resourceVersion"], metadata["uid"])
+    return Stored(str(spec.get("payload", "")), metadata["resourceVersion"], metadata["uid"])
 
 
-def _tree(root: str, payload: str, intents: int, before: Stored | None) -> Tree:
-    metadata: dict[str, str] = {"name": root}
+def _tree(payload: str, writes: int, before: Stored | None) -> Tree:
+    metadata: dict[str, str] = {"name": NAME}
     if before is not None:
         metadata |= {"resourceVersion": before.version, "uid": before.uid}
     return {
         "apiVersion": WORKSPACE_LEDGERS.api_version,
         "kind": WORKSPACE_LEDGERS.kind,
         "metadata": metadata,
-        "spec": {"payload": payload, "intents": intents},
+        "spec": {"payload": payload, "intents": writes},
     }
 
 
-def _path(root: str) -> str:
-    return WORKSPACE_LEDGERS.object(None, root)
+_PATH = WORKSPACE_LEDGERS.object(None, NAME)
 
 
 def _told(error: ApiError) -> str:

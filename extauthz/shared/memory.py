@@ -9,49 +9,49 @@ from .store import Conflict, Follower, Stored
 
 
 class MemoryStore:
-    """Holds the objects of any number of gates."""
+    """Holds the object of any number of gates."""
 
     def __init__(self) -> None:
-        self._objects: dict[str, Stored] = {}
+        self._object: Stored | None = None
         self._versions = count(1)
         self._uids = count(1)
-        self._queues: list[asyncio.Queue[Stored | str]] = []
+        self._queues: list[asyncio.Queue[Stored | None]] = []
 
-    async def get(self, root: str) -> Stored | None:
+    async def get(self) -> Stored | None:
         await asyncio.sleep(0)
-        return self._objects.get(root)
+        return self._object
 
-    async def put(self, root: str, payload: str, intents: int, before: Stored | None) -> Stored:
+    async def put(self, payload: str, writes: int, before: Stored | None) -> Stored:
         await asyncio.sleep(0)
-        held = self._objects.get(root)
-        if (held is None) != (before is None) or (held and before and held[2:] != before[2:]):
+        held = self._object
+        if (held is None) != (before is None) or (held and before and held[1:] != before[1:]):
             raise Conflict
         uid = held.uid if held is not None else f"uid-{next(self._uids)}"
-        stored = self._objects[root] = Stored(root, payload, str(next(self._versions)), uid)
+        stored = self._object = Stored(payload, str(next(self._versions)), uid)
         self._tell(stored)
         return stored
 
-    def delete(self, root: str) -> None:
+    def delete(self) -> None:
         """Somebody deletes the object."""
-        del self._objects[root]
-        self._tell(root)
+        self._object = None
+        self._tell(None)
 
     async def run(self, follower: Follower) -> None:
-        queue: asyncio.Queue[Stored | str] = asyncio.Queue()
+        queue: asyncio.Queue[Stored | None] = asyncio.Queue()
         self._queues.append(queue)
-        for stored in self._objects.values():
-            follower.changed(stored)
+        if self._object is not None:
+            follower.changed(self._object)
         follower.listed()
         try:
             while True:
                 change = await queue.get()
-                if isinstance(change, Stored):
+                if change is not None:
                     follower.changed(change)
                 else:
-                    follower.gone(change)
+                    follower.gone()
         finally:
             self._queues.remove(queue)
 
-    def _tell(self, change: Stored | str) -> None:
+    def _tell(self, change: Stored | None) -> None:
         for queue in self._queues:
             queue.put_nowait(change)

@@ -1,4 +1,4 @@
-"""Where ledger objects are kept: what gates want of it, and how it may fail them."""
+"""Where the ledger object is kept: what gates want of it, and how it may fail them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import NamedTuple, Protocol
 
 
 class Stored(NamedTuple):
-    """One ledger object as it was at one moment."""
+    """The ledger object as it was at one moment."""
 
-    root: str
-    """Name of the root quota, and of the object."""
     payload: str
     """``core.ledger.payload``."""
     version: str
-    """resourceVersion: a later state has a higher one, of whichever object."""
+    """resourceVersion: a later state has a higher one."""
     uid: str
     """Another one: the object was deleted and made again."""
 
@@ -31,33 +29,33 @@ class Refused(Exception):  # noqa: N818
 
 
 class Follower(Protocol):
-    """Told of every object, of each state in order, some left out; also of states that it wrote itself."""
+    """Told of the object: of each state in order, some left out; also of states that it wrote itself."""
 
     def changed(self, stored: Stored) -> None:
         """The object is now like this."""
 
-    def gone(self, root: str) -> None:
+    def gone(self) -> None:
         """There is no such object any more."""
 
     def listed(self) -> None:
-        """All objects that there are have been told of, once at least."""
+        """The object has been told of, or there is none."""
 
 
 class LedgerStore(Protocol):
-    """Keeps the objects. All methods but ``run`` end within a few seconds."""
+    """Keeps the object. All methods but ``run`` end within a few seconds."""
 
-    async def get(self, root: str) -> Stored | None:
+    async def get(self) -> Stored | None:
         """The newest state. Every write that was answered before this call is in it.
 
         Raises:
             Refused: it could not be had.
         """
 
-    async def put(self, root: str, payload: str, intents: int, before: Stored | None) -> Stored:
+    async def put(self, payload: str, writes: int, before: Stored | None) -> Stored:
         """Write the object if it still is as ``before``; ``None``: if there is none.
 
         Args:
-            intents: how many there are, for people who look at the object.
+            writes: how many pending writes there are, for people who look at the object.
 
         Raises:
             Conflict, Unclear, Refused

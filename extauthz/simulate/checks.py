@@ -9,8 +9,8 @@ from typing import NamedTuple
 from extauthz.core.model import Decision, Verdict
 
 from .server import Key
-from .truth import DEPLOYMENTS, Promise, State, Truth, View, state
-from .views import UNSEEN_S, Views
+from .truth import DEPLOYMENTS, Promise, State, Truth, View, landed, state
+from .views import KEPT_S, UNSEEN_S, Past, Views
 
 States = Mapping[Key, Iterable[State]]
 
@@ -36,6 +36,15 @@ class Asked(NamedTuple):
     tier: str | None
 
 
+class Grant(NamedTuple):
+    """What was so when a gate allowed a write."""
+
+    at_s: float
+    """When it was asked."""
+    charged: States
+    """What all workloads could come to, but its own: that as it had been of late."""
+
+
 class Checks:
     """Told of all that happens; keeps in ``found`` the first rule that is broken.
 
@@ -52,13 +61,13 @@ class Checks:
         self._views = Views(truth)
         self._ungated: deque[tuple[float, Key, Mapping[str, int]]] = deque()
         self._states: list[Asked] = []
-        self._granted: list[Asked] = []
+        self._been: dict[Key, Past[State | None]] = {}
+        """What each workload was of late; ``None``: gone."""
         self._last: dict[Key, State] = {}
         """How each workload was last, also where it is gone: a gate that has not seen that prices writes by it."""
         self._answers: set[str] = set()
-        self._charged_at: dict[str, States] = {}
-        """Decision to what all workloads could come to when it was answered. It only falls where a quota is over its
-        limit, so that a write that grew nothing then may land on as much, whenever it does (docs/guarantee.md)."""
+        self._grants: dict[str, Grant] = {}
+        """By decision."""
         self.checked = 0
 
     def broken(self, rule: str, what: str) -> None:
@@ -78,6 +87,8 @@ class Checks:
             was, now = _top(before.get(key, ())), _top(some)
             if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
                 self._ungated.append((now_s, key, more))
+        while self._ungated and self._ungated[0][0] < now_s - UNSEEN_S - KEPT_S:
+            self._ungated.popleft()
 
     def seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload is like this now: what it was before, a gate may not have seen the last of."""
@@ -85,8 +96,6 @@ class Checks:
             Asked(now_s + self._memory_s, key, each.replicas, each.cpu_m, each.tier)
             for each in {self._last.get(key, one), one}
         ]
-        was = self._last.get(key, one)
-        self._granted.append(Asked(now_s + UNSEEN_S, key, was.replicas, was.cpu_m, was.tier))
         self._last[key] = one
 
     def asked(self, now_s: float, promise: Promise) -> None:
@@ -97,31 +106,27 @@ class Checks:
     def _asked(until_s: float, promise: Promise) -> Asked:
         return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier)
 
-    def _over(
-        self, now_s: float, view: View, before: States, after: States, charged: States | None = None
-    ) -> dict[tuple[str, str], str]:
-        """What has grown beyond its bound, as one sees it who goes by ``view``. The bound: the loosest limit that a
-        gate may still believe in, and what grew past it; or what ``charged`` comes to, if that is more."""
-        while self._ungated and self._ungated[0][0] < now_s - UNSEEN_S:
-            self._ungated.popleft()
-        over = {}
-        was, now, most = view.total(before), view.total(after), view.total(charged or {})
-        for (quota, resource), amount in now.items():
-            limits = self._views.limits(now_s, quota, resource)
-            if amount <= was[quota, resource] or None in limits:
-                continue
-            bound = max(one for one in limits if one is not None) + self._past(view, quota, resource, after)
-            if amount > max(bound, most[quota, resource]):
-                over[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
-        return over
-
-    def _past(self, view: View, quota: str, resource: str, states: States) -> int:
-        """What grew past a quota."""
-        return sum(
+    def _bound(self, since_s: float, view: View, quota: str, resource: str, states: States) -> int | None:
+        """The loosest limit that a gate may have believed in since then, and what grew past it; ``None``: no limit."""
+        limits = self._views.limits(since_s, quota, resource)
+        if None in limits:
+            return None
+        past = sum(
             more.get(resource, 0)
-            for _, key, more in self._ungated
-            if any(quota in view.covering(key[0], one.tier) for one in states.get(key, ()))
+            for at_s, key, more in self._ungated
+            if at_s >= since_s - UNSEEN_S
+            and any(quota in view.covering(key[0], one.tier) for one in states.get(key, ()))
         )
+        return max(one for one in limits if one is not None) + past
+
+    def _beyond(self, since_s: float, view: View, after: States) -> dict[tuple[str, str], str]:
+        """Where the states come to more than their bound, as one sees it who goes by ``view``."""
+        found = {}
+        for (quota, resource), amount in view.total(after).items():
+            bound = self._bound(since_s, view, quota, resource, after)
+            if bound is not None and amount > bound:
+                found[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
+        return found
 
     # Answers.
 
@@ -133,7 +138,7 @@ class Checks:
         if decision.id:
             self._answers.add(decision.id)
         if decision.verdict is Verdict.ALLOW:
-            self._allowed(now_s, decision, promise)
+            self._allowed(at_s, decision, promise)
         elif promise.replicas == 0 and promise.cpu_m is None:
             if decision.reason != "not-serving":
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
@@ -142,51 +147,60 @@ class Checks:
             self._states.remove(self._asked(at_s + self._memory_s, promise))
             self._states.append(self._asked(now_s + self._refused_s, promise))
 
-    def _allowed(self, now_s: float, decision: Decision, promise: Promise) -> None:
-        """There must be a view that a gate may have, by which it fits everywhere. Where one has changed of late that
-        says whom a quota covers, what is within the charge of its workload fits there too."""
+    def _allowed(self, at_s: float, decision: Decision, promise: Promise) -> None:
+        """There must be a view that a gate may have, by which each quota that it grows in has room, and no workload of
+        a quota beyond its limit is raised above what it was of late."""
+        been = self._been[promise.key].since(at_s - UNSEEN_S) if promise.key in self._been else [None]
         over: list[dict[tuple[str, str], str]] = []
-        top: dict[str, int] = {}
-        for view in self._views.believable(now_s):
-            before = self._truth.reachable(tiers=view.tiers)
-            after = self._truth.reachable([*self._truth.promises.values(), promise], view.tiers)
-            over.append(self._over(now_s, view, before, after))
-            top = _top(after[promise.key])
+        for view in self._views.believable(at_s):
+            over.append(self._wrong_by(at_s, view, promise, been))
             if not over[-1]:
                 break
         else:
-            charged = self._charged(now_s, promise.key)
-            within = {resource for resource, amount in top.items() if amount <= charged[resource]}
-            changed = self._views.changed(now_s)
-            if not any(all(quota in changed and resource in within for quota, resource in one) for one in over):
-                self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
-        self._granted.append(self._asked(now_s + self._memory_s, promise))
-        self._charged_at[decision.id] = self._truth.reachable([*self._truth.promises.values(), promise])
+            self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
+        charged = {**self._truth.reachable(), promise.key: {one for one in been if one is not None}}
+        self._grants[decision.id] = Grant(at_s, charged)
 
-    def _charged(self, now_s: float, key: Key) -> Mapping[str, int]:
-        """The most that a workload may be charged already, by what it is and all that was allowed of it."""
-        self._granted = [one for one in self._granted if one.until_s >= now_s]
-        some = [(one.replicas, one.cpu_m) for one in self._granted if one.key == key]
-        if key in self._last:
-            some.append((self._last[key].replicas, self._last[key].cpu_m))
-        return State(max((one[0] for one in some), default=0), max((one[1] for one in some), default=0), "").amounts()
+    def _wrong_by(
+        self, at_s: float, view: View, promise: Promise, been: Iterable[State | None]
+    ) -> dict[tuple[str, str], str]:
+        """Where a write that was allowed must not have been, as one sees it who goes by ``view``."""
+        key = promise.key
+        after = self._truth.reachable([*self._truth.promises.values(), promise], view.tiers)
+        beyond = self._beyond(at_s, view, after)
+        if not beyond:
+            return beyond
+        here = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
+        before = self._truth.reachable(tiers=view.tiers)
+        before[key] = before.get(key, set()) | {one for one in here if one is not None}
+        was, now = view.total(before), view.total(after)
+        raised = [_raised(view, key, one, landed(one, promise)) for one in here]
+        return {at: why for at, why in beyond.items() if now[at] > was[at] or all(at in one for one in raised)}
 
     def landed(
-        self, now_s: float, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str
+        self, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str
     ) -> None:
-        """A write that a gate has allowed is in the API server. Each quota must have room for it by some view: that of
-        the gate that allowed it, or of one that has given away since what was free by another."""
+        """A write that a gate has allowed is in the API server. Each quota must have room for it by some view, and by
+        some limit since it was decided: a cut comes too late for what was granted before it. Where there was no room
+        already, it comes to no more than its workload was then."""
         if promise.tier is not None:
             self._views.granted(promise.key)
+        grant = self._grants.pop(decision_id)
         left: dict[tuple[str, str], str] | None = None
-        for view in self._views.believable(now_s):
-            charged = self._charged_at.get(decision_id)
-            over = self._over(now_s, view, _as_seen(before, view), _as_seen(after, view), charged)
+        for view in self._views.believable(grant.at_s):
+            over = self._landed_over(grant, view, _as_seen(before, view), _as_seen(after, view))
             left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
             if not left:
                 return
         what = f"{decision_id} ({promise.key[1]} to {promise.replicas}) landed"
         self.broken("never over", f"{what}, and in use is: {'; '.join((left or {}).values())}")
+
+    def _landed_over(self, grant: Grant, view: View, before: States, after: States) -> dict[tuple[str, str], str]:
+        beyond = self._beyond(grant.at_s, view, after)
+        if not beyond:
+            return beyond
+        was, now, charged = view.total(before), view.total(after), view.total(grant.charged)
+        return {at: why for at, why in beyond.items() if now[at] > max(was[at], charged[at])}
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """Even if all that was asked of late might land, it must not fit; and it must grow something."""
@@ -216,8 +230,17 @@ class Checks:
     def wrote(self, now_s: float, collection: str, key: Key, after: object) -> None:
         """The API server has stored something."""
         self._views.wrote(now_s, collection, key)
-        if collection == DEPLOYMENTS and after is not None:
-            self.seen(now_s, key, state(after))
+        if collection == DEPLOYMENTS:
+            one = state(after) if after is not None else None
+            self._been.setdefault(key, Past()).is_now(now_s, one)
+            if one is not None:
+                self.seen(now_s, key, one)
+
+
+def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[tuple[str, str]]:
+    """(quota, key) in which a workload is more than it was."""
+    before, after = (view.total({key: [one] if one is not None else []}) for one in (was, now))
+    return {at for at, amount in after.items() if amount > before[at]}
 
 
 def _top(states: Iterable[State]) -> dict[str, int]:

@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Protocol
 
-from extauthz.core.ledger.intents import Event
-from extauthz.core.model import Decision, Request, Verdict
-from extauthz.doors.access_log import Fate, event
+from extauthz.core.model import Request, Verdict
+from extauthz.doors.access_log import Fate
 from extauthz.kube.connection import ApiError
 
+from . import wire
 from .checks import Checks
 from .loop import VirtualLoop
 from .member import Member
 from .objects import Sent
 from .server import ApiServer
 from .truth import Truth
+from .wire import Answer
 
 AUTHZ_S = 2.0
 """Envoy's ext_authz timeout."""
@@ -28,6 +29,8 @@ LANDS_WITHIN_S = 5.0
 W_S = AUTHZ_S + LANDS_WITHIN_S + 1.0
 
 NO_FLAGS: frozenset[str] = frozenset()
+
+NOT_FORWARDED = Fate(503, "no_healthy_upstream", frozenset({"no_healthy_upstream"}), 1, False)
 
 
 class Gates(Protocol):
@@ -57,7 +60,7 @@ class Client:
         self._tell = tell
         self.under_way = 0
 
-    async def send(self, sent: Sent, how: Mapping[str, Any], random: Random) -> Decision | None:
+    async def send(self, sent: Sent, how: Mapping[str, Any], random: Random) -> Answer | None:
         """One write, until it has landed or never will; the decision that Envoy was told."""
         self.under_way += 1
         try:
@@ -69,23 +72,23 @@ class Client:
         finally:
             self.under_way -= 1
 
-    async def ask(self, sent: Sent, random: Random, member: Member) -> Decision | None:
+    async def ask(self, sent: Sent, random: Random, member: Member) -> Answer | None:
         """The decision of one gate on a write that goes no further."""
         decision = await self._authorized(sent, random, member)
         if decision is not None:
             self._truth.promises.pop(decision.id, None)
-            self._hear(decision.id, Event.NOT_FORWARDED, {}, random)
+            self._hear(decision, NOT_FORWARDED, {}, random)
         return decision
 
-    async def _authorized(self, sent: Sent, random: Random, member: Member | None = None) -> Decision | None:
+    async def _authorized(self, sent: Sent, random: Random, member: Member | None = None) -> Answer | None:
         """Envoy's ext_authz filter: no answer in time is a refusal."""
         await asyncio.sleep(random.uniform(0.0005, 0.005))
         member = member or self._gates.any_gate(random)
-        if member is None or member.process.ended:
+        if member is None or not member.serves:
             return None
         at_s = self._loop.time()
         self._checks.asked(at_s, sent.promise)
-        task = member.process.start(self._checked(member, sent, at_s))
+        task = member.begin(self._checked(member, sent, at_s))
         done, _ = await asyncio.wait((task,), timeout=AUTHZ_S)
         if not done or task.cancelled():
             self._give_up(task, sent)
@@ -93,41 +96,44 @@ class Client:
         if (error := task.exception()) is not None:
             self._checks.broken("no failure", f"{member.name} failed: {error!r}")
             return None
-        decision: Decision = task.result()
+        decision: Answer = task.result()
         return decision
 
-    def _give_up(self, task: asyncio.Task[Decision], sent: Sent) -> None:
+    def _give_up(self, task: asyncio.Task[Answer], sent: Sent) -> None:
         """Envoy has refused the write: whatever the gate says now, it is not forwarded."""
 
-        def withdrawn(task: asyncio.Task[Decision]) -> None:
+        def withdrawn(task: asyncio.Task[Answer]) -> None:
             if not task.cancelled() and task.exception() is None:
                 self._truth.promises.pop(task.result().id, None)
 
         self._tell(f"no decision on {sent.request.method} {sent.promise}")
         task.add_done_callback(withdrawn)
+        task.cancel()  # Envoy resets the call, and gRPC cancels what answers it
 
-    async def _checked(self, member: Member, sent: Sent, at_s: float) -> Decision:
+    async def _checked(self, member: Member, sent: Sent, at_s: float) -> Answer:
         """Within the gate's process."""
-        decision = await member.check(sent.request)
-        self._checks.answered(at_s, self._loop.time(), decision, sent.promise)
+        decision = wire.answer(await member.check(wire.check(sent.request)))
+        logged = member.log.decisions.pop(decision.id)
+        assert (logged.verdict, logged.reason) == (decision.verdict, decision.reason)
+        self._checks.answered(at_s, self._loop.time(), logged, sent.promise)
         if decision.verdict is Verdict.ALLOW:
             self._truth.promises[decision.id] = sent.promise
         self._tell(f"{member.name}: {_told(decision, sent)}")
         return decision
 
     async def _forward(
-        self, sent: Sent, decision: Decision, how: Mapping[str, Any], random: Random, until_s: float
+        self, sent: Sent, decision: Answer, how: Mapping[str, Any], random: Random, until_s: float
     ) -> None:
         end = how["end"]
         if end == "not-forwarded":
-            fate = Fate(503, "no_healthy_upstream", frozenset({"no_healthy_upstream"}), 1, False)
+            fate = NOT_FORWARDED
         elif end == "never-arrives":
             await asyncio.sleep(random.uniform(0.01, 2.0))
             fate = Fate(504, "response_timeout", frozenset({"upstream_request_timeout"}), 1, True)
         elif end == "lands-late":
             fate = Fate(504, "response_timeout", frozenset({"upstream_request_timeout"}), 1, True)
             await asyncio.sleep(random.uniform(0.01, 1.0))
-            self._hear(decision.id, event(fate), how, random)
+            self._hear(decision, fate, how, random)
             await asyncio.sleep(random.choice((random.random(), 1.0)) * (until_s - self._loop.time()))
             self._land(sent, decision)
             return
@@ -138,13 +144,13 @@ class Client:
                 fate = Fate(0, "upstream_reset_after_response_started", frozenset({"upstream_remote_reset"}), 1, True)
             await asyncio.sleep(random.uniform(0.001, 0.05))
         self._truth.promises.pop(decision.id, None)
-        self._hear(decision.id, event(fate), how, random)
+        self._hear(decision, fate, how, random)
 
     @staticmethod
     def _refused() -> Fate:
         return Fate(403, "via_upstream", NO_FLAGS, 1, True)
 
-    def _land(self, sent: Sent, decision: Decision) -> Fate:
+    def _land(self, sent: Sent, decision: Answer) -> Fate:
         """It arrives at the API server."""
         self._truth.promises.pop(decision.id, None)
         before = self._truth.workloads()
@@ -155,27 +161,25 @@ class Client:
             code = error.status
         what = f"{decision.id} ({sent.promise.key[1]} to {sent.promise.replicas})"
         self._tell(f"api: {what} landed: {code}")
-        self._checks.landed(self._loop.time(), before, self._truth.workloads(), sent.promise, decision.id)
+        self._checks.landed(before, self._truth.workloads(), sent.promise, decision.id)
         return Fate(code, "via_upstream", NO_FLAGS, 1, True)
 
-    def _hear(self, decision_id: str, what: Event, how: Mapping[str, Any], random: Random) -> None:
+    def _hear(self, decision: Answer, fate: Fate, how: Mapping[str, Any], random: Random) -> None:
         """The entry in the access log, on its way to whichever gate."""
         if how.get("log") != "lost":
             late = how.get("log") == "late"
-            self._loop.world.start(self._log(decision_id, what, random.uniform(1, 7) if late else 0.1, random))
+            self._loop.world.start(
+                self._log(wire.log_entry(decision, fate), random.uniform(1, 7) if late else 0.1, random)
+            )
 
-    async def _log(self, decision_id: str, what: Event, after_s: float, random: Random) -> None:
+    async def _log(self, raw: bytes, after_s: float, random: Random) -> None:
         await asyncio.sleep(after_s)
         member = self._gates.any_gate(random)
-        if member is not None and member.serves and not member.process.ended:
-
-            async def heard() -> None:
-                member.answered(decision_id, what)
-
-            member.process.start(heard())
+        if member is not None and member.serves:
+            member.hear(raw)
 
 
-def _told(decision: Decision, sent: Sent) -> str:
+def _told(decision: Answer, sent: Sent) -> str:
     request: Request = sent.request
     promise = sent.promise
     to = f"{promise.replicas}" + (f" at {promise.cpu_m}m" if promise.cpu_m is not None else "")

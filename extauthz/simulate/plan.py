@@ -23,7 +23,7 @@ FAULTS: Mapping[str, str] = {
     "relabel": "labels change past the gates, so that other quotas cover a workload or a namespace",
     "ungated": "somebody scales, deletes or creates past the gates",
     "partition": "a gate does not reach the API server for a while",
-    "deleted": "somebody deletes a ledger object",
+    "deleted": "somebody deletes the ledger object",
 }
 """What may go wrong."""
 
@@ -205,8 +205,8 @@ def _past(random: Random, faults: frozenset[str], workloads: Sequence[str], gate
     return {"workload": random.choice(workloads), "to": random.choice((0, 1, 2, 3, 4, 6))}
 
 
-def _root(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"root": random.choice(("acme", "zoo", "site"))}
+def _nothing(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {}
 
 
 _DRAWN = {
@@ -224,7 +224,7 @@ _DRAWN = {
     "move": _move,
     "relabel": _relabel,
     "past": _past,
-    "delete-ledger": _root,
+    "delete-ledger": _nothing,
 }
 _FAULT_OF = {
     "hold-watch": "lag",

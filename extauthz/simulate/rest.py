@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from extauthz.core.ledger.payload import decode
-from extauthz.core.model import Decision, Verdict
+from extauthz.core.model import Verdict
 
 from . import objects
 from .clients import W_S
@@ -14,6 +14,7 @@ from .member import Member
 from .server import Key
 from .steps import LEDGERS
 from .truth import DEPLOYMENTS
+from .wire import Answer
 
 if TYPE_CHECKING:
     from .world import World
@@ -73,7 +74,7 @@ class Rest:
 
         def idle() -> bool:
             nonlocal writes
-            before, writes = writes, {one.name: one.writes for one in self._world.live()}
+            before, writes = writes, {one.name: one.metrics.writes for one in self._world.live()}
             return before == writes
 
         for _ in range(IDLE_TRIES):
@@ -86,15 +87,15 @@ class Rest:
         """What is not yet as it must be in the end."""
         world = self._world
         live = world.live()
-        if world.client.under_way or len(live) < world.plan.gates or any(one.holds for one in live):
+        if world.client.under_way or len(live) < world.plan.gates or any(one.assembly.holds for one in live):
             return ["writes are under way, or gates are not there, or hold"]
         found = [f"{one.name} {what}" for one in live for what in self._wrong(one)]
         for member in live:
             found += member.unwell()
-        for (_, root), tree in world.server.objects(LEDGERS).items():
+        for tree in world.server.objects(LEDGERS).values():
             payload = decode(tree["spec"]["payload"])
             if payload.intents or payload.holds:
-                found.append(f"the ledger of {root} has intents {list(payload.intents)}, holds: {payload.holds}")
+                found.append(f"the ledger has intents {list(payload.intents)}, holds: {payload.holds}")
         return found
 
     def _wrong(self, member: Member) -> list[str]:
@@ -125,7 +126,7 @@ class Rest:
         }
         fits = all(amount <= hard[one] for one, amount in after.items() if amount > before[one])
         expected = Verdict.ALLOW if fits else Verdict.DENY
-        decision: Decision | None = None
+        decision: Answer | None = None
         until_s = world.loop.time() + GROWS_WITHIN_S
         while world.loop.time() < until_s:
             decision = await world.client.ask(sent, world.dice, member)

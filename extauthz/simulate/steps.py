@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .world import World
 
 LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
+LEDGER = "cluster"
+"""The one object there is."""
 
 COLLECTIONS = {
     "deployments": DEPLOYMENTS,
@@ -176,24 +178,23 @@ def _pause(world: World, step: Step, random: Random) -> None:
 def _handover(world: World, step: Step, random: Random) -> None:
     number = step.how["gate"]
     member = world.members[number]
-    if member is None or member.process.ended or member.process.stopped or not member.serves:
+    if member is None or member.process.ended or member.process.stopped or not member.serves or member.stop.is_set():
         return
 
-    def leave() -> None:
-        if not member.process.ended and member.serves:
-            member.process.ends_at = None
-            records = member.hand_over()
+    async def leave() -> None:
+        member.stop.set()
+        await asyncio.wait((member.running,))
+        if not member.process.ending:  # it was not killed on the way
             member.process.on_end[1:] = []
             world.loop.end(member.process)
-            world.start(number, records)
+            world.start(number)
 
-    world.loop.call_soon(leave)
+    world.spawn(leave())
 
 
 def _delete_ledger(world: World, step: Step, random: Random) -> None:
-    path = f"{LEDGERS}/{step.how['root']}"
-    if ("", step.how["root"]) in world.server.objects(LEDGERS):
-        world.server.request("DELETE", path, {}, None)
+    if ("", LEDGER) in world.server.objects(LEDGERS):
+        world.server.request("DELETE", f"{LEDGERS}/{LEDGER}", {}, None)
 
 
 TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {

@@ -154,20 +154,21 @@ def reachable(first: State | None, version: str, promises: Iterable[Promise]) ->
     here: set[State | None] = {first}
     for one in promises:
         if one.only_on and one.only_on == version:  # it can only be the first to land
-            here.add(_landed(first, one))
+            here.add(landed(first, one))
     free = [one for one in promises if not one.only_on]
     todo = list(here)
     while todo:
         at = todo.pop()
         for one in free:
-            after = _landed(at, one)
+            after = landed(at, one)
             if after not in here:
                 here.add(after)
                 todo.append(after)
     return {one for one in here if one is not None}
 
 
-def _landed(at: State | None, promise: Promise) -> State | None:
+def landed(at: State | None, promise: Promise) -> State | None:
+    """What a Deployment is once a write has landed on it; ``None``: there is none."""
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at

@@ -7,6 +7,7 @@ some time since then. Whom a quota covers is the same in all views unless that h
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from itertools import product
@@ -18,6 +19,9 @@ from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Labels, Quota, Truth, View
 UNSEEN_S = 14.0
 """How long a gate may take to see what no gate has granted: the time after which it takes a watch for stalled, and a
 little. Within it a cut, a move, or growth at another door, may not bear on grants yet."""
+
+KEPT_S = 30.0
+"""How long before that it is remembered: a write may have been decided so long ago that lands now."""
 
 T = TypeVar("T")
 
@@ -45,9 +49,11 @@ class Past(Generic[T]):
 
     def since(self, at_s: float) -> list[T]:
         """What it has been since then, the newest first."""
-        while len(self._was) > 1 and self._was[1][0] < at_s:
+        while len(self._was) > 1 and self._was[1][0] < at_s - KEPT_S:
             self._was.popleft()
-        return [what for _, what in reversed(self._was)]
+        ended = [at for at, _ in self._was][1:]
+        found = [what for (_, what), end_s in zip(self._was, [*ended, math.inf], strict=True) if end_s >= at_s]
+        return found[::-1]
 
 
 class Views:
@@ -80,25 +86,16 @@ class Views:
         if key in self._tiers:
             self._tiers[key].forget()
 
-    def limits(self, now_s: float, quota: str, resource: str) -> list[int | None]:
-        """All that a limit has been of late; ``None``: there was none."""
+    def limits(self, at_s: float, quota: str, resource: str) -> list[int | None]:
+        """All that a limit may have been to a gate since ``at_s``; ``None``: there was none."""
         return [
             quotas[quota].hard.get(resource) if quota in quotas else None
-            for quotas in self._quotas.since(now_s - UNSEEN_S)
+            for quotas in self._quotas.since(at_s - UNSEEN_S)
         ]
 
-    def changed(self, now_s: float) -> set[str]:
-        """Quotas of which not all views say that they cover the same."""
-        covers: dict[str, set[frozenset[Key]]] = {}
-        for view in self.believable(now_s):
-            here = {key: view.covering(key[0], view.tiers.get(key, past.now)) for key, past in self._tiers.items()}
-            for quota in view.quotas:
-                covers.setdefault(quota, set()).add(frozenset(key for key, some in here.items() if quota in some))
-        return {quota for quota, some in covers.items() if len(some) > 1}
-
-    def believable(self, now_s: float) -> Iterator[View]:
-        """What a gate may go by, beginning with what is so."""
-        since_s = now_s - UNSEEN_S
+    def believable(self, at_s: float) -> Iterator[View]:
+        """What a gate may have gone by since ``at_s``, or goes by now, beginning with what is so."""
+        since_s = at_s - UNSEEN_S
         tiers = {key: past.since(since_s) for key, past in self._tiers.items()}
         changed = [key for key, some in tiers.items() if len(some) > 1]
         for labels in product(*(dict.fromkeys(tiers[key]) for key in changed)):

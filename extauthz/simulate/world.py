@@ -18,11 +18,11 @@ from .checks import Checks, Violation
 from .clients import W_S, Client
 from .connection import Link, Odds
 from .loop import VirtualLoop
-from .member import WRITES_AT_MOST, Member, Records, Wiring
+from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan, Step
 from .rest import Rest
 from .server import ApiServer
-from .steps import LEDGERS, TAKEN, key_of
+from .steps import LEDGER, LEDGERS, TAKEN, key_of
 from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Truth
 
 FORGETS_S = 4 * W_S + 30.0
@@ -64,7 +64,10 @@ class World:
         self.dice = self._random("rest")
         ids = count(1)
         store = MemoryStore() if plan.ledger == "store" else None
-        self._wiring = Wiring(self.loop, self.server, W_S, plan.ledger, store, lambda: f"d{next(ids)}", self.tell)
+        self._wiring = Wiring(
+            self.loop, self.server, settings(W_S, plan.ledger), store, lambda: f"d{next(ids):015d}", self.tell
+        )
+        self._handovers = [Handover() if plan.ledger == "memory" else None for _ in range(plan.gates)]
         self.links = [
             Link(self._random(f"link {one}"), self._odds(), streams_lists=plan.seed % 7 != 0)
             for one in range(plan.gates)
@@ -87,10 +90,10 @@ class World:
         """As a load balancer that has not noticed yet which are gone."""
         return random.choice(self.members)
 
-    def start(self, number: int, handed_over: Records | None = None) -> Member:
+    def start(self, number: int) -> Member:
         """A gate begins a life."""
         name = f"gate{number}.{next(self._lives)}"
-        member = self.members[number] = Member(name, self._wiring, self.links[number], handed_over)
+        member = self.members[number] = Member(name, self._wiring, self.links[number], self._handovers[number])
         return member
 
     def live(self) -> list[Member]:
@@ -112,13 +115,13 @@ class World:
     def failed(self) -> str | None:
         """What broke inside a gate."""
         for member in self.members:
-            if member is not None and member.writes > WRITES_AT_MOST:
-                return f"{member.name} has written ledgers {member.writes} times"
+            if member is not None and member.metrics.writes > WRITES_AT_MOST:
+                return f"{member.name} has written ledgers {member.metrics.writes} times"
             if member is None or member.process.ended:
                 continue
             if member.log.failures:
                 return f"{member.name}: {member.log.failures[0]}"
-            if member.running.done():
+            if member.running.done() and not (member.stop.is_set() and member.running.exception() is None):
                 return f"{member.name} has ended by itself: {member.running.exception()!r}"
         return next((one for one in self.loop.errors if "never retrieved" in one), None)
 
@@ -128,7 +131,7 @@ class World:
         """All of it."""
         await self._furnish()
         for number in range(self.plan.gates):
-            self.start(number, [] if self.plan.ledger == "memory" else None)
+            self.start(number)
         await self.until(lambda: all(one is not None and one.serves for one in self.members), READY_WITHIN_S)
         begin_s = self.loop.time()
         for step in self.plan.steps:
@@ -163,18 +166,14 @@ class World:
         for workload in self.plan.workloads:
             self._post(DEPLOYMENTS, objects.deployment(key_of(workload), 1, "1"))
         if self.plan.ledger != "memory" and self.plan.seed % 8:
-            for root in self._roots():
-                members = sorted(one["name"] for one in self.plan.quotas if one.get("parent", one["name"]) == root)
-                payload = encode(Payload(quotas=tuple(members)))
-                if self._wiring.store is not None:
-                    await self._wiring.store.put(root, payload, 0, None)
-                else:
-                    self._post(LEDGERS, {"metadata": {"name": root}, "spec": {"payload": payload, "intents": 0}})
+            await self._furnish_ledger(encode(Payload(holds=False)))
         self.checks.begins()
 
-    def _roots(self) -> tuple[str, ...]:
-        """Of which there are ledgers; where quotas move, also of one that was at the top before."""
-        return ("acme", "zoo", "site", *(("acme-web",) if "move" in self.plan.faults else ()))
+    async def _furnish_ledger(self, payload: str) -> None:
+        if self._wiring.store is not None:
+            await self._wiring.store.put(payload, 0, None)
+        else:
+            self._post(LEDGERS, {"metadata": {"name": LEDGER}, "spec": {"payload": payload, "intents": 0}})
 
     def _post(self, collection: str, tree: Any) -> None:  # noqa: ANN401
         namespace = tree["metadata"].get("namespace")

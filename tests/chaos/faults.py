@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from extauthz.shared.kubernetes import NAME
 from tests.chaos import estate
 from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.sites import LEDGER, Site, Sites
@@ -99,7 +100,7 @@ class Faults:
 
     def delete_a_ledger(self) -> None:
         try:
-            self._sites.plane.api.delete(LEDGER, self._choose.choice(estate.ROOTS))
+            self._sites.plane.api.delete(LEDGER, NAME)
         except RefusedError as error:
             if error.code != 404:
                 raise

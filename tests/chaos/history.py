@@ -10,13 +10,12 @@ import base64
 import json
 import threading
 import time
-import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import httpx
@@ -54,13 +53,12 @@ class Account:
     highest: int = 0
     """What it was ever grown to, excused or not, where it was fullest."""
     of: int = 1
-    """The limit then, or what a cut had left as one for those that were allowed before."""
+    """The limit then, or what was excused."""
     growths: int = 0
     cuts: int = 0
-    excused_until_s: float = -inf
-    """Until then what was granted before a cut may land, up to ``excused_to``."""
-    excused_to: float = 0
-    """After that the highest that it may come to by what is agreed upon; it only falls."""
+    excused: deque[tuple[float, float]] = field(default_factory=deque)
+    """Until when, and up to where: what was granted before a cut may land for a landing window, and so may a write that
+    raised nothing above what was there when it was decided."""
     in_excess: list[str] = field(default_factory=list)
     """Growth beyond the limit in force: what must never be."""
 
@@ -69,7 +67,7 @@ class Judge:
     """Replays changes in their order, and says when growth went beyond a limit.
 
     Args:
-        window_s: W. What was granted before a cut may land so long after it.
+        window_s: the landing window. What was granted before a cut may land so long after it.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -86,29 +84,9 @@ class Judge:
             objects.pop(change.name, None)
         else:
             objects[change.name] = change.tree
-        if change.kind == "WorkspaceLedger":
-            self._agree(change)
-            return
         if change.kind != "Deployment":
             self._set_limits(change)
         self._charge(change)
-
-    def _agree(self, change: Change) -> None:
-        """What is agreed upon has changed."""
-        for line, account in self.accounts.items():
-            if account.excused_to > account.hard and self._root(line[0]) == change.name:
-                if change.tree is None:  # the next object tells again what this one held
-                    account.excused_until_s = max(account.excused_until_s, change.at_s + self._window_s)
-                self._lower(line, account, change)
-
-    def _lower(self, line: Line, account: Account, change: Change) -> None:
-        """After a cut, what may still come of writes that were granted before only falls, to the limit at last.
-
-        Writes within it grow nothing, and are never refused: so that may take longer than W.
-        """
-        if change.at_s > account.excused_until_s:
-            ledger = self._objects["WorkspaceLedger"].get(self._root(line[0]))
-            account.excused_to = min(account.excused_to, self.envelope(line, ledger) if ledger else 0)
 
     def _set_limits(self, change: Change) -> None:
         """Other limits, or others to whom they apply."""
@@ -118,15 +96,15 @@ class Judge:
                 account = self.accounts.setdefault((quota, resource), Account(hard=hard))
                 if hard < account.hard:
                     account.cuts += 1
-                    self._excuse(account, change, max(account.hard, account.excused_to))
+                    self._excuse(account, change, account.hard)
                 account.hard = hard
 
     def _charge(self, change: Change) -> None:
         charges = self.charges()
         for line, account in self.accounts.items():
             before, account.now = account.now, charges.get(line, 0)
-            if change.kind == "Deployment" and account.excused_to > account.hard:
-                self._lower(line, account, change)
+            if account.now < before:
+                self._excuse(account, change, before)
             if account.now <= before:
                 continue
             if change.kind != "Deployment":  # others are covered now: as good as a cut
@@ -135,7 +113,7 @@ class Judge:
                 self._excuse(account, change, inf)
                 continue
             account.growths += 1
-            limit = max(account.hard, account.excused_to)
+            limit = max(account.hard, self._excused_to(account, change.at_s))
             if limit < inf and account.now * account.of > account.highest * limit:
                 account.highest, account.of = account.now, int(limit)
             if account.now > limit:
@@ -145,31 +123,18 @@ class Judge:
                 )
 
     def _excuse(self, account: Account, change: Change, to: float) -> None:
-        account.excused_until_s, account.excused_to = change.at_s + self._window_s, to
+        account.excused.append((change.at_s + self._window_s, to))
 
-    def envelope(self, line: Line, ledger: Tree) -> int:
-        """What all Deployments may come to by the writes in a ledger object."""
-        text = zlib.decompress(base64.b64decode(ledger["spec"]["payload"]))
-        counts: dict[str, int] = {}
-        for one in json.loads(text)["intents"].values():
-            name = "/".join(one["workload"][2:])
-            counts[name] = max(counts.get(name, 0), one["replicas"] or 0)
-        return self.charges(counts).get(line, 0)
+    @staticmethod
+    def _excused_to(account: Account, at_s: float) -> float:
+        while account.excused and account.excused[0][0] < at_s:
+            account.excused.popleft()
+        return max((to for _, to in account.excused), default=0)
 
-    def _root(self, quota: str) -> str:
-        quotas, path = self._objects["WorkspaceQuota"], [quota]
-        while (parent := quotas.get(path[-1], {"spec": {}})["spec"].get("parent")) and parent not in path:
-            path.append(parent)
-        return path[-1]
-
-    def charges(self, at_least: Mapping[str, int] = MappingProxyType({})) -> dict[Line, int]:
-        """What all Deployments together come to, by quota and resource, in thousandths; with no fewer replicas than
-        these."""
+    def charges(self) -> dict[Line, int]:
+        """What all Deployments together come to, by quota and resource, in thousandths."""
         total: Counter[Line] = Counter()
-        for name, found in self._objects["Deployment"].items():
-            tree = found
-            if at_least.get(name, 0) > tree["spec"]["replicas"]:
-                tree = {**tree, "spec": {**tree["spec"], "replicas": at_least[name]}}
+        for tree in self._objects["Deployment"].values():
             namespace = self._objects["Namespace"].get(tree["metadata"]["namespace"], {"metadata": {}})
             cost = _cost(tree)
             for quota in self._over(namespace["metadata"].get("labels", {})):

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from extauthz.cli import main
-from extauthz.core.model import Decision, Request
+from extauthz.core.model import Decision, Reading
 from extauthz.shared.committing import Committer
 
 
@@ -15,8 +15,8 @@ def answer_early() -> None:
     commit = Committer.commit
     writing: set[asyncio.Task[Decision]] = set()
 
-    async def early(self: Committer, request: Request, decision: Decision) -> Decision:
-        task = asyncio.create_task(commit(self, request, decision))
+    async def early(self: Committer, reading: Reading, source: str, decision: Decision) -> Decision:
+        task = asyncio.create_task(commit(self, reading, source, decision))
         writing.add(task)
         task.add_done_callback(writing.discard)
         return decision

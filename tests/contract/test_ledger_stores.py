@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from itertools import count
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from extauthz.kube.connection import ApiError, Connection, connect
-from extauthz.shared.kubernetes import WORKSPACE_LEDGERS, KubernetesStore
+from extauthz.shared.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
 from extauthz.shared.memory import MemoryStore
 from extauthz.shared.store import Conflict, LedgerStore, Refused, Stored, Unclear
-from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 WITHIN_S = 20.0
-_names = (f"ledger-{number}" for number in count())
 
 
 @pytest.fixture(params=["memory", pytest.param("kubernetes", marks=pytest.mark.controlplane)])
@@ -30,6 +28,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     plane.kubectl("apply", "-f", str(DEPLOY / "ledger-crd.yaml"))
     async with connect(kubeconfig(plane, tmp_path)) as connection:
         await served(connection)
+        with suppress(ApiError):
+            await connection.call("DELETE", WORKSPACE_LEDGERS.object(None, NAME))
         yield KubernetesStore(connection)
 
 
@@ -53,23 +53,18 @@ async def served(connection: Connection) -> None:
                 return
 
 
-@pytest.fixture
-def root() -> str:
-    return next(_names)
-
-
 class Heard:
     """A follower that remembers."""
 
     def __init__(self) -> None:
-        self.states: dict[str, list[Stored | None]] = {}
+        self.states: list[Stored | None] = []
         self.is_listed = asyncio.Event()
 
     def changed(self, stored: Stored) -> None:
-        self.states.setdefault(stored.root, []).append(stored)
+        self.states.append(stored)
 
-    def gone(self, root: str) -> None:
-        self.states.setdefault(root, []).append(None)
+    def gone(self) -> None:
+        self.states.append(None)
 
     def listed(self) -> None:
         self.is_listed.set()
@@ -87,11 +82,11 @@ async def following(store: LedgerStore) -> AsyncIterator[Heard]:
         task.cancel()
 
 
-async def delete(store: LedgerStore, root: str) -> None:
+async def delete(store: LedgerStore) -> None:
     if isinstance(store, MemoryStore):
-        store.delete(root)
+        store.delete()
     else:
-        await store._connection.call("DELETE", WORKSPACE_LEDGERS.object(None, root))
+        await store._connection.call("DELETE", WORKSPACE_LEDGERS.object(None, NAME))
 
 
 async def eventually(what) -> None:
@@ -100,69 +95,85 @@ async def eventually(what) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_was_written_is_there(store: LedgerStore, root: str):
-    assert await store.get(root) is None
-    made = await store.put(root, "one", 1, None)
-    assert (made.root, made.payload) == (root, "one")
-    assert await store.get(root) == made
-    changed = await store.put(root, "two", 2, made)
+async def test_what_was_written_is_there(store: LedgerStore):
+    assert await store.get() is None
+    made = await store.put("one", 1, None)
+    assert made.payload == "one"
+    assert await store.get() == made
+    changed = await store.put("two", 2, made)
     assert changed.uid == made.uid
     assert int(changed.version) > int(made.version)
-    assert await store.get(root) == changed
+    assert await store.get() == changed
 
 
-async def test_only_the_first_writer_of_a_state_writes(store: LedgerStore, root: str):
-    made = await store.put(root, "", 0, None)
-    answers = await asyncio.gather(*(store.put(root, f"p{n}", n, made) for n in range(8)), return_exceptions=True)
+async def test_only_the_first_writer_of_a_state_writes(store: LedgerStore):
+    made = await store.put("", 0, None)
+    answers = await asyncio.gather(*(store.put(f"p{n}", n, made) for n in range(8)), return_exceptions=True)
     (won,) = [answer for answer in answers if isinstance(answer, Stored)]
     assert [type(answer) for answer in answers if answer is not won] == [Conflict] * 7
-    assert await store.get(root) == won
+    assert await store.get() == won
 
 
-async def test_one_that_is_there_is_not_made_again(store: LedgerStore, root: str):
-    made = await store.put(root, "mine", 0, None)
+async def test_one_that_is_there_is_not_made_again(store: LedgerStore):
+    made = await store.put("mine", 0, None)
     with pytest.raises(Conflict):
-        await store.put(root, "yours", 0, None)
-    assert await store.get(root) == made
+        await store.put("yours", 0, None)
+    assert await store.get() == made
 
 
-async def test_one_that_is_gone_is_not_written(store: LedgerStore, root: str):
-    made = await store.put(root, "old", 0, None)
-    await delete(store, root)
+async def test_one_that_is_gone_is_not_written(store: LedgerStore):
+    made = await store.put("old", 0, None)
+    await delete(store)
     with pytest.raises(Conflict):
-        await store.put(root, "late", 0, made)
-    again = await store.put(root, "new", 0, None)
+        await store.put("late", 0, made)
+    again = await store.put("new", 0, None)
     assert again.uid != made.uid
     with pytest.raises(Conflict):
-        await store.put(root, "later", 0, made)
+        await store.put("later", 0, made)
 
 
-async def test_followers_are_told_of_what_is_there_and_of_each_change(store: LedgerStore, root: str):
-    made = await store.put(root, "one", 0, None)
+async def test_followers_are_told_of_what_is_there_and_of_each_change(store: LedgerStore):
+    made = await store.put("one", 0, None)
     async with following(store) as heard:
-        assert heard.states[root] == [made]
-        changed = await store.put(root, "two", 0, made)
-        await eventually(lambda: heard.states[root] == [made, changed])
-        await delete(store, root)
-        await eventually(lambda: heard.states[root][-1] is None)
-        again = await store.put(root, "three", 0, None)
-        await eventually(lambda: heard.states[root][-1] == again)
+        assert heard.states == [made]
+        changed = await store.put("two", 0, made)
+        await eventually(lambda: heard.states == [made, changed])
+        await delete(store)
+        await eventually(lambda: heard.states[-1] is None)
+        again = await store.put("three", 0, None)
+        await eventually(lambda: heard.states[-1] == again)
 
 
 @pytest.mark.controlplane
-async def test_what_the_api_server_will_not_store_is_refused(plane: Plane, tmp_path: Path, root: str):
+async def test_what_the_api_server_will_not_store_is_refused(plane: Plane, tmp_path: Path):
     plane.kubectl("apply", "-f", str(DEPLOY / "ledger-crd.yaml"))
     async with connect(kubeconfig(plane, tmp_path)) as connection:
         await served(connection)
         with pytest.raises(Refused, match="Too long"):
-            await KubernetesStore(connection).put(root, "x" * 524_289, 0, None)
+            await KubernetesStore(connection).put("x" * 524_289, 0, None)
 
 
 @pytest.mark.controlplane
-async def test_without_a_server_nothing_is_clear(plane: Plane, tmp_path: Path, root: str):
+async def test_without_a_server_nothing_is_clear(plane: Plane, tmp_path: Path):
     async with connect(kubeconfig(plane, tmp_path, server="https://127.0.0.1:1")) as connection:
         store = KubernetesStore(connection)
         with pytest.raises(Unclear):
-            await store.put(root, "", 0, None)
+            await store.put("", 0, None)
         with pytest.raises(Refused):
-            await store.get(root)
+            await store.get()
+
+
+@pytest.mark.controlplane
+async def test_without_its_definition_a_write_is_refused_and_not_taken_for_another_writers(tmp_path: Path):
+    async with running(tmp_path) as connection:
+        with pytest.raises(Refused):
+            await KubernetesStore(connection).put("", 0, None)
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Connection]:
+    """A connection to an API server that knows no WorkspaceLedger."""
+    (folder / "plane").mkdir()
+    with running_plane(folder=folder / "plane") as plane:
+        async with connect(kubeconfig(plane, folder)) as connection:
+            yield connection

@@ -18,6 +18,7 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.ledger.payload import Payload, decode
 from extauthz.render.options import Endpoint, Profile, SidecarOptions
+from extauthz.shared.kubernetes import NAME
 from extauthz.testing.background import Background
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import SERVE, Gate
@@ -213,9 +214,9 @@ class Sites:
 
     # What is told of ledgers.
 
-    def payload(self, root: str) -> Payload:
-        """What the ledger object of a root quota holds."""
-        return decode(self.plane.api.get(LEDGER, root)["spec"]["payload"])
+    def payload(self) -> Payload:
+        """What the ledger object holds."""
+        return decode(self.plane.api.get(LEDGER, NAME)["spec"]["payload"])
 
     def await_no_hold(self) -> None:
         """Until growth is held back nowhere, as every gate sees it."""

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from extauthz.observe.status import SWEEP_S
+from extauthz.shared.kubernetes import NAME
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Answer, Site, Sites
@@ -30,7 +31,7 @@ ROOTS = {
     "restarted": "10",
     "late": "10",
 }
-"""One for each test, and all made at once: a new ledger holds growth back for W."""
+"""One for each test."""
 
 
 def quota(name: str, pods: str) -> dict:
@@ -50,7 +51,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
             metadata = {"name": name, "labels": {"workspace": name}}
             plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
             create(sites, name, "web", "other")
-        eventually(lambda: len(plane.api.list(LEDGER)) == len(ROOTS))
+        eventually(lambda: [one["metadata"]["name"] for one in plane.api.list(LEDGER)] == [NAME])
         sites.await_no_hold()
         yield sites
 
@@ -102,7 +103,7 @@ def test_the_room_of_a_gate_that_was_killed_is_held_until_another_learns_what_be
     sites[0].gate.kill()
     assert granted.allowed
     assert not ask(sites[1], "dead", "other", 1).allowed
-    assert granted.id in sites.payload("dead").intents
+    assert granted.id in sites.payload().intents
     sites[2].settle(granted, 409)
     eventually(lambda: ask(sites[1], "dead", "other", 10).allowed)
     sites[0].gate.start()
@@ -117,31 +118,31 @@ def test_or_until_w_and_a_gate_that_starts_again_holds_nothing_back(sites: Sites
     again = ask(sites[0], "alone", "web", 10)
     assert again.allowed, again
     sites[0].settle(again, 409)
-    assert granted.id in sites.payload("alone").intents
+    assert granted.id in sites.payload().intents
     assert not ask(sites[0], "alone", "other", 1).allowed
     eventually(lambda: ask(sites[1], "alone", "other", 1).allowed)
-    assert granted.id not in sites.payload("alone").intents
+    assert granted.id not in sites.payload().intents
 
 
 def test_a_ledger_that_somebody_deletes_is_made_again_with_all_in_it_and_holds_growth_back_for_w(sites: Sites):
     granted = ask(sites[0], "deleted", "web", 5)
-    before = sites.plane.api.get(LEDGER, "deleted")["metadata"]["uid"]
-    sites.plane.api.delete(LEDGER, "deleted")
+    before = sites.plane.api.get(LEDGER, NAME)["metadata"]["uid"]
+    sites.plane.api.delete(LEDGER, NAME)
     held = ask(sites[1], "deleted", "other", 1)
     assert (held.allowed, held.reason) == (False, "hold"), held
 
     def made_again() -> dict | None:
         try:
-            found = sites.plane.api.get(LEDGER, "deleted")
+            found = sites.plane.api.get(LEDGER, NAME)
         except RefusedError:
             return None
         return found if found["metadata"]["uid"] != before else None
 
     eventually(made_again)
-    eventually(lambda: granted.id in sites.payload("deleted").intents)
-    assert sites.payload("deleted").holds
+    eventually(lambda: granted.id in sites.payload().intents)
+    assert sites.payload().holds
     assert ask(sites[1], "deleted", "other", 0).allowed, "shrinking passes"
-    eventually(lambda: not sites.payload("deleted").holds)
+    eventually(lambda: not sites.payload().holds)
     eventually(lambda: ask(sites[1], "deleted", "other", 10).allowed)
 
 
@@ -170,8 +171,7 @@ def test_a_quota_that_moves_under_another_root_counts_there_with_all_that_was_gr
         eventually(lambda site=site: "exceeded workspace quota: big" in ask(site, "small", "other", 1).message)
     for site in sites:
         assert not ask(site, "big", "other", 1).allowed, "all know of the move, and what is over the limit stays so"
-    eventually(lambda: moved.id in sites.payload("big").intents)
-    eventually(lambda: moved.id not in sites.payload("small").intents)
+    eventually(lambda: moved.id not in sites.payload().intents)
 
 
 def test_after_a_restart_of_the_api_server_everything_granted_still_holds(sites: Sites):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import NamedTuple
 
 from extauthz.core.decision.policy import Policy
@@ -22,12 +23,13 @@ def of_growth(policy: Policy, proposal: Proposal, hold_left_s: float | None, sta
     """Every doubt about growth, the gravest first. Where all may pass, what is known is weighed all the same.
 
     Args:
-        hold_left_s: for how long the gate holds; ``None``: it does not.
+        hold_left_s: for about how long the gate still holds; ``None``: it does not.
         stale: why quotas or state may be out of date; ``None``: they are not.
     """
     grown = proposal.grows
     if hold_left_s is not None:
-        why = f"restarted and grants no growth for another {round(hold_left_s)} s, as writes of before may still land"
+        left = f"about {ceil(hold_left_s)} s" if hold_left_s > 0 else "a little longer"
+        why = f"restarted and grants no growth for {left}, as writes of before may still land"
         yield Doubt(policy.on(Unknown.UNSYNCED, grown), "hold", why)
     if stale is not None:
         yield Doubt(policy.on(Unknown.STALE, grown), "stale", f"may be out of date: {stale}")

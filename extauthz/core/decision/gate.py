@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple
 
-from extauthz.core.decision import doubts, flood, handover, scales, sentences
+from extauthz.core.decision import changes, doubts, effects, flood, handover, scales, sentences
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.doubts import Doubt
 from extauthz.core.decision.known import Known
-from extauthz.core.decision.landings import Landings, follow, is_patch
 from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.question import Question
 from extauthz.core.decision.scales import Scales
 from extauthz.core.intake.read import read
+from extauthz.core.intake.resolve import resolve
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (
     Decision,
     NotAWrite,
-    Observed,
     OnUnknown,
     Operation,
     Outcome,
@@ -36,7 +35,15 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 
-T = TypeVar("T")
+
+class _Recorded(NamedTuple):
+    """What became of an allowed write in the ledger."""
+
+    remark: str
+    """Why it is not recorded; empty: it is."""
+    pends: bool = False
+    id: str | None = None
+    """Of the intent that stands for it."""
 
 
 class Gate(Known):
@@ -86,25 +93,29 @@ class Gate(Known):
     def import_intents(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
         """Take over the intents of a clean stop.
 
-        Long patches of templates or labels are not handed over themselves, and what they would make of a later one is
-        not known: nothing grows until the last of them can no longer land.
-
         Raises:
             HandoverError: a record is not one that ``export_intents`` wrote.
         """
-        patches_until_s = handover.load(self.ledger, records, now_s)
-        if patches_until_s > now_s:
-            self.hold(patches_until_s)
+        handover.load(self.ledger, records, now_s)
 
     # Deciding.
 
     def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
-        """Answer ``request``. With ``charge`` false the same path is taken and nothing is recorded (rule 4)."""
-        decision = self._decide(request, decision_id, now_s, charge)
+        """Answer ``request``: read it, and ``judge`` what it says."""
+        return self.judge(self.reader(request), decision_id, now_s, source=request.source, charge=charge)
+
+    def judge(
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+    ) -> Decision:
+        """Answer a request that was read. With ``charge`` false the same path is taken and nothing is recorded.
+
+        Args:
+            source: who sent it, as the proxy vouches for it; empty: not known.
+        """
+        decision = self._judge(reading, decision_id, now_s, source, charge)
         return decision if self.policy.mode == "enforce" else audited(decision)
 
-    def _decide(self, request: Request, decision_id: str, now_s: float, charge: bool) -> Decision:
-        reading = self.reader(request)
+    def _judge(self, reading: Reading, decision_id: str, now_s: float, source: str, charge: bool) -> Decision:
         if isinstance(reading, NotAWrite):
             return Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         if isinstance(reading, Unreadable):
@@ -114,8 +125,7 @@ class Gate(Known):
             ref = ref._replace(name=f"#{decision_id}")
         entry = self.ledger.get(ref)
         observed = entry.observed if entry is not None else None
-        question = Question(decision_id, reading, ref, now_s, charge, entry, observed, request.source)
-        return self._decide_write(question)
+        return self._decide_write(Question(decision_id, reading, ref, now_s, charge, entry, observed, source))
 
     def _unreadable(self, reading: Unreadable, decision_id: str) -> Decision:
         ref = reading.ref
@@ -129,26 +139,37 @@ class Gate(Known):
 
     def _decide_write(self, question: Question) -> Decision:
         entry = question.entry
-        landings = follow(question.write, entry)
-        if isinstance(landings, Unreadable):
-            return self._unreadable(replace(landings, ref=question.write.ref), question.id)
-        outcomes = landings.own
+        outcome = resolve(question.write, question.base)
+        if isinstance(outcome, Unreadable):
+            return self._unreadable(replace(outcome, ref=question.write.ref), question.id)
         creates = not question.write.scale and question.write.operation in (Operation.CREATE, Operation.APPLY)
-        if not creates and outcomes[0].replicas == 0 and _only_zero(outcomes):
+        if not creates and outcome.replicas == 0 and effects.is_only_a_count(outcome):
             return question.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
         if not self.synced:
             why = "does not know the quotas yet" if not self._quotas_known else "has not seen the cluster yet"
             return self._unknown(
                 question, self._setting(question, Unknown.UNSYNCED), "unsynced", f"{why}; try again shortly"
             )
+        is_known = creates or (entry is not None and entry.is_known)
         if not self.ledger.scope.may_cover(question.ref.namespace):
-            return question.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", outcomes[0].replicas)
-        if not creates and (entry is None or not entry.is_known):
+            return self._pin(question, outcome, creates, is_known)
+        if not is_known:
             return self._unknown_workload(question)
         if question.ref.namespace not in self.ledger.scope.namespaces:
             why = f'has not seen the namespace "{question.ref.namespace}", so cannot tell which quotas cover it'
             return self._unknown(question, self._setting(question, Unknown.WORKLOAD), "unknown-namespace", why)
-        return self._weigh(question, landings, creates)
+        return self._weigh(question, outcome, creates)
+
+    def _pin(self, question: Question, outcome: Outcome, creates: bool, is_known: bool) -> Decision:
+        """Of a namespace that no quota may cover. What may still land is followed, as one may come to cover it."""
+        answer = question.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", outcome.replicas)
+        answer = answer._replace(uncovered=True)
+        if not is_known:
+            return answer
+        intent = effects.intent_of(question, outcome, creates, self.policy.window_s)
+        proposal = self.ledger.propose(question.ref, intent, effects.born(question, outcome, creates), question.entry)
+        recorded = self._recorded(question, intent, proposal)
+        return answer if isinstance(recorded, Decision) else answer._replace(pends=recorded.pends, intent=recorded.id)
 
     def _unknown_workload(self, question: Question) -> Decision:
         why = f'has not seen it in namespace "{question.ref.namespace}", so cannot tell what it costs'
@@ -162,9 +183,14 @@ class Gate(Known):
         verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
         return question.answer(verdict, reason, sentences.unavailable(question.write.ref, why))
 
-    def _weigh(self, question: Question, landings: Landings, creates: bool) -> Decision:
-        intent = self._intent(question, landings, creates)
-        born = _born(landings.own[0]) if creates and question.observed is None else None
+    def _weigh(self, question: Question, outcome: Outcome, creates: bool) -> Decision:
+        born = effects.born(question, outcome, creates)
+        intent = effects.intent_of(question, outcome, creates, self.policy.window_s)
+        if intent.touches and not effects.is_harmless(question.observed, intent):
+            found = changes.beside(question, intent, born)
+            if isinstance(found, Decision):
+                return found
+            intent = found
         proposal = self.ledger.propose(question.ref, intent, born, question.entry)
         refusal = self._refusal(question, intent, proposal)
         if refusal is None and self.scales is not None:
@@ -173,35 +199,6 @@ class Gate(Known):
             return refusal
         granted = self._grant(question, intent, proposal)
         return granted if self.scales is None else scales.remarked(self.scales, granted, question, intent, proposal)
-
-    def _intent(self, question: Question, landings: Landings, creates: bool) -> Intent:
-        """The most that the write may leave, over all the states that it may find, and what may come after it."""
-        outcome = landings.own[0]
-        replicas, templates, labels = outcome.replicas, outcome.templates, outcome.label_sets
-        keeps_count = outcome.keeps_count
-        if len(landings.own) > 1 or landings.late:
-            everything = [*landings.own, *landings.late]
-            counts = [one.replicas for one in landings.own if one.replicas is not None]
-            replicas = max(counts) if counts else None
-            templates = _distinct([one.templates for one in everything])
-            labels = _distinct([one.label_sets for one in everything])
-            keeps_count = keeps_count or any(late.replicas is not None for late in landings.late)
-        patches = bool(templates or labels) and is_patch(question.write)
-        return Intent(
-            id=question.id,
-            replicas=replicas,
-            templates=templates,
-            labels=labels,
-            creates=creates,
-            precondition=question.write.precondition,
-            expires_s=question.now_s + self.policy.window_s,
-            source=question.source,
-            owner=outcome.owner,
-            frees=outcome.frees or (question.write.operation is Operation.CREATE and outcome.owner is None),
-            keeps_count=keeps_count,
-            is_patch=patches,
-            patch=question.write if patches else None,
-        )
 
     def _refusal(self, question: Question, intent: Intent, proposal: Proposal) -> Decision | None:
         if not proposal.grows:
@@ -220,29 +217,41 @@ class Gate(Known):
     def _doubts(self, question: Question, proposal: Proposal) -> Iterable[Doubt]:
         """What the gate does not know about growth."""
         until_s = self._hold_until_s
+        left_s = max(until_s - question.now_s, 0.0) if until_s is not None else None
         ignorant = proposal.after.unknown or proposal.unpriced or proposal.illegible
         if until_s is None and self._stale is None and not ignorant:
             return ()  # nearly always, and so without a generator
-        left_s = until_s - question.now_s if until_s is not None and question.now_s < until_s else None
         return doubts.of_growth(self.policy, proposal, left_s, self._stale)
 
     def _grant(self, question: Question, intent: Intent, proposal: Proposal) -> Decision:
         reason, sentence = self._why_granted(question, proposal)
-        recorded = None
-        if question.write.dry_run or not question.charge:
-            sentence += "; a question, charged nothing"
-        elif self.policy.mode == "audit":
-            sentence += "; mode audit, charged as observed"
-        elif _is_harmless(question.observed, intent):
-            sentence += "; can land only on what is observed"
-        else:
-            full = flood.refusal(self.policy, self.ledger, question, proposal)
-            if full is not None:
-                return full
-            self.ledger.record(proposal, intent)
-            recorded = intent.id
+        recorded = self._recorded(question, intent, proposal)
+        if isinstance(recorded, Decision):
+            return recorded
         audit = proposal.audit
-        return question.answer(Verdict.ALLOW, reason, sentence, intent.replicas, audit=audit, intent=recorded)
+        sentence += recorded.remark
+        granted = question.answer(Verdict.ALLOW, reason, sentence, intent.replicas, audit=audit, intent=recorded.id)
+        return granted._replace(pends=True) if recorded.pends else granted
+
+    def _recorded(self, question: Question, intent: Intent, proposal: Proposal) -> _Recorded | Decision:
+        """Record what was allowed and may still land, or refuse it where too much is under way already."""
+        if question.write.dry_run:
+            return _Recorded("; a question, charged nothing")
+        if self.policy.mode == "audit":
+            return _Recorded("; mode audit, charged as observed")
+        if effects.is_harmless(question.observed, intent):
+            return _Recorded("; can land only on what is observed")
+        twin = flood.twin(intent, proposal)
+        full = flood.refusal(self.policy, self.ledger, question, intent, proposal) if twin is None else None
+        if full is not None:
+            return full
+        if not question.charge:
+            return _Recorded("; a question, charged nothing", pends=True)
+        if twin is not None:
+            self.ledger.renew(twin, intent.expires_s)
+            return _Recorded("", pends=True, id=twin.id)
+        self.ledger.record(proposal, intent)
+        return _Recorded("", pends=True, id=intent.id)
 
     def _why_granted(self, question: Question, proposal: Proposal) -> tuple[str, str]:
         if not proposal.after.envelope_in:
@@ -252,38 +261,3 @@ class Gate(Known):
         for doubt in self._doubts(question, proposal):
             return doubt.reason, f"fits as far as can be told; the quota gate {doubt.why}"
         return "fits", "fits every quota"
-
-
-def _distinct(groups: list[tuple[T, ...]]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(one for group in groups for one in group))
-
-
-def _only_zero(outcomes: list[Outcome]) -> bool:
-    """All that the write does is to ask for no replicas.
-
-    A write that asks for none and grows the template besides is weighed: a scale-up that was allowed before may land
-    after it, on the grown template.
-    """
-    return all(o.replicas == 0 and not o.templates and o.labels is None for o in outcomes)
-
-
-def _born(outcome: Outcome) -> Observed:
-    template = outcome.templates[0] if outcome.templates else None
-    return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)
-
-
-def _is_harmless(observed: Observed | None, intent: Intent) -> bool:
-    """The API server will take it only on exactly what is observed, and it raises neither count nor cost of that.
-
-    Each by itself: a dearer template under fewer replicas would meet the count of another write that lands later.
-    """
-    version = intent.precondition.resource_version
-    if observed is None or not version or version != observed.resource_version:
-        return False
-    return (
-        (intent.replicas is None or intent.replicas <= observed.replicas)
-        and all(template == observed.template for template in intent.templates)
-        and all(labels == observed.labels for labels in intent.labels)
-        and not intent.frees
-        and intent.owner in (None, observed.owner)
-    )

@@ -18,13 +18,12 @@ def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
     return [{**record.dump(ref, intent), "left_s": intent.expires_s - now_s} for ref, intent in ledger.live_intents()]
 
 
-def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> float:
-    """Record every intent again. Returns until when a patch that was left behind may land; ``now_s``: there is none.
+def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> None:
+    """Record every intent again.
 
     Raises:
         HandoverError: a record is not one that ``dump`` wrote; the ledger then holds those before it.
     """
-    until_s = now_s
     for number, one in enumerate(records):
         left_s = one.get("left_s")
         try:
@@ -36,6 +35,3 @@ def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> float:
         except RecordError as error:
             raise HandoverError(f"intent {number}: {error}") from error
         ledger.adopt(ref, intent)
-        if intent.is_patch and intent.patch is None:
-            until_s = max(until_s, intent.expires_s)
-    return until_s

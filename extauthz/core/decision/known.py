@@ -34,15 +34,20 @@ class Known:
         self._quotas_known = True
         self.tick(now_s)
 
-    def hold(self, until_s: float) -> None:
-        """Grant no growth before ``until_s``: intents of an earlier life may still land (DESIGN §6.5)."""
-        self._hold_until_s = until_s
+    def hold(self, about_until_s: float) -> None:
+        """Grant no growth before ``release``: writes of an earlier run may still land (DESIGN §6.5).
+
+        ``about_until_s`` is only said to those who are refused. No clock ends a hold.
+        """
+        self._hold_until_s = about_until_s
+
+    def release(self) -> None:
+        """End the hold: whatever an earlier run allowed has landed or cannot, and all has been listed since."""
+        self._hold_until_s = None
 
     def tick(self, now_s: float) -> None:
         """Let time pass."""
         self.ledger.tick(now_s)
-        if self._hold_until_s is not None and now_s >= self._hold_until_s:
-            self._hold_until_s = None
 
     def load_state(self, state: ClusterPicture, now_s: float) -> None:
         """Take a whole picture of the cluster."""

@@ -50,7 +50,7 @@ class Policy:
     (60 s, ``--request-timeout``) and 8 s for etcd and the clocks.
     """
     max_intents_per_workload: int = 256
-    """An autoscaler that writes every 2 s, as Knative's may, stays below it for W."""
+    """Of different effects: identical retries count once. An autoscaler asks for few counts within W."""
     max_intents_per_source: int = 10_000
     """A tenth of ``max_intents``, so that no client by itself can use those up. An autoscaler at 50 writes a second,
     the default limit of a controller's client, has 6,750 under way within W even if no answer is ever learnt."""

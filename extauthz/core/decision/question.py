@@ -23,6 +23,13 @@ class Question:
     observed: Observed | None
     source: str = ""
 
+    @property
+    def base(self) -> Observed | None:
+        """What the write finds: the object as observed, or as a create under way makes it."""
+        if self.observed is not None or self.entry is None or not self.entry.is_known:
+            return self.observed
+        return self.entry.born
+
     def answer(
         self,
         verdict: Verdict,

@@ -65,3 +65,9 @@ def unavailable(ref: WorkloadRef | None, why: str) -> str:
     """A refusal for want of knowledge: never worded as a quota denial (DESIGN rule 6)."""
     what = subject(ref) if ref is not None else "this write"
     return f"{what} was not decided: the quota gate {why}"
+
+
+def change_under_way(ref: WorkloadRef, left_s: int) -> str:
+    """A refusal of a change while another one may still land."""
+    why = "another change of it is under way and may still land"
+    return f"{subject(ref)} was not decided: {why}; try again in about {left_s} s at the latest"

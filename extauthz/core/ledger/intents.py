@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extauthz.core.model import Labels, Observed, OwnerRef, Precondition, Template, Write
+from extauthz.core.intake.resolve import resolve
+from extauthz.core.model import Labels, Observed, Outcome, OwnerRef, Precondition, Template, Write
 
 
 class State(StrEnum):
@@ -76,6 +77,10 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 }
 
 
+ANSWERS = frozenset({Event.NOT_FORWARDED, Event.REFUSED, Event.ANSWERED_OK})
+"""What tells for certain what became of one request."""
+
+
 @dataclass(slots=True)
 class Intent:
     """What one allowed request may still do. ``None`` and ``()`` mean: it leaves that as it is. Where it may
@@ -101,18 +106,50 @@ class Intent:
     """It may take the object from its controller."""
     keeps_count: bool = False
     """Besides leaving ``replicas``, it may leave the count as it is, whatever that is."""
-    is_patch: bool = False
-    """Which template and labels it leaves depends on what it finds."""
-    patch: Write | None = None
-    """That patch, unless it was handed over by an earlier life of the gate."""
+    renewed: bool = False
+    """It stands for later requests of the same effect too, so that the answer to one of them does not end it."""
+    write: Write | None = None
+    """The patch, where the template and labels that it leaves depend on what it finds. In memory only: another
+    gate, and a later life of this one, do not have it."""
 
     @property
     def counts_alone(self) -> bool:
         """It changes no template and no label."""
         return not self.templates and not self.labels
 
+    @property
+    def touches(self) -> bool:
+        """It writes the template, the labels or the owner, or makes the object."""
+        return bool(self.templates or self.labels or self.creates or self.frees or self.owner is not None)
+
+    def changes(self, observed: Observed | None) -> bool:
+        """It leaves a template, labels or an owner other than those ``observed``."""
+        if observed is None:
+            return self.touches
+        return (
+            self.frees
+            or self.owner not in (None, observed.owner)
+            or any(template != observed.template for template in self.templates)
+            or any(labels != observed.labels for labels in self.labels)
+        )
+
+    @property
+    def effect(self) -> tuple[object, ...]:
+        """What it leaves, and under which condition. Identical retries have the same."""
+        what = self.replicas, self.templates, self.labels, self.owner
+        return *what, self.creates, self.frees, self.keeps_count, self.precondition
+
+    def find(self, base: Observed) -> None:
+        """Add what it leaves where ``base`` is: somebody else has put that there. What cannot be told is left out."""
+        outcome = resolve(self.write, base) if self.write is not None else None
+        if isinstance(outcome, Outcome):
+            self.templates = tuple(dict.fromkeys(self.templates + outcome.templates))
+            self.labels = tuple(dict.fromkeys(self.labels + outcome.label_sets))
+
     def on(self, event: Event) -> bool:
         """Take ``event``; True if the intent has ended by it."""
+        if self.renewed and event in ANSWERS:
+            event = Event.ANSWERED_UNCLEAR  # the answer to one of several requests
         self.state = TRANSITIONS[self.state][event]
         return self.state is State.ENDED
 

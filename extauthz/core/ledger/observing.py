@@ -166,6 +166,9 @@ class Observing(Books):
         elif entry.intents:
             entry.born = entry.shown
         entry.observed = observed
+        if observed is not None:
+            for intent in entry.live_intents():
+                intent.find(observed)
         self._families.regroup(entry, self._entries)
         for ref, old in before:
             self._shift(ref, old, NOWHERE)

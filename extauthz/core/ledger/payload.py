@@ -1,6 +1,10 @@
-"""What gates that share a ledger tell each other: the content of one ledger object, as text.
+"""What gates that share a ledger tell each other: the content of the ledger object, as text.
 
-Opaque to all but gates: zlib over JSON, in base64, so that 2,000 writes under way take some 100 KiB.
+Opaque to all but gates: zlib over lines, in base64. The first line is a JSON header; then come pod templates, each
+once, by their hash; then the pending writes, a line each. A gate parses only the lines that are new to it.
+
+Times are on the *ledger's clock*, in milliseconds: whoever writes the object moves it on by the time since it saw the
+object before. So it never runs ahead of real time, and it goes on through any number of restarts of gates.
 """
 
 from __future__ import annotations
@@ -12,38 +16,44 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from extauthz.core.ledger.record import Record
-
-FORMAT = 1
+FORMAT = 2
 
 MAX_TEXT_BYTES = 512 * 1024
-"""DESIGN §6. etcd takes 1.5 MiB, and every write of the object sends all of it."""
+"""etcd takes 1.5 MiB, and every write of the object sends all of it."""
 
-MAX_JSON_BYTES = 64 * 1024 * 1024
+MAX_LINES_BYTES = 16 * 1024 * 1024
 """What a text may unpack to, so that nobody who may write the object can exhaust a gate."""
 
 
 class PayloadError(ValueError):
-    """A text is no payload. The gate then knows nothing of that ledger, as if it were missing."""
+    """A text is no payload. What the gate knows of the ledger stays as it was."""
+
+
+class OtherFormatError(PayloadError):
+    """A gate of another release wrote it."""
 
 
 class TooLargeError(ValueError):
-    """Too many intents for one object."""
+    """Too many pending writes for one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The content of the ledger of one root quota."""
+    """The content of the ledger object."""
 
-    intents: Mapping[str, Record] = field(default_factory=dict)
-    """By id."""
+    intents: Mapping[str, str] = field(default_factory=dict)
+    """Pending writes by id, each as ``record.dump`` has it."""
+    templates: Mapping[str, str] = field(default_factory=dict)
+    """Templates that they name, by hash."""
     watermark: Mapping[str, int] = field(default_factory=dict)
     """``deployments.apps`` to the latest resourceVersion that a writer has seen of it. Who has not come as far knows
-    less than what its writes rest on (DESIGN §6.8)."""
-    quotas: tuple[str, ...] = ()
-    """Names of the quotas that count here, sorted. One that moves to another root must leave here first."""
+    less than what its writes rest on (docs/ledger.md)."""
+    clock_ms: int = 0
+    """The ledger's clock, when this was written."""
     holds: bool = False
-    """Made anew: writes that an earlier ledger has known may still land (DESIGN §6.11)."""
+    """Made anew: writes that an earlier ledger has known may still land."""
+    hold_ends_ms: int = 0
+    """When they no longer can, on the ledger's clock."""
 
 
 def encode(payload: Payload) -> str:
@@ -52,40 +62,69 @@ def encode(payload: Payload) -> str:
     Raises:
         TooLargeError: it would be longer than ``MAX_TEXT_BYTES``.
     """
-    tree = {
+    header = {
         "format": FORMAT,
-        "intents": dict(payload.intents),
-        "watermark": dict(payload.watermark),
-        "quotas": list(payload.quotas),
+        "clock_ms": payload.clock_ms,
         "holds": payload.holds,
+        "hold_ends_ms": payload.hold_ends_ms,
+        "watermark": dict(payload.watermark),
+        "templates": len(payload.templates),
     }
-    text = base64.b64encode(zlib.compress(json.dumps(tree, separators=(",", ":")).encode(), level=1)).decode()
+    lines = [json.dumps(header, separators=(",", ":"))]
+    lines += [f"{key} {text}" for table in (payload.templates, payload.intents) for key, text in table.items()]
+    text = base64.b64encode(zlib.compress("\n".join(lines).encode(), level=1)).decode()
     if len(text) > MAX_TEXT_BYTES:
-        raise TooLargeError(f"{len(payload.intents)} writes under way take {len(text)} bytes; {MAX_TEXT_BYTES} fit")
+        raise TooLargeError(f"{len(payload.intents)} pending writes take {len(text)} bytes; {MAX_TEXT_BYTES} fit")
     return text
 
 
 def decode(text: str) -> Payload:
-    """The payload of a text.
+    """The payload of a text. The lines of the writes are not looked into.
 
     Raises:
-        PayloadError: ``text`` is not one that ``encode`` wrote, or of a format to come.
+        PayloadError: ``text`` is not one that ``encode`` wrote.
+        OtherFormatError: it is of another release.
     """
     try:
         unpacking = zlib.decompressobj()
-        raw = unpacking.decompress(base64.b64decode(text, validate=True), MAX_JSON_BYTES)
+        raw = unpacking.decompress(base64.b64decode(text, validate=True), MAX_LINES_BYTES)
         if not unpacking.eof:
             raise PayloadError("it is cut short, or far too long")
-        tree = json.loads(raw)
-        if tree["format"] != FORMAT:
-            raise PayloadError(f"its format is {tree['format']!r}; this gate writes {FORMAT}: run one release of it")
-        return Payload(
-            intents={str(key): dict(record) for key, record in tree["intents"].items()},
-            watermark={str(kind): int(version) for kind, version in tree["watermark"].items()},
-            quotas=tuple(map(str, tree["quotas"])),
-            holds=bool(tree["holds"]),
-        )
+        first, *lines = raw.decode().split("\n")
+        return _read(json.loads(first), lines)
+    except PayloadError:
+        raise
     except (binascii.Error, zlib.error, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PayloadError(repr(error)) from error
     except ValueError as error:
         raise PayloadError(str(error)) from error
+
+
+def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
+    found = header["format"]
+    if found != FORMAT:
+        raise OtherFormatError(f"its format is {found!r}; this gate writes {FORMAT}: run one release of it")
+    count, watermark = header["templates"], header["watermark"]
+    if not isinstance(count, int) or not isinstance(watermark, dict) or not 0 <= count <= len(lines):
+        raise PayloadError("its header is not as gates write it")
+    return Payload(
+        templates=dict(map(_pair, lines[:count])),
+        intents=dict(map(_pair, lines[count:])),
+        watermark={str(kind): int(version) for kind, version in watermark.items()},
+        clock_ms=_whole(header["clock_ms"]),
+        holds=bool(header["holds"]),
+        hold_ends_ms=_whole(header["hold_ends_ms"]),
+    )
+
+
+def _pair(line: str) -> tuple[str, str]:
+    key, space, value = line.partition(" ")
+    if not space:
+        raise PayloadError("a line has no name")
+    return key, value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise PayloadError(f"{value!r} is no time")
+    return value

@@ -11,7 +11,7 @@ from extauthz.core.model import WorkloadRef
 
 
 class Pending:
-    """Live intents in the order in which they were recorded. Knows of all that are put on entries through it."""
+    """Live intents in the order in which they were recorded or renewed. Knows of all that go on entries through it."""
 
     def __init__(self) -> None:
         self._intents: dict[str, tuple[Entry, Intent]] = {}
@@ -72,8 +72,14 @@ class Pending:
             intent.answered_s = now_s
             self._answered[intent.id] = entry
 
+    def renew(self, intent: Intent, expires_s: float) -> None:
+        """A later request of the same effect was allowed: it may land until ``expires_s``."""
+        intent.expires_s = max(intent.expires_s, expires_s)
+        intent.renewed = True
+        self._intents[intent.id] = self._intents.pop(intent.id)
+
     def expired(self, now_s: float) -> Iterator[tuple[Entry, Intent]]:
-        """Those whose W has elapsed. They were recorded in the order in which they expire, as W is the same for all;
+        """Those whose W has elapsed. They stand in the order in which they expire, as W is the same for all;
         one that stands behind another with more time left waits for it, which is safe."""
         for entry, intent in self._intents.values():
             if intent.expires_s > now_s:

@@ -1,6 +1,6 @@
 """A gate decides though the writers before it have seen more of the cluster."""
 
-from extauthz.shared.books import Books
+from extauthz.shared.replica import Replica
 
 from .planting import replaced
 
@@ -10,4 +10,4 @@ FAULTS = "lag,drop,partition"
 
 
 def planted():
-    return replaced(Books, behind=lambda self: None)
+    return replaced(Replica, behind=lambda self: None)

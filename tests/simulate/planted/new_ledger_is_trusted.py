@@ -1,13 +1,23 @@
 """A ledger object that was deleted is made again and grants at once, whatever the deleted one held."""
 
-from extauthz.shared.books import Books
+from extauthz.core.ledger.payload import Payload
+from extauthz.shared.replica import Replica
 
 from .planting import replaced
 
 CAUGHT_BY = "never over"
 LEDGER = "kubernetes"
-FAULTS = "deleted,late"
+FAULTS = "deleted,late,crash"
+
+
+def gone(self):
+    for intent_id in self.payload.intents:
+        self._ledger.forget(intent_id)
+    original(self)
+
+
+original = Replica.gone
 
 
 def planted():
-    return replaced(Books, holds=lambda self, root: False, _note_lacks=lambda self, books: None, _lose=Books._drop)
+    return replaced(Replica, gone=gone, _anew=lambda self, clock_ms: Payload(clock_ms=clock_ms))

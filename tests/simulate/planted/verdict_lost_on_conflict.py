@@ -1,6 +1,6 @@
 """What was decided before another gate wrote is granted after it all the same (as in kubernetes#141904)."""
 
-from extauthz.shared.writing import Writers
+from extauthz.shared.committing import Committer
 
 from .planting import replaced
 
@@ -9,14 +9,15 @@ LEDGER = "kubernetes"
 FAULTS = "lag"
 
 
-def decided(self, root, waiting):
-    for waiter in waiting:
-        waiter.adoptions = self._books.adoptions
-    return original(self, root, waiting)
+def decide(self, waiter):
+    if not waiter.rounds:
+        return original(self, waiter)
+    self._answer(waiter, waiter.decision)
+    return False
 
 
-original = Writers._decided
+original = Committer._decide
 
 
 def planted():
-    return replaced(Writers, _decided=decided)
+    return replaced(Committer, _decide=decide)

@@ -9,12 +9,13 @@ import pytest
 
 from extauthz.cluster.live import PODS
 from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects, dearest, read
-from extauthz.cluster.sinks import Troubles
+from extauthz.cluster.selectors import parsed
+from extauthz.cluster.sinks import Seen, Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.footprint import per_pod
 from extauthz.core.intake import objects
 from extauthz.core.intake.faults import ObjectError
-from extauthz.core.model import WorkloadRef
+from extauthz.core.model import Observed, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
@@ -115,6 +116,19 @@ def test_the_dearest_has_the_claims_of_all():
 def test_a_pod_whose_cost_cannot_be_told_leaves_that_of_all_unknown():
     good, bad = priced({"cpu": "1"}, {"cpu": "?"})
     assert dearest([good, bad]) is None
+
+
+def test_a_pod_that_is_gone_prices_nothing_though_another_namespace_has_one_of_its_name():
+    (dear,) = priced({"cpu": "9"})
+    prices = PodPrices(lambda ref: None, lambda ref: None)
+    gizmos = [GIZMO, GIZMO._replace(namespace="team-b")]
+    for one in gizmos:
+        prices.want(one, parsed("app=gizmo"))
+    pods = [WorkloadRef("", "pods", one.namespace, "gizmo-1") for one in gizmos]
+    seen = [Seen(ref, Observed(1, dear, "app=gizmo"), "1") for ref in pods]
+    prices.pods(seen)
+    prices.pods([seen[1]])
+    assert (prices.price(gizmos[0]), prices.price(gizmos[1])) == (None, dear)
 
 
 class Feeds:

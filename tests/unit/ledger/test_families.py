@@ -297,6 +297,8 @@ def test_moving_the_first_ordinal_is_growth_of_storage():
     see(ask, *claims(0, 1))
     moved = ask(patch(path("db", resource="statefulsets"), {"spec": {"ordinals": {"start": 1}}}))
     assert (moved.verdict, books(ask, STORAGE)) == (Verdict.ALLOW, (10, 5)), "0 stays, 2 is new"
+    ask = asker(db(2), hard={STORAGE: "15"})
+    see(ask, *claims(0, 1))
     moved = ask(patch(path("db", resource="statefulsets"), {"spec": {"ordinals": {"start": 5}}}))
     assert moved.verdict is Verdict.DENY
 

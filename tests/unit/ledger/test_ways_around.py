@@ -85,10 +85,10 @@ def test_a_surge_that_no_server_would_take_is_none(surge: object):
     assert books(asker(web(4, surge), revision("web-0", 6))) == (6, 0)
 
 
-def test_two_creates_of_one_name_are_each_attributed_by_what_they_say():
-    """The first is owned and covered, and may never land; the second is of nobody."""
+def test_creates_of_one_name_are_each_attributed_by_what_they_say():
+    """The first is owned and covered; the others are of nobody."""
     ask = asker(web(4), hard="4")
-    assert ask(create(revision("web-0", 4))).verdict is Verdict.ALLOW
+    assert ask(create(revision("web-0", 4)), charge=False).verdict is Verdict.ALLOW
     assert ask(create(revision("web-0", 4, owner=None))).verdict is Verdict.DENY
     assert ask(create(revision("web-0", 4, labels={"app": "other"}))).verdict is Verdict.DENY
 
@@ -324,7 +324,8 @@ def test_no_count_is_named_where_none_would_be_allowed():
         "spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}}
     }
     assert ask(patch(path("web"), alone, "strategic")).verdict is Verdict.ALLOW
-    assert ask(apply(path("web"), spec | {"replicas": 9})).fits == 2
+    assert ask(apply(path("web"), spec | {"replicas": 9})).reason == "change-under-way"
+    assert ask(scale("web", 9)).fits == 4, "by the template that pends"
     ask.gate.settle("nobody", Event.REFUSED, 0.0)
 
 
@@ -346,5 +347,5 @@ def test_a_dear_template_that_lands_raises_no_envelope_of_running_revisions():
 
 def test_a_revision_made_anew_without_an_owner_is_of_nobody_though_its_predecessor_is_still_seen():
     ask = asker(web(4), revision("web-0", 2), hard="4")
-    assert ask(create(revision("web-0", 2))).reason == "no-growth"
+    assert ask(create(revision("web-0", 2)), charge=False).reason == "no-growth"
     assert ask(create(revision("web-0", 2, owner=None))).verdict is Verdict.DENY

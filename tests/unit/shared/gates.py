@@ -67,8 +67,19 @@ class Member:
         self.lists += 1
 
     async def ask(self, request: Request) -> Decision:
-        decision = self.gate.decide(request, f"d{next(self._ids)}", time.monotonic())
-        return decision if decision.intent is None else await self.committer.commit(request, decision)
+        """As ``service.deciding``."""
+        reading, decision_id = self.gate.reader(request), f"d{next(self._ids)}"
+        decision = self.gate.judge(reading, decision_id, time.monotonic(), charge=False)
+        if not decision.pends:
+            return decision
+        if decision.uncovered:
+            return self.gate.judge(reading, decision_id, time.monotonic())
+        return await self.committer.commit(reading, "", decision)
+
+    @property
+    def agreed(self) -> set[str]:
+        """Ids of the pending writes in the object, as this gate last saw it."""
+        return set(self.committer.replica.payload.intents)
 
     @property
     def reserved(self) -> dict[str, int]:
@@ -84,18 +95,16 @@ async def members(
     window_s: float = W,
     released: bool = True,
 ) -> AsyncIterator[list[Member]]:
-    """Gates that have listed everything. ``released``: the ledgers are old, so that nothing is held."""
+    """Gates that have listed everything. ``released``: the ledger is old, so that nothing is held."""
     store = store if store is not None else MemoryStore()
     made = [Member(make_gate(quotas, *objects), store, window_s) for _ in range(number)]
     tasks = [asyncio.create_task(one.committer.run()) for one in made]
     try:
         for one in made:
             await one.committer.known.wait()
-            one.committer.books.keep_up()
         if released:
-            await until(lambda: all(book.base is not None for one in made for book in one.committer.books))
-            for book in made[0].committer.books:
-                book.released = True
+            await until(lambda: all(one.committer.replica.base is not None for one in made))
+            made[0].committer.replica.released = True
             await until(lambda: not any(one.committer.notes() for one in made))
         yield made
     finally:

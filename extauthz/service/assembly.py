@@ -1,0 +1,187 @@
+"""One gate, assembled: what decides, what it knows by, and what hears of answers, from its start to its end.
+
+``serve`` runs it as a process and listens for Envoy; ``simulate`` runs the same in a world of its own. So time, chance,
+the connection and where things are kept are arguments, and nothing here opens a port or a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.read import Reader
+from extauthz.core.ledger.intents import Event
+from extauthz.doors.access_log import AccessLogs
+from extauthz.doors.ext_authz import Checks
+from extauthz.kube.connection import Connection
+from extauthz.observe.log import Log
+from extauthz.observe.metrics import Metrics
+from extauthz.service import sources
+from extauthz.service.deciding import Deciding
+from extauthz.service.handover import Handover
+from extauthz.service.holding import Holding
+from extauthz.service.http import max_scale
+from extauthz.service.inputs import Clock
+from extauthz.service.recounting import Recounting
+from extauthz.service.settings import Settings, policy
+from extauthz.shared.store import LedgerStore
+
+TICK_S = 1.0
+"""How late an intent may end. W is tens of seconds."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a gate stands on, and who is told of it."""
+
+    log: Log
+    metrics: Metrics
+    clock: Clock
+    ids: Callable[[], str]
+    """Makes the id of each decision."""
+    handover: Handover | None = None
+    ledger_store: LedgerStore | None = None
+    """Of a shared ledger. ``None``: objects behind the connection."""
+
+
+class Assembly:
+    """The parts of one gate. ``run`` is its life.
+
+    Args:
+        settings: with ``quotas`` and ``state`` given.
+    """
+
+    def __init__(self, settings: Settings, around: Surroundings) -> None:
+        self.gate = Gate(policy(settings))
+        self.gate.reader = Reader()
+        self.access_logs = AccessLogs(self._answered, around.metrics.skipped)
+        self.inputs: sources.Inputs | None = None
+        """``None``: it does not run yet."""
+        self.stale: str | None = None
+        """Why growth cannot rely on what is known."""
+        self._settings = settings
+        self._around = around
+        self._log = around.log
+        self._clock = around.clock
+        self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
+
+    async def run(
+        self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Checks], Awaitable[None]]
+    ) -> None:
+        """Learn all there is to know, take over what the last run left, ``serve``, and hand over.
+
+        Should anything that runs for ever fail, all ends.
+
+        Args:
+            connection: to the cluster, if quotas or state come from there.
+            stop: where it is set before all is known, nothing is served.
+            serve: answers checks until it is told to stop.
+
+        Raises:
+            FilesError: quotas or state cannot be used.
+            SettingsError: the handover cannot be taken.
+            Exception: what ``serve`` raises.
+        """
+        async with AsyncExitStack() as stack:
+            deciding, inputs = await self._wired(connection, stack)
+            await inputs.quotas.load()
+            await inputs.state.load()
+            refused: Exception | None = None
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(one.follow()) for one in inputs]
+                running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
+                try:
+                    if await _known(inputs, stop):
+                        self._holding.take_over()
+                        running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
+                        await serve(Checks(deciding))
+                        self._holding.hand_over()
+                except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
+                    refused = error
+                for task in running:
+                    task.cancel()
+            if refused is not None:
+                raise refused
+
+    async def _wired(self, connection: Connection | None, stack: AsyncExitStack) -> tuple[Deciding, sources.Inputs]:
+        settings, log, metrics, clock = self._settings, self._log, self._around.metrics, self._clock
+        asked = max_scale(settings, log, metrics, clock)
+        if asked is not None:
+            await stack.enter_async_context(asked.client)
+            self.gate.scales = asked.scales
+        into = sources.Into(self.gate, log, metrics, clock)
+        inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
+        deciding = Deciding(
+            self.gate,
+            metrics,
+            log,
+            inputs.state.look,
+            inputs.state.heed,
+            inputs.ledger.commit if inputs.ledger is not None else None,
+            ask=asked.ask if asked is not None else None,
+            audits=settings.mode == "audit",
+            clock=clock,
+            ids=self._around.ids,
+        )
+        return deciding, inputs
+
+    def _recounting(self) -> Recounting:
+        return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
+
+    def _answered(self, decision_id: str, event: Event) -> None:
+        """What became of a decided request; most often an intent ends by it, or by the read that is made then."""
+        self._around.metrics.answer(event.value)
+        ref = self.gate.settle(decision_id, event, self._clock())
+        if ref is not None and self.inputs is not None:
+            self.inputs.state.answered(ref)
+
+    async def _tick(self, inputs: sources.Inputs) -> None:
+        """Let time pass for the ledger, and look whether the inputs can still be relied on."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            now_s = self._clock()
+            self.gate.tick(now_s)
+            inputs.state.tick(now_s)
+            self._tell_stale(next((why for one in inputs if (why := one.stale()) is not None), None))
+
+    def _tell_stale(self, why: str | None) -> None:
+        self.gate.stale(why)
+        if why is not None and self.stale is None:
+            self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
+        if why is None and self.stale is not None:
+            self._log.event("info", "fresh")
+        self.stale = why
+
+    @property
+    def holds(self) -> bool:
+        """Whether growth waits for W of writes that an earlier run allowed."""
+        return bool(self._holding.notes())
+
+    def missing(self) -> list[str]:
+        """What is not known yet."""
+        return [why for one in self.inputs or () for why in one.missing()]
+
+    def notes(self) -> list[str]:
+        """What is worth knowing of it while it serves."""
+        notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
+        if self._settings.mode == "audit":
+            notes.append("only audits: nothing is refused")
+        if self.stale is not None:
+            notes.append(f"{self.stale}; growth: {self._settings.on_stale}")
+        return notes
+
+
+async def _known(inputs: sources.Inputs, stop: asyncio.Event) -> bool:
+    """Wait until all is known; False if told to stop before."""
+    waiting = [asyncio.ensure_future(one.known.wait()) for one in inputs]
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        everything = asyncio.gather(*waiting)
+        await asyncio.wait((everything, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return not stop.is_set()
+    finally:
+        for one in (*waiting, stopped):
+            one.cancel()

@@ -1,0 +1,70 @@
+"""What goes between Envoy and a gate, as bytes: checks, their answers, and entries of the access log."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
+from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
+
+from extauthz.core.model import Request, Verdict
+from extauthz.doors.access_log import EXT_AUTHZ, Fate
+
+AUTOSCALER = "127.0.0.1"
+
+
+class Answer(NamedTuple):
+    """What Envoy is told."""
+
+    id: str
+    verdict: Verdict
+    reason: str
+    sentence: str
+    metadata: Any
+    """Dynamic metadata: Envoy keeps it with the request, until that is logged."""
+
+
+def check(request: Request) -> bytes:
+    """A CheckRequest as Envoy's filter makes it, with the body as bytes."""
+    message = CheckRequest()
+    attributes = message.attributes
+    attributes.source.address.socket_address.address = AUTOSCALER
+    http = attributes.request.http
+    http.method = request.method
+    http.path = request.target
+    http.headers.update(request.headers)
+    http.headers["x-envoy-auth-partial-body"] = "false"
+    http.raw_body = request.body
+    raw: bytes = message.SerializeToString()
+    return raw
+
+
+def answer(raw: bytes) -> Answer:
+    """The answer in a CheckResponse."""
+    response = CheckResponse.FromString(raw)
+    fields = response.dynamic_metadata.fields
+    verdict = Verdict(fields["verdict"].string_value)
+    assert (response.status.code == 0) is (verdict is Verdict.ALLOW)
+    body = response.denied_response.body
+    sentence = json.loads(body)["message"] if body else ""
+    return Answer(
+        fields["decision_id"].string_value, verdict, fields["reason"].string_value, sentence, response.dynamic_metadata
+    )
+
+
+def log_entry(given: Answer, fate: Fate) -> bytes:
+    """A message of the access log that tells what became of a write."""
+    message = StreamAccessLogsMessage()
+    entry = message.http_logs.log_entry.add()
+    common, response = entry.common_properties, entry.response
+    common.metadata.filter_metadata[EXT_AUTHZ].CopyFrom(given.metadata)
+    for flag in fate.flags:
+        setattr(common.response_flags, flag, True)
+    common.upstream_request_attempt_count = fate.attempts
+    if fate.sent:
+        common.time_to_first_upstream_tx_byte.nanos = 1
+    response.response_code.value = fate.code
+    response.response_code_details = fate.details
+    raw: bytes = message.SerializeToString()
+    return raw

@@ -1,0 +1,22 @@
+"""A pending write of another gate never expires here: its gate dies, and the room is gone for good."""
+
+from extauthz.shared.replica import Replica
+
+from .planting import replaced
+
+CAUGHT_BY = "nothing leaks"
+LEDGER = "kubernetes"
+FAULTS = "late,unheard"
+GATES = 3
+
+
+def adopt(self, ref, intent):
+    intent.expires_s = float("inf")
+    original(self, ref, intent)
+
+
+original = Replica._adopt
+
+
+def planted():
+    return replaced(Replica, _adopt=adopt)
