@@ -35,8 +35,8 @@ AREAS: dict[str, tuple[str, ...]] = {
 }
 """What is changed, and the tests that should notice: the fast ones first."""
 WANTED = 0.95
-WORLDS, STEPS, DRAWS = 10, 60, 10
-"""Worlds that run one after the other, steps of each, and how many such runs a survivor goes through."""
+WORLDS, STEPS = 10, 60
+"""Worlds that run one after the other, and steps of each."""
 SLACK_S = 20.0
 LIMIT = 300
 
@@ -95,12 +95,12 @@ class Copy:
 class Trial:
     """All copies, and what the unchanged code does in them."""
 
-    def __init__(self, folder: Path, jobs: int, choose: random.Random, areas: Sequence[str]) -> None:
+    def __init__(self, folder: Path, jobs: int, choose: random.Random, areas: Sequence[str], runs: int) -> None:
         self._copies: queue.Queue[Copy] = queue.Queue()
         copies = [Copy(folder / f"copy-{number}") for number in range(jobs)]
         self._choose = choose
         self._within_s = {area: self._time(copies[0], area) for area in areas}
-        self._seeds = self._sound(copies[0])
+        self._seeds = self._sound(copies[0], runs)
         for copy in copies:
             self._copies.put(copy)
 
@@ -110,18 +110,20 @@ class Trial:
             raise SystemExit(f"the tests of {area} fail without any change:\n{copy.said[-3000:]}")
         return 3 * (time.monotonic() - began_s) + SLACK_S
 
-    def _sound(self, copy: Copy) -> list[int]:
+    def _sound(self, copy: Copy, runs: int) -> list[int]:
         """Runs of worlds that the unchanged code gets through."""
         found: list[int] = []
-        for _ in range(2 * DRAWS):
+        for _ in range(2 * runs):
             seed = self._choose.randrange(10**8, 10**9)
             if copy.simulate(seed, LIMIT) == "ok":
                 found.append(seed)
             else:
                 print(f"the unchanged code does not get through {WORLDS} worlds from seed {seed}", flush=True)
-            if len(found) == DRAWS:
-                return found
-        raise SystemExit("the unchanged code breaks too many worlds: mend that first")
+            if len(found) == runs:
+                break
+        if len(found) < runs:
+            raise SystemExit("the unchanged code breaks too many worlds: mend that first")
+        return found
 
     def fate(self, area: str, mutant: Mutant) -> str:
         """``tests``, ``timeout`` or ``simulation``: what it was killed by. ``survived``."""
@@ -151,6 +153,9 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=64, help="how many are drawn; 0: all")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "--runs", type=int, default=10, help=f"runs of {WORLDS} worlds for what the tests leave; 0: none"
+    )
     wanted = parser.parse_args()
     choose = random.Random(wanted.seed)
     entries = list(known.read(known.EQUIVALENT.read_text()))
@@ -162,7 +167,8 @@ def main() -> int:
         drawn = choose.sample(drawn, min(wanted.mutants, len(drawn)))
     print(f"seed {wanted.seed}: {len(drawn)} of {len(every)} mutants, {len(entries)} known as equivalent", flush=True)
     with tempfile.TemporaryDirectory(prefix="extauthz-mutants-") as folder:
-        trial = Trial(Path(folder), wanted.jobs, choose, sorted({area for area, _ in drawn}))
+        areas = sorted({area for area, _ in drawn})
+        trial = Trial(Path(folder), wanted.jobs, choose, areas, wanted.runs)
         with ThreadPoolExecutor(wanted.jobs) as pool:
             fates = list(pool.map(lambda each: _told(trial, *each), drawn))
     return _report(drawn, fates)
