@@ -11,7 +11,13 @@ from extauthz.core.model import Observed, Operation, Outcome, Put
 def intent_of(question: Question, outcome: Outcome, creates: bool, window_s: float) -> Intent:
     """What the write may leave."""
     write, observed, templates = question.write, question.observed, outcome.templates
-    if not templates and observed is not None and observed.template is not None and changes.copies(write):
+    if (
+        not templates
+        and not write.scale
+        and observed is not None
+        and observed.template is not None
+        and changes.copies(write)
+    ):
         templates = (observed.template,)
     touches = bool(templates) or outcome.labels is not None
     return Intent(

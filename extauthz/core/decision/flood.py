@@ -7,6 +7,8 @@ beyond ``MAX_IDENTICAL`` the newest one stands for those that follow.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extauthz.core.decision import sentences
 from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.question import Question
@@ -48,7 +50,7 @@ def _bound_met(
     source = question.source
     if source and ledger.intents_of(source) >= policy.max_intents_per_source:
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
-    live = proposal.entry.live_intents()
+    live = proposal.entry.intents or {}
     if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
         return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
     if ledger.intents >= policy.max_intents:
@@ -59,7 +61,7 @@ def _bound_met(
     return None
 
 
-def _effects(intent: Intent, live: tuple[Intent, ...]) -> int:
+def _effects(intent: Intent, live: Mapping[str, Intent]) -> int:
     """How many different effects there would be; none too many where ``intent`` is a retry."""
-    different = {one.effect for one in live}
+    different = {one.effect for one in live.values()}
     return len(different) + 1 if intent.effect not in different else 0

@@ -230,8 +230,10 @@ class Gate(Known):
             return recorded
         audit = proposal.audit
         sentence += recorded.remark
-        granted = question.answer(Verdict.ALLOW, reason, sentence, intent.replicas, audit=audit, intent=recorded.id)
-        return granted._replace(pends=True) if recorded.pends else granted
+        pends = recorded.pends
+        return question.answer(
+            Verdict.ALLOW, reason, sentence, intent.replicas, audit=audit, intent=recorded.id, pends=pends
+        )
 
     def _recorded(self, question: Question, intent: Intent, proposal: Proposal) -> _Recorded | Decision:
         """Record what was allowed and may still land, or refuse it where too much is under way already."""

@@ -40,6 +40,8 @@ class Question:
         audit: tuple[Shortage, ...] = (),
         fits: int | None = None,
         intent: str | None = None,
+        *,
+        pends: bool = False,
     ) -> Decision:
         write = self.write
         before = self.observed.replicas if self.observed is not None else None
@@ -58,4 +60,6 @@ class Question:
             audit,
             fits,
             intent,
+            None,
+            pends,
         )

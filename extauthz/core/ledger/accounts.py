@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from extauthz.core.ledger.entry import Position
+from extauthz.core.ledger.entry import Position, Step
 from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
@@ -44,14 +44,13 @@ class Difference(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What a move does to all quotas; fields as in ``ledger.Proposal``."""
+    """What a step does to all quotas; fields as in ``ledger.Proposal``."""
 
     shortages: tuple[Shortage, ...]
     audit: tuple[Shortage, ...]
     grows: Nodes
     unpriced: tuple[str, ...]
     illegible: tuple[str, ...]
-    risen: Amounts
 
 
 _NOTHING_RESERVED: dict[str, int] = {}
@@ -109,9 +108,7 @@ class Accounts:
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""
         if _only_reserves(before, after):
-            risen = _risen(before.envelope.amounts, after.envelope.amounts)
-            fallen = _risen(after.envelope.amounts, before.envelope.amounts)
-            self._reserve(risen | {key: -less for key, less in fallen.items()}, after.envelope_in)
+            self._reserve(_difference(before.envelope.amounts, after.envelope.amounts), after.envelope_in)
             return
         for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
@@ -135,13 +132,6 @@ class Accounts:
                     reserved[key] = reserved.get(key, 0) + charged - used
                     assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
-    def grow(self, before: Position, after: Position, risen: Amounts) -> None:
-        """``move`` for a grant, whose ``risen`` is what ``weigh`` has told."""
-        if _only_reserves(before, after):
-            self._reserve(risen, after.envelope_in)
-        else:
-            self.move(before, after)
-
     def _reserve(self, changes: Amounts, nodes: Nodes) -> None:
         """``move`` for nearly every grant, and for its end: nothing but the envelope changes."""
         for node in nodes:
@@ -153,36 +143,40 @@ class Accounts:
                     reserved[key] = total = reserved.get(key, 0) + more
                     assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
-    def weigh(self, before: Position, after: Position) -> Growth:
-        """Judge the move: only keys that grow are checked, in every quota and ancestor."""
+    def weigh(self, step: Step) -> Growth:
+        """Judge a step: only keys that the write grows are checked, in every quota and ancestor.
+
+        It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
+        envelope from before is no licence to grow back (DESIGN §4.10).
+        """
+        before, after, base, own = step
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[str] = []
         illegible: list[str] = []
-        unknown = after.unknown and (not before.unknown or after.envelope.replicas > before.envelope.replicas)
-        entered = after.unknown and after.envelope_in != before.envelope_in
         grows: list[QuotaNode] = []
-        wanted, standing = after.envelope.amounts, before.envelope.amounts
-        risen = _risen(standing, wanted) if wanted is not standing else {}
-        stays = after.envelope_in is before.envelope_in
+        risen: Amounts = _risen(before.envelope.amounts, after.envelope.amounts)
+        above: Amounts = risen if own is after else _risen(base.envelope.amounts, own.envelope.amounts)
+        unknown = after.unknown and _multiplies_unknown(step)
+        stays = before.envelope_in is after.envelope_in is base.envelope_in is own.envelope_in
         for node in after.envelope_in:
-            audits = node.audits
-            grows_here = unknown or (entered and node not in before.envelope_in)
-            risen_here = risen
+            audits, grows_here = node.audits, unknown
+            risen_here, above_here = risen, above
             if audits or not stays:
-                _, charged = _standing(before, node)
-                risen_here = risen if charged is standing else _risen(charged, wanted)
-            if not risen_here and not grows_here:
+                risen_here, above_here = _here(step, node, risen, above)
+                grows_here = grows_here or (after.unknown and _enters(step, node))
+            if not risen_here and not above_here and not grows_here:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
             used_of, reserved_of, growth_of = account.used.get, account.reserved.get, risen_here.get
             for key, hard in node.hard.items():
                 growth = growth_of(key, 0)
-                if growth:
+                if growth or key in above_here:
                     grows_here = True
                     used, reserved = used_of(key, 0), reserved_of(key, 0)
                     if used + reserved + growth > hard:
-                        short = Shortage(node.quota.name, node.path, key, growth, used, reserved, hard)
+                        asked = growth or above_here[key]
+                        short = Shortage(node.quota.name, node.path, key, asked, used, reserved, hard)
                         (audited if audits else refused).append(short)
             if node.illegible:
                 grows_here = True
@@ -191,26 +185,32 @@ class Accounts:
                 grows.append(node)
                 if account.unpriced:
                     unpriced.append(node.quota.name)
-        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), risen)
+        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible))
 
-    def largest_replicas(self, before: Position, after: Position, per_pod: Amounts) -> int | None:
-        """The highest count of pods that cost ``per_pod`` which would fit, in every enforcing quota.
+    def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
+        """The highest count that would fit in place of the one proposed, in every enforcing quota.
 
         ``None`` where no count is bound, or where even none would fit (a ``count/…`` key that is exhausted).
+
+        Args:
+            per_pod: what the dearest pod costs that the count may multiply.
+            alone: the same, were nothing else under way.
         """
         best: int | None = None
-        for node in after.envelope_in:
-            if node.audits:
-                continue
-            for key, hard in node.hard.items():
-                charged = _standing(before, node)[1].get(key, 0)
-                fixed = after.envelope.per_object.get(key, 0)
-                room = max(hard - self._accounts.get(node, _UNTOUCHED).taken(key) + charged, charged) - fixed
-                each = per_pod.get(key, 0)
-                if room < 0:
-                    return None
-                if each:
-                    best = min(room // each, best) if best is not None else room // each
+        for node in step.after.envelope_in:
+            for key, hard in node.hard.items() if not node.audits else ():
+                charged = _standing(step.before, node)[1].get(key, 0)
+                room = hard - self._accounts.get(node, _UNTOUCHED).taken(key)
+                bounds = [(charged + room, step.after, per_pod)]
+                if room < 0:  # over: nothing above what is observed
+                    seen = _standing(step.base, node)[1].get(key, 0)
+                    bounds = [(charged, step.after, per_pod), (seen, step.own, alone)]
+                for most, at, pod in bounds:
+                    left, each = most - at.envelope.per_object.get(key, 0), pod.get(key, 0)
+                    if left < 0:
+                        return None
+                    if each:
+                        best = min(left // each, best) if best is not None else left // each
         return best
 
     def rows(self) -> Iterator[UsageRow]:
@@ -263,6 +263,30 @@ def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
     return used, at.envelope.amounts if charges else used
 
 
+def _multiplies_unknown(step: Step) -> bool:
+    before, after, base, own = step
+    return (
+        not before.unknown
+        or after.envelope.replicas > before.envelope.replicas
+        or own.envelope.replicas > base.envelope.replicas
+    )
+
+
+def _enters(step: Step, node: QuotaNode) -> bool:
+    return node not in step.before.envelope_in or (node in step.own.envelope_in and node not in step.base.envelope_in)
+
+
+def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:
+    """What the write grows in one quota: above the envelope there, and above what is observed there."""
+    before, after, base, own = step
+    risen_here = _risen(_standing(before, node)[1], after.envelope.amounts)
+    above_here = _risen(_standing(base, node)[1], own.envelope.amounts) if node in own.envelope_in else {}
+    if node.audits:  # nothing is reserved there: what else pends is not this write's growth
+        keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
+        return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
+    return risen_here, above_here
+
+
 def _only_reserves(before: Position, after: Position) -> bool:
     return (
         after.used is before.used
@@ -272,8 +296,17 @@ def _only_reserves(before: Position, after: Position) -> bool:
     )
 
 
+def _difference(before: Amounts, after: Amounts) -> Amounts:
+    """How much more ``after`` has of each key, or less."""
+    if before.keys() == after.keys():
+        return {key: amount - before[key] for key, amount in after.items()}
+    return {key: after.get(key, 0) - before.get(key, 0) for key in before.keys() | after.keys()}
+
+
 def _risen(before: Amounts, after: Amounts) -> dict[str, int]:
     """What ``after`` has more of, and how much."""
+    if before is after:
+        return {}
     return {key: amount - before.get(key, 0) for key, amount in after.items() if amount > before.get(key, 0)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from extauthz.core.ledger.charge import Charge
@@ -66,6 +66,22 @@ class Entry:
     def live_intents(self) -> tuple[Intent, ...]:
         return tuple(self.intents.values()) if self.intents else ()
 
+    def with_intents(self, intents: Iterable[Intent]) -> Entry:
+        """A copy that has just these, in its place in a copy of its owners. Whatever else there is, both share."""
+        copy = below = self._copy()
+        copy.intents = {intent.id: intent for intent in intents} or None
+        while below.head is not None:
+            above = below.head = below.head._copy()
+            above.children = {**(above.children or {}), below.ref: below}
+            below = above
+        return copy
+
+    def _copy(self) -> Entry:
+        copy = Entry(self.ref)
+        for slot in ("born", "children", "claims", "head", "intents", "observed", "pods"):
+            setattr(copy, slot, getattr(self, slot))
+        return copy
+
     def add(self, intent: Intent) -> None:
         if self.intents is None:
             self.intents = {}
@@ -118,6 +134,14 @@ class Position(NamedTuple):
     """What each replica costs, where nothing but the count of the head may change."""
 
     @property
+    def settled(self) -> Position:
+        """Where it is without what pends. Only where ``pod`` is known."""
+        assert self.pod is not None, "other writes than of the count are under way"
+        if self.envelope is self.used:
+            return self
+        return Position(self.used, self.used_in, self.used, self.used_in, self.unknown, self.pod)
+
+    @property
     def trees(self) -> frozenset[str]:
         """Names of the root quotas in whose trees it counts, or may come to."""
         return frozenset([node.root for node in self.envelope_in])
@@ -135,3 +159,14 @@ class Position(NamedTuple):
             return self
         charge = Charge(max(top, replicas), {**before, **higher}, per_object)
         return Position(used, used_in, charge, envelope_in, unknown, pod)
+
+
+class Step(NamedTuple):
+    """What one more write does to what a workload is charged through."""
+
+    before: Position
+    after: Position
+    base: Position
+    """As ``before``, without what pends on the workload itself."""
+    own: Position
+    """As ``base``, with this write alone."""

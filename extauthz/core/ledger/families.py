@@ -58,6 +58,13 @@ class Families:
             self._attach(child, entries)
         self._claim(entry, entries)
 
+    def head_of(self, entry: Entry, entries: Entries) -> Entry | None:
+        """The owner that would cover an entry which is not in the books: a workload that a create would make."""
+        head, shown = self._owner(self._named(entry.ref, entry.shown), entries), entry.shown
+        if head is None or shown is None or not self.kinship.covers(head.ref, head.observed, entry.ref, shown):
+            return None
+        return head
+
     def leave(self, entry: Entry) -> None:
         """Forget an entry that is no more."""
         self._detach(entry)

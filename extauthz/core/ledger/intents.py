@@ -122,10 +122,8 @@ class Intent:
         """It writes the template, the labels or the owner, or makes the object."""
         return bool(self.templates or self.labels or self.creates or self.frees or self.owner is not None)
 
-    def changes(self, observed: Observed | None) -> bool:
+    def changes(self, observed: Observed) -> bool:
         """It leaves a template, labels or an owner other than those ``observed``."""
-        if observed is None:
-            return self.touches
         return (
             self.frees
             or self.owner not in (None, observed.owner)

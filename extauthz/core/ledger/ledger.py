@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from extauthz.core.ledger.entry import Entry, Position
+from extauthz.core.ledger.entry import Entry, Position, Step
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.observing import Observing
 from extauthz.core.ledger.position import pods_of
 from extauthz.core.ledger.prices import with_surge
 from extauthz.core.ledger.scope import Nodes
-from extauthz.core.model import Amounts, Observed, Shortage, WorkloadRef
+from extauthz.core.model import Observed, Shortage, WorkloadRef
 
 
 class Proposal(NamedTuple):
@@ -27,18 +27,19 @@ class Proposal(NamedTuple):
     """What it is charged through."""
     before: Position
     after: Position
+    base: Position
+    own: Position
+    """These four as in ``Step``."""
     shortages: tuple[Shortage, ...]
     """What does not fit, in quotas that enforce."""
     audit: tuple[Shortage, ...]
     """What does not fit, in quotas that only audit."""
     grows: Nodes
-    """Quotas that enforce and of which some key rises above the present envelope."""
+    """Quotas that enforce and of which the write raises some key: above what is observed, or above the envelope."""
     unpriced: tuple[str, ...]
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
     illegible: tuple[str, ...]
     """Quotas whose limits cannot be told; each grows by whatever it covers."""
-    risen: Amounts
-    """What the envelope has more of."""
 
 
 class Ledger(Observing):
@@ -100,32 +101,39 @@ class Ledger(Observing):
     ) -> Proposal:
         """Weigh ``intent`` on ``ref`` against all quotas, without recording it.
 
-        ``born`` is the object that a create would make, ``known`` what ``get`` has just given. An entry is weighed
-        with the intent on it and put back as it was, so that a question costs nothing.
+        ``born`` is the object that a create would make, ``known`` what ``get`` has just given. All is worked out beside
+        the state, on copies of entries: a question changes nothing, whatever goes wrong.
         """
         known = known if known is not None else self._entries.get(ref)
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.root
-        before = self._position(head)
-        after = self._position_with(intent, entry, before)
-        if known is None:
-            self._families.leave(entry)
-        return Proposal(entry, head, before, after, *self._accounts.weigh(before, after))
+        step = self._step(entry, self._position(head), intent)
+        before, after, base, own = step
+        return Proposal(entry, head, before, after, base, own, *self._accounts.weigh(step))
 
-    def _position_with(self, intent: Intent, entry: Entry, before: Position) -> Position:
+    def _step(self, entry: Entry, before: Position, intent: Intent) -> Step:
         if before.pod is not None and intent.counts_alone and entry.head is None:
-            return before.with_count(intent.replicas or 0)
-        entry.add(intent)
-        after = self._add_up(entry.root)
-        entry.remove(intent)
-        return after
+            count, base = intent.replicas or 0, before.settled
+            after = before.with_count(count)
+            if base is before or (after is not before and not entry.children):  # each key rises by as much a replica
+                return Step(before, after, base, after)
+            return Step(before, after, base, base.with_count(count))
+        pending = entry.live_intents()
+        after = self._with(entry, (*pending, intent))
+        if not pending:
+            return Step(before, after, before, after)
+        return Step(before, after, self._with(entry, ()), self._with(entry, (intent,)))
+
+    def _with(self, entry: Entry, intents: tuple[Intent, ...]) -> Position:
+        return self._add_up(entry.with_intents(intents).root)
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
         """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
         if proposal.head is not proposal.entry or proposal.head.children or not self._is_linear(proposal):
             return self._largest_in_family(ref, intent, proposal)
+        alone = pods_of(proposal.head.with_intents(()), intent, self.scope)
         per_pod = pods_of(proposal.head, intent, self.scope)
-        return self._accounts.largest_replicas(proposal.before, proposal.after, per_pod)
+        return self._accounts.largest_replicas(Step(*proposal[2:6]), per_pod, alone)
 
     def _is_linear(self, proposal: Proposal) -> bool:
         """Each replica costs the same."""
@@ -155,12 +163,11 @@ class Ledger(Observing):
             self._entries.hold(entry)
         if proposal.head is not entry:
             self._entries.hold(proposal.head)
-        if entry.observed is None:
+        if entry.observed is None and not entry.intents:
+            entry.head = None  # so far its owner does not know of it
             self._families.regroup(entry, self._entries)
         self._pending.add(entry, intent, proposal.after.trees)
-        self._accounts.grow(proposal.before, proposal.after, proposal.risen)
-        if self._recounting is not None:
-            self._recounting.moved(proposal.head.ref, proposal.before, proposal.after)
+        self._shift(proposal.head.ref, proposal.before, proposal.after)
         proposal.head.standing = proposal.after if proposal.head.intents else None
 
     def renew(self, intent: Intent, expires_s: float) -> None:
@@ -180,7 +187,7 @@ class Ledger(Observing):
     def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
         entry = Entry(ref)
         entry.born = born
-        self._families.regroup(entry, self._entries)
+        entry.head = self._families.head_of(entry, self._entries)
         return entry
 
     # Settling: an intent ends by these and by nothing else.

@@ -124,7 +124,8 @@ def test_a_pod_that_is_gone_prices_nothing_though_another_namespace_has_one_of_i
     gizmos = [GIZMO, GIZMO._replace(namespace="team-b")]
     for one in gizmos:
         prices.want(one, parsed("app=gizmo"))
-    seen = [Seen(WorkloadRef("", "pods", one.namespace, "gizmo-1"), Observed(1, dear, "app=gizmo")) for one in gizmos]
+    pods = [WorkloadRef("", "pods", one.namespace, "gizmo-1") for one in gizmos]
+    seen = [Seen(ref, Observed(1, dear, "app=gizmo"), "1") for ref in pods]
     prices.pods(seen)
     prices.pods([seen[1]])
     assert (prices.price(gizmos[0]), prices.price(gizmos[1])) == (None, dear)

@@ -351,7 +351,8 @@ def test_a_changed_tree_counts_anew_and_keeps_the_intents():
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "4"})]), 1.0)
     assert books(ask, key="pods") == (3, 2), "above the new limit: nothing grows, nothing breaks"
     assert ask(scale("web", 6)).verdict is Verdict.DENY
-    assert ask(scale("web", 5)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 5)).verdict is Verdict.DENY, "nor back to what was granted before the cut"
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
 
 
 def test_namespaces_that_change_their_labels_move_their_workloads():

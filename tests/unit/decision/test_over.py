@@ -1,0 +1,238 @@
+"""Over is over: while a quota is above its limit no write raises a workload above what is observed of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.objects import observe
+from extauthz.core.ledger.scope import Scope
+from extauthz.core.model import Request, Verdict
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, workload
+
+NANO = 10**9
+CPU = "requests.cpu"
+
+
+def asker(*objects: dict, hard: str = "10", policy: Policy | None = None, **more: str) -> Asker:
+    return Asker(gate([quota("acme", {CPU: hard, **more})], *objects, policy=policy))
+
+
+def cut(ask: Asker, hard: str, **more: str) -> None:
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: hard, **more})]), 0.0)
+
+
+def books(ask: Asker) -> tuple[int, int]:
+    assert ask.gate.ledger.drift() == {}
+    row = next(iter(ask.gate.usage()))
+    return row.used // NANO, row.reserved // NANO
+
+
+def template(cpu: str) -> Request:
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    return patch(path("web"), {"spec": {"template": {"spec": {"containers": containers}}}}, "strategic")
+
+
+def put(replicas: int, cpu: str) -> Request:
+    obj = workload("web", replicas, {"cpu": cpu})
+    del obj["metadata"]["resourceVersion"], obj["metadata"]["uid"]
+    return Request("PUT", path("web"), {"content-type": "application/json"}, json.dumps(obj).encode())
+
+
+def test_an_open_grant_is_no_licence_to_grow_back_after_a_cut():
+    ask = asker(workload("web", 2))
+    assert ask(scale("web", 8)).verdict is Verdict.ALLOW
+    cut(ask, "5")
+    denied = ask(scale("web", 8))
+    assert (denied.verdict, denied.reason, denied.fits) == (Verdict.DENY, "exceeded-quota", 2)
+    assert denied.sentence == (
+        'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=6, '
+        "used: requests.cpu=2, reserved: requests.cpu=6, limited: requests.cpu=5; largest allowed replicas: 2"
+    )
+    assert ask(scale("web", 3)).verdict is Verdict.DENY, "within the old grant, and above what is observed"
+    assert [ask(scale("web", count)).verdict for count in (2, 1)] == [Verdict.ALLOW] * 2
+    assert ask(scale("web", 12)).shortages[0].requested == 4 * NANO, "above the old grant it is the growth of that"
+
+
+def test_within_the_limit_an_open_grant_is_grown_within():
+    ask = asker(workload("web", 2))
+    assert ask(scale("web", 8)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 5)).reason == "fits"
+    cut(ask, "8")
+    assert ask(scale("web", 8)).reason == "fits", "used and reserved are at the limit, and not over it"
+
+
+def test_growth_past_the_gate_is_over_too():
+    ask = asker(workload("web", 2), workload("api", 1))
+    assert ask(scale("web", 8)).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(workload("api", 4, version="2")))
+    assert ask(scale("web", 3)).verdict is Verdict.DENY
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+
+def test_templates_and_whole_objects_are_measured_from_what_is_observed():
+    ask = asker(workload("web", 2))
+    assert ask(put(4, "2")).verdict is Verdict.ALLOW
+    cut(ask, "6")
+    assert ask(scale("web", 3)).verdict is Verdict.DENY
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW, (
+        "no more than is observed, though the pending template is dear"
+    )
+    assert ask(put(2, "1")).verdict is Verdict.ALLOW
+
+
+def test_a_pending_template_is_not_what_a_count_is_blamed_for():
+    ask = asker(workload("web", 3))
+    assert ask(template("3")).verdict is Verdict.ALLOW
+    cut(ask, "5")
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+    denied = ask(scale("web", 4))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 3)
+    assert ask(scale("web", denied.fits)).verdict is Verdict.ALLOW
+
+
+def test_only_keys_that_the_write_grows_are_looked_at():
+    made = workload("web", 2, {"cpu": "1", "memory": "1Gi"})
+    ask = asker(made, hard="10", **{"requests.memory": "10Gi"})
+    assert ask(scale("web", 8)).verdict is Verdict.ALLOW
+    cut(ask, "10", **{"requests.memory": "5Gi"})
+    denied = ask(scale("web", 4))
+    assert [short.resource for short in denied.shortages] == ["requests.memory"]
+    ask = asker(made, hard="99", **{"requests.memory": "1Gi"})
+    assert (
+        ask(
+            patch(
+                path("web"),
+                {
+                    "spec": {
+                        "template": {
+                            "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
+                        }
+                    }
+                },
+                "strategic",
+            )
+        ).verdict
+        is Verdict.ALLOW
+    )
+
+
+def test_growth_within_a_grant_meets_the_doubts_of_growth():
+    ask = asker(workload("web", 2))
+    assert ask(scale("web", 8)).verdict is Verdict.ALLOW
+    ask.gate.hold(90.0)
+    assert ask(scale("web", 8)).reason == "hold"
+    ask.gate.release()
+    ask.gate.stale("silent")
+    assert ask(scale("web", 3)).reason == "stale"
+    assert ask(scale("web", 2)).reason == "no-growth"
+
+
+def test_a_workload_of_unknown_cost_grows_above_what_is_observed():
+    ask = asker(workload("web", 1), policy=Policy(on_unknown_footprint="allow"))
+    ref, observed = observe(workload("odd", 1))
+    observed.template = None
+    ask.gate.observe(ref, observed)
+    assert ask(scale("odd", 5)).reason == "unknown-footprint"
+    ask.gate.policy = Policy()
+    assert ask(scale("odd", 3)).verdict is Verdict.UNAVAILABLE
+    assert ask(scale("odd", 1)).verdict is Verdict.ALLOW
+
+
+def test_a_label_that_moves_a_workload_is_growth_there_though_an_earlier_move_is_open():
+    quotas = [
+        quota("acme", {CPU: "10"}, namespaces={}, workloads={"tier": "a"}),
+        quota("small", {CPU: "5"}, namespaces={}, workloads={"tier": "b"}),
+    ]
+    ask = Asker(gate(quotas, workload("web", 4, labels={"tier": "a"})))
+    assert ask(patch(path("web"), {"metadata": {"labels": {"tier": "b"}}})).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(
+        QuotaTree.build([quotas[0], quota("small", {CPU: "3"}, namespaces={}, workloads={"tier": "b"})]), 0.0
+    )
+    assert ask(scale("web", 5)).verdict is Verdict.DENY
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+
+
+def revision(name: str, replicas: int) -> dict:
+    return workload(name, replicas, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+
+
+def test_what_pends_on_others_of_the_family_stays_as_it_is():
+    ask = asker(workload("web", 4), revision("web-0", 0), revision("web-1", 0))
+    assert ask(scale("web-0", 6, resource="replicasets")).verdict is Verdict.ALLOW
+    assert ask(scale("web-1", 3, resource="replicasets")).verdict is Verdict.ALLOW
+    before = books(ask)
+    cut(ask, "5")
+    assert ask(scale("web-1", 3, resource="replicasets")).verdict is Verdict.DENY
+    assert ask(scale("web-1", 0, resource="replicasets")).verdict is Verdict.ALLOW
+    assert books(ask) == before
+
+
+def test_in_audit_what_would_be_refused_is_told_and_only_of_what_grows():
+    ask = Asker(gate([quota("acme", {CPU: "4"}, mode="Audit")], workload("web", 2)))
+    assert ask(scale("web", 8)).audit
+    assert ask(scale("web", 3)).audit
+    assert not ask(scale("web", 2)).audit
+
+
+# A question changes nothing, whatever goes wrong within it.
+
+
+class BrokenError(Exception):
+    pass
+
+
+def everything(ask: Asker) -> object:
+    ledger = ask.gate.ledger
+    return (
+        list(ask.gate.usage()),
+        ledger.drift(),
+        len(ledger),
+        [(ref, intent.id, intent.templates, intent.labels) for ref, intent in ledger.live_intents()],
+    )
+
+
+def questions() -> Iterator[Request]:
+    yield scale("web", 9)
+    yield scale("web", 99)
+    yield template("2")
+    yield scale("web-0", 9, resource="replicasets")
+    yield create(workload("new", 2))
+    yield create(revision("web-9", 7))
+    yield put(9, "1")
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_question_that_breaks_anywhere_has_changed_nothing(number: int, monkeypatch: pytest.MonkeyPatch):
+    ask = asker(workload("web", 2), revision("web-0", 1), hard="20")
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+    assert ask(scale("web-0", 4, resource="replicasets")).verdict is Verdict.ALLOW
+    request = list(questions())[number]
+    before, decided = everything(ask), ask(request, charge=False)
+    whole, left = Scope.per_pod, [0]
+
+    def breaks(self: Scope, namespace: str, template: object) -> object:
+        left[0] -= 1
+        if not left[0]:
+            raise BrokenError
+        return whole(self, namespace, template)  # type: ignore[arg-type]
+
+    broken = 0
+    for step in range(1, 500):
+        left[0] = step
+        with monkeypatch.context() as patched:
+            patched.setattr(Scope, "per_pod", breaks)
+            try:
+                ask(request, charge=False)
+            except BrokenError:
+                broken += 1
+        assert everything(ask) == before
+        assert ask(request, charge=False)._replace(id="") == decided._replace(id="")
+        if left[0] > 0:
+            break
+    assert left[0] > 0
+    assert broken == step - 1

@@ -1,0 +1,143 @@
+"""What was allowed where no quota covers it still counts where one comes to cover it before it has landed."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.policy import Policy
+from extauthz.core.ledger.intents import Event
+from extauthz.core.model import NotAWrite, Request, Unreadable, Verdict, WorkloadRef, Write
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
+
+NANO = 10**9
+CPU = "requests.cpu"
+NAMES = ("web", "api")
+
+
+def asker(*quotas: object, policy: Policy | None = None, **labels: str) -> Asker:
+    objects = [workload(name) for name in NAMES]
+    return Asker(gate(list(quotas), *objects, namespaces={"team-a": labels}, policy=policy))  # type: ignore[arg-type]
+
+
+def books(ask: Asker) -> tuple[int, int]:
+    assert ask.gate.ledger.drift() == {}
+    row = next(iter(ask.gate.usage()))
+    return row.used // NANO, row.reserved // NANO
+
+
+def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
+    ask = asker(workspace="acme")
+    allowed = ask(scale("web", 9))
+    assert (allowed.verdict, allowed.reason, allowed.intent) == (Verdict.ALLOW, "no-quota", "d1")
+    assert (allowed.pends, allowed.uncovered) == (True, True)
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: "10"})]), 1.0)
+    assert books(ask) == (2, 8)
+    assert ask(scale("api", 5)).verdict is Verdict.DENY
+    ask.gate.settle("d1", Event.REFUSED, 2.0)
+    assert ask(scale("api", 5)).verdict is Verdict.ALLOW
+
+
+def test_a_namespace_that_is_labelled_into_a_quota_brings_what_may_still_land():
+    ask = asker(quota("acme", {CPU: "10"}))
+    assert ask(scale("web", 9)).uncovered
+    assert ask(create(workload("new", 1, {"cpu": "3"}))).pends
+    assert books(ask) == (0, 0)
+    ask.gate.observe_namespace("team-a", {"workspace": "acme"})
+    assert books(ask) == (2, 11)
+    assert ask(scale("api", 2)).verdict is Verdict.DENY
+    assert ask(scale("web", 9)).verdict is Verdict.DENY, "over is over"
+
+
+def test_a_workload_that_is_labelled_into_a_quota_brings_what_may_still_land():
+    ask = asker(quota("acme", {CPU: "10"}, namespaces={}, workloads={"tier": "a"}))
+    allowed = ask(scale("web", 100))
+    assert (allowed.reason, allowed.intent, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, False)
+    label = patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})
+    assert ask(label).verdict is Verdict.DENY
+    ask.gate.settle("d1", Event.REFUSED, 2.0)
+    assert ask(label).verdict is Verdict.ALLOW
+
+
+def test_both_ends_of_a_label_count_what_may_still_land():
+    """The label first, and the count while the label may not have landed."""
+    ask = asker(quota("acme", {CPU: "10"}, namespaces={}, workloads={"tier": "a"}))
+    assert ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})).verdict is Verdict.ALLOW
+    assert ask(scale("web", 100)).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("request_", "charge", "pends"),
+    [
+        pytest.param(scale("web", 9), False, True, id="question"),
+        pytest.param(
+            scale("web", 9)._replace(target=path("web", sub="scale") + "?dryRun=All"), True, False, id="dry-run"
+        ),
+        pytest.param(scale("web", 0), True, False, id="zero"),
+        pytest.param(put_scale("web", 1, "1"), True, False, id="harmless"),
+        pytest.param(scale("nobody", 9), True, False, id="unknown-workload"),
+        pytest.param(create(workload("x"))._replace(body=b"{"), True, False, id="unreadable"),
+    ],
+)
+def test_what_is_not_recorded_of_a_namespace_without_quota(request_: Request, charge: bool, pends: bool):
+    ask = asker(quota("acme", {CPU: "10"}))
+    decision = ask(request_, charge=charge)
+    assert (decision.verdict, decision.intent, decision.pends) == (Verdict.ALLOW, None, pends)
+    assert ask.gate.ledger.intents == 0
+
+
+def test_there_nothing_is_refused_and_nothing_is_recorded_beyond_the_bounds():
+    ask = asker(quota("acme", {CPU: "10"}), policy=Policy(max_intents=2))
+    decisions = [ask(scale("web", count)) for count in (2, 3, 4)]
+    assert [(one.verdict, one.pends) for one in decisions] == [
+        (Verdict.ALLOW, True),
+        (Verdict.ALLOW, True),
+        (Verdict.ALLOW, False),
+    ]
+
+
+def test_what_pends_is_said_of_covered_writes_too():
+    ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
+    assert ask(scale("web", 3)).pends
+    assert ask(scale("web", 3), charge=False).pends
+    assert not ask(scale("web", 30)).pends
+    assert not ask(put_scale("web", 1, "1")).pends
+    audits = asker(quota("acme", {CPU: "10"}), workspace="acme", policy=Policy(mode="audit"))
+    assert not audits(scale("web", 3)).pends
+    full = asker(quota("acme", {CPU: "10"}), workspace="acme", policy=Policy(max_intents=1))
+    assert full(scale("web", 3)).pends
+    assert full(scale("web", 4), charge=False).reason == "too-many-intents"
+
+
+# What is judged is a reading, and no bytes.
+
+
+def test_a_reading_is_judged_as_the_request_it_was_read_from():
+    ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
+    for request in (
+        scale("web", 3),
+        scale("web", 30),
+        Request("GET", path("web"), {}, b""),
+        scale("web", 3)._replace(body=b"["),
+    ):
+        reading = ask.gate.reader(request)
+        assert isinstance(reading, Write | NotAWrite | Unreadable)
+        judged = ask.gate.judge(reading, "j", 0.0, charge=False)
+        assert judged == ask.gate.decide(request, "j", 0.0, charge=False)
+    write = ask.gate.reader(scale("web", 3))
+    assert ask.gate.judge(write, "j1", 0.0, source="10.0.0.9").intent == "j1"
+    assert ask.gate.ledger.intents_of("10.0.0.9") == 1
+
+
+def test_a_gate_that_audits_says_so_of_a_reading_too():
+    ask = asker(quota("acme", {CPU: "2"}), workspace="acme", policy=Policy(mode="audit"))
+    judged = ask.gate.judge(ask.gate.reader(scale("web", 9)), "j", 0.0)
+    assert (judged.verdict, judged.would) == (Verdict.ALLOW, Verdict.DENY)
+
+
+def test_a_gate_that_knows_nothing_yet_says_so_of_a_reading():
+    empty = Gate()
+    assert empty.judge(empty.reader(scale("web", 9)), "j", 0.0).reason == "unsynced"
+    ref = WorkloadRef("apps", "deployments", "team-a", "web")
+    assert empty.ledger.get(ref) is None

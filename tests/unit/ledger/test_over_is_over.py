@@ -1,0 +1,151 @@
+"""Rule 10 by search: limits that move, growth past the gate, and writes that land late, in a model that knows no ledger.
+
+Whatever is allowed while a quota is over raises no workload above what is observed of it, and what is charged does not
+rise: an open grant is a bound, and no licence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from extauthz.core.intake.objects import observe
+from extauthz.core.ledger.intents import Event
+from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload
+
+NAMES = ("a", "b")
+NANO = 10**9
+W = 90.0
+
+
+@dataclass
+class Thing:
+    """One Deployment: its count and the cost of a pod."""
+
+    replicas: int
+    cpu: int
+    version: int = 1
+
+    @property
+    def cost(self) -> int:
+        return self.replicas * self.cpu
+
+
+@dataclass
+class Flight:
+    """An allowed write under way."""
+
+    decision: Decision
+    name: str
+    replicas: int | None
+    cpu: int | None
+    deadline_s: float
+
+
+class OverIsOver(RuleBasedStateMachine):
+    """One quota, whose limit moves; every write is one of the count, of the template, or of both."""
+
+    @initialize()
+    def start(self) -> None:
+        self.hard = 10
+        self.real = {name: Thing(1, 1) for name in NAMES}
+        self.seen = {name: Thing(1, 1) for name in NAMES}
+        self.ask = Asker(gate([self.quota()], *(workload(name, 1) for name in NAMES)))
+        self.flights: list[Flight] = []
+
+    def quota(self) -> object:
+        return quota("acme", {"requests.cpu": str(self.hard)})
+
+    def send(self, name: str, request: Request, replicas: int | None, cpu: int | None) -> None:
+        before, seen = self.total(), self.seen[name]
+        own = (seen.replicas if replicas is None else replicas) * (seen.cpu if cpu is None else cpu)
+        decision = self.ask(request)
+        if decision.verdict is not Verdict.ALLOW:
+            assert own > seen.cost or decision.reason == "change-under-way" or self.flights, "less is never refused"
+            if decision.fits is not None and cpu is None:
+                assert self.ask(scale(name, decision.fits), charge=False).verdict is Verdict.ALLOW
+                assert self.ask(scale(name, decision.fits + 1), charge=False).verdict is Verdict.DENY
+            return
+        if before > self.hard:
+            assert own <= seen.cost, "over is over"
+            assert self.total() <= before, "nor does what may land rise"
+        assert self.total() <= max(before, self.hard)
+        if decision.intent is not None:
+            self.flights.append(Flight(decision, name, replicas, cpu, self.ask.now_s + W))
+
+    def total(self) -> int:
+        return sum(row.used + row.reserved for row in self.ask.gate.usage()) // NANO
+
+    @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 9))
+    def scale(self, name: str, replicas: int) -> None:
+        self.send(name, scale(name, replicas), replicas, None)
+
+    @rule(name=st.sampled_from(NAMES), cpu=st.integers(1, 3), replicas=st.sampled_from([None, 0, 1, 2, 4]))
+    def change(self, name: str, cpu: int, replicas: int | None) -> None:
+        spec: dict = {
+            "template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}]}}
+        }
+        spec |= {} if replicas is None else {"replicas": replicas}
+        self.send(name, patch(path(name), {"spec": spec}, "strategic"), replicas, cpu)
+
+    @rule(hard=st.integers(1, 12))
+    def limit(self, hard: int) -> None:
+        self.hard = hard
+        self.ask.gate.load_quotas(QuotaTree.build([self.quota()]), self.ask.now_s)  # type: ignore[list-item]
+
+    @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 6), cpu=st.integers(1, 3))
+    def past_the_gate(self, name: str, replicas: int, cpu: int) -> None:
+        thing = self.real[name]
+        self.real[name] = Thing(replicas, cpu, thing.version + 1)
+        self.show(name)
+
+    @rule(name=st.sampled_from(NAMES))
+    def show(self, name: str) -> None:
+        thing = self.seen[name] = self.real[name]
+        self.ask.gate.observe(
+            *observe(workload(name, thing.replicas, {"cpu": str(thing.cpu)}, version=str(thing.version)))
+        )
+
+    @precondition(lambda self: self.flights)
+    @rule(data=st.data(), answered=st.booleans())
+    def land(self, data: st.DataObject, answered: bool) -> None:
+        flight = data.draw(st.sampled_from(self.flights))
+        self.flights.remove(flight)
+        thing = self.real[flight.name]
+        replicas = thing.replicas if flight.replicas is None else flight.replicas
+        self.real[flight.name] = Thing(replicas, thing.cpu if flight.cpu is None else flight.cpu, thing.version + 1)
+        if answered:
+            self.ask.now_s += 0.25
+            self.ask.gate.settle(flight.decision.intent or "", Event.ANSWERED_OK, self.ask.now_s)
+            self.ask.now_s += 0.25
+            self.show(flight.name)
+            self.ask.gate.read(observe(workload(flight.name))[0], self.ask.now_s)
+
+    @rule(seconds=st.sampled_from([1.0, 60.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.ask.now_s += seconds
+        self.flights = [flight for flight in self.flights if flight.deadline_s > self.ask.now_s]
+        self.ask.gate.tick(self.ask.now_s)
+
+    @rule()
+    def read_everything(self) -> None:
+        for name in NAMES:
+            self.show(name)
+        self.ask.gate.consistent_read(self.ask.now_s)
+
+    @invariant()
+    def what_may_land_is_charged(self) -> None:
+        if hasattr(self, "ask"):
+            assert self.ask.gate.ledger.drift() == {}
+            assert sum(thing.cost for thing in self.seen.values()) <= self.total()
+
+
+TestOverIsOver = OverIsOver.TestCase
+TestOverIsOver.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
