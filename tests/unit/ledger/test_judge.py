@@ -94,12 +94,16 @@ class Judged(RuleBasedStateMachine):
         if decision.verdict is Verdict.ALLOW:
             assert right, f"{decision.reason}: over"
             self.promises[decision.id] = promise
-        elif not self.relabels(promise):
+        elif not self.is_coarse(promise):
             assert not right, decision.sentence
 
-    def relabels(self, promise: Promise) -> bool:
-        """The gate charges a workload whose labels may change in all that either selects; the judge is more exact."""
-        return any(one.tier not in (None, self.states[one.key].tier) for one in (*self.promises.values(), promise))
+    def is_coarse(self, promise: Promise) -> bool:
+        """Where the judge is more exact: the gate charges a workload whose labels may change in all that either
+        selects, and lets a count with a precondition meet a template that can only land after it."""
+        held = [*self.promises.values(), promise]
+        relabels = any(one.tier not in (None, self.states[one.key].tier) for one in held)
+        mine = [one for one in held if one.key == promise.key]
+        return relabels or (any(one.only_on for one in mine) and any(one.cpu_m for one in mine))
 
     def seen(self) -> dict[Key, str]:
         return {one: str(version) for one, version in self.versions.items()}
