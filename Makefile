@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane containers istiod test e2e chaos check fix simulate bench render clean
+.PHONY: help setup demo controlplane netns containers istiod test e2e chaos check fix simulate mutants fuzz bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,10 @@ demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build
 
-istiod: setup  ## the same and istiod of two releases, which the tests of istio/ need
+netns: setup  ## install iptables and iproute2 (Debian's, as root or with sudo) where missing: tests with a network of their own need them
+	@$(BIN)/python -m tests.controlplane.netns
+
+istiod: setup netns  ## the same and istiod of two releases, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
@@ -43,6 +46,9 @@ chaos: controlplane  ## three gates, 50 autoscalers, everything fails in turn: i
 
 simulate: setup  ## an hour of simulated worlds with every fault; a new stretch of seeds each day
 	@$(BIN)/extauthz simulate --minutes $(or $(MINUTES),60) --steps 60 --seed $$(date +%Y%m%d)00000
+
+mutants: setup  ## change the ledger's code in 64 places, one at a time: does any test or simulated world notice? (MUTANTS=0: in all)
+	@$(BIN)/python -m tests.mutants --mutants $(or $(MUTANTS),64) $(MUTANTS_ARGS)
 
 check: setup  ## ruff, strict types, import contracts, doc examples
 	@$(BIN)/ruff check .

@@ -17,6 +17,7 @@ from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import Gate
+from extauthz.testing.stack import TOKEN
 
 from . import inputs
 from .figures import Figure, percentile
@@ -95,7 +96,7 @@ def _series(connections: Connections, population: Population, count: int) -> dic
         }
         for way, connection in connections.items():
             start = time.perf_counter()
-            connection.request(request.method, request.target, request.body, headers)
+            connection.request(request.method, request.target, request.body, TOKEN | headers)
             answer = connection.getresponse()
             text = answer.read()
             latencies[way].append(time.perf_counter() - start)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NoReturn
 
@@ -59,5 +60,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             module = import_module(f"extauthz.cli.{name}")
             module.add_parser(commands)
     arguments = parser.parse_args(words, argparse.Namespace(words=words))
-    code: int = module.run(arguments)
+    return _piped(module.run, arguments)
+
+
+def _piped(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Whoever reads the output may stop early, as ``head`` does: no fault, and nothing to say."""
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is buffered still would be written at the end, and fail there (docs.python.org/3/library/signal.html).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.BROKEN_PIPE
     return code

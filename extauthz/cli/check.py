@@ -14,7 +14,7 @@ from extauthz.core.model import Decision, Request, Verdict
 from extauthz.files.problems import FilesError
 from extauthz.service.deciding import new_id
 from extauthz.service.loading import ConfigFileError, SettingsError
-from extauthz.service.settings import Settings, policy
+from extauthz.service.settings import KUBERNETES, Settings, policy
 from extauthz.sources import file as quota_file
 
 SETTINGS = ("on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unsynced")
@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the decision; the exit code tells the verdict."""
     try:
         settings = options.settings(arguments)
+        _only_files(arguments)
         decision = _decide(settings, arguments)
     except (ConfigFileError, FilesError, OSError) as error:
         return exits.fail(exits.DATA, error)
@@ -71,6 +72,21 @@ def run(arguments: argparse.Namespace) -> int:
         return exits.fail(exits.USAGE, error)
     sys.stdout.write(report.OUTPUTS[arguments.output](decision))
     return EXITS[decision.verdict]
+
+
+SAVED = {
+    "quotas": "kubectl get workspacequotas -o yaml > quotas.yaml",
+    "state": "kubectl get ns,deploy,sts,rs,rc,jobs,pods -A -o yaml > state.yaml",
+}
+"""How to get what ``check`` reads from a cluster."""
+
+
+def _only_files(arguments: argparse.Namespace) -> None:
+    """``serve`` takes ``kubernetes`` and URLs in their place."""
+    for name, command in SAVED.items():
+        given = str(getattr(arguments, name))
+        if given == KUBERNETES or given.startswith(("http:/", "https:/")):
+            raise SettingsError(f"--{name}: check asks no {given}, it reads files; save them first: {command}")
 
 
 def _decide(settings: Settings, arguments: argparse.Namespace) -> Decision:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from extauthz.cli import exits
+from extauthz.cli import exits, sidecar_flags
 from extauthz.doctor import table
 from extauthz.doctor.dump import NoDumpError
 from extauthz.doctor.examine import Options, examine
@@ -59,11 +59,14 @@ def _proxy(group: argparse._ArgumentGroup) -> None:
         help="Which listener carries the API traffic. Default: by --url; in a mesh, by the Service default/kubernetes.",
     )
     group.add_argument(
-        "--profile", type=Profile, choices=list(Profile), help="Which path rules are wanted. Default: those of any."
+        "--profile",
+        type=sidecar_flags.one_of(Profile),
+        choices=list(Profile),
+        help="Which path rules are wanted. Default: those of any.",
     )
     group.add_argument(
         "--on-outage",
-        type=Outage,
+        type=sidecar_flags.one_of(Outage),
         choices=list(Outage),
         default=Outage.DENY,
         help="What is wanted while the gate gives no answer. Default: deny.",

@@ -14,6 +14,10 @@ UNAVAILABLE = 69
 """A door cannot be opened, for example because the port is taken. Trying again may help."""
 
 
+BROKEN_PIPE = 141
+"""Whoever read the output has gone. What a shell reports of a program that SIGPIPE ends."""
+
+
 def fail(code: int, error: Exception) -> int:
     """Say what is wrong, one line a problem, and return ``code``."""
     for line in str(error).splitlines():

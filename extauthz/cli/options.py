@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +13,9 @@ from pydantic.fields import FieldInfo
 
 from extauthz.service import loading
 from extauthz.service.settings import Settings, Url, variable, word
+
+LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
+"""A page of the documentation, as descriptions name it in Markdown."""
 
 SET = "setting_"
 """Before the names of settings among parsed arguments, so that no other argument can be taken for one."""
@@ -23,7 +27,10 @@ def add(parser: argparse.ArgumentParser, fields: Iterable[str]) -> None:
         "settings", "Each is also a variable (named below) and a key of the --config file (the flag without dashes)."
     )
     group.add_argument(
-        "--config", type=Path, metavar="FILE", help="Settings in YAML; flags and environment win over it."
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"Settings in YAML; flags and environment win over it. [{loading.CONFIG}]",
     )
     for field in fields:
         info = Settings.model_fields[field]
@@ -54,9 +61,12 @@ def _metavar(info: FieldInfo) -> str:
     if Path in kinds:
         words = [choice for kind in kinds for choice in get_args(kind) if isinstance(choice, str)]
         return "|".join([*words, *(["URL"] if Url in kinds else []), "PATH"])
+    if Url in kinds:
+        return "URL"
     return "|".join(choices) or "LEVEL"
 
 
 def _help(field: str, info: FieldInfo) -> str:
     default = "" if info.default in (None, "") else f"Default: {info.default}. "
-    return f"{info.description} {default}[{variable(field)}]".replace("%", "%%")
+    text = LINK.sub(r"docs/\1", info.description or "")
+    return f"{text} {default}[{variable(field)}]".replace("%", "%%")

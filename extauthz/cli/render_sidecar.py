@@ -27,6 +27,7 @@ FLAGS = {
     "profile": "--profile",
     "exempt_namespaces": "--exempt-namespace",
     "on_outage": "--on-outage",
+    "anonymous": "--anonymous",
     "gate_timeout_s": "--gate-timeout",
     "write_timeout_s": "--write-timeout",
     "body_timeout_s": "--body-timeout",

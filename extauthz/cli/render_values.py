@@ -15,6 +15,7 @@ from typing import Any as Tree
 import yaml
 
 from extauthz.cli import render_kubernetes, render_tls, sidecar_flags
+from extauthz.files import options as file_options
 
 KINDS: dict[object, str] = {
     render_kubernetes.replicas: "integer",
@@ -84,7 +85,7 @@ def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 def _read(path: Path) -> object:
     try:
-        return yaml.safe_load(path.read_bytes())
+        return file_options.load(path.read_bytes())
     except OSError as error:
         raise ValuesError(f"--values: {path}: {error.strerror}") from None
     except yaml.YAMLError as error:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from enum import StrEnum
 from functools import partial
+from typing import TypeVar
 
 from extauthz.render import clusters
-from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
+from extauthz.render.options import Anonymous, Endpoint, GateTls, Outage, Profile, SidecarOptions
 from extauthz.service import addresses
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 PROFILES = """\
 profiles:
@@ -107,7 +111,7 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
     seconds = partial(add, type=duration, metavar="SECONDS")
     add(
         "--profile",
-        type=Profile,
+        type=one_of(Profile),
         choices=list(Profile),
         help=f"Which requests the gate is asked about, see below. Default: {defaults.profile}.",
     )
@@ -122,10 +126,17 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
     )
     add(
         "--on-outage",
-        type=Outage,
+        type=one_of(Outage),
         choices=list(Outage),
         help="What becomes of growth while the gate gives no answer. allow: quotas hold only while it is up. "
         f"Default: {defaults.on_outage}.",
+    )
+    add(
+        "--anonymous",
+        type=one_of(Anonymous),
+        choices=list(Anonymous),
+        help="What becomes of growth without an authorization header. deny: Envoy answers 401; the gate is not asked. "
+        f"Default: {defaults.anonymous}.",
     )
     seconds("--gate-timeout", dest="gate_timeout_s", help=f"For the decision. Default: {defaults.gate_timeout_s:g}.")
     seconds(
@@ -134,6 +145,19 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         help=f"For the API server's answer to a write that can grow a workload. Default: {defaults.write_timeout_s:g}.",
     )
     seconds("--body-timeout", dest="body_timeout_s", help=f"For its body. Default: {defaults.body_timeout_s:g}.")
+
+
+def one_of(kind: type[Choice]) -> Callable[[str], Choice]:
+    """A member of an enumeration, as argparse wants a type. What is wrong is told with what there is."""
+
+    def made(text: str) -> Choice:
+        try:
+            return kind(text)
+        except ValueError:
+            choices = ", ".join(kind)
+            raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {choices})") from None
+
+    return made
 
 
 def adder_of_places(parser: argparse._ArgumentGroup) -> partial[argparse.Action]:

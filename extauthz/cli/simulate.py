@@ -80,8 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"seed {result.plan.seed} breaks a rule: {result.violation}\nmaking it shorter …", flush=True)
             return _report(search.shortest(wanted, result.plan.seed), arguments.words)
     took_s = time.monotonic() - began_s
+    worlds = "1 world" if ran["seeds"] == 1 else f"{ran['seeds']} worlds"
     print(
-        f"{ran['seeds']} worlds, {ran['steps']} steps, {ran['answers']} answers, {ran['virtual_s']} s of their time "
+        f"{worlds}, {ran['steps']} steps, {ran['answers']} answers, {ran['virtual_s']} s of their time "
         f"in {took_s:.0f} s: no rule was broken"
     )
     return 0

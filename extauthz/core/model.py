@@ -152,7 +152,7 @@ class Unreadable:
 Reading: TypeAlias = Write | NotAWrite | Unreadable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Template:
     """What replicas multiply: a pod template and, for a StatefulSet, its volume claim templates.
 

@@ -3,7 +3,7 @@
 The gate puts its decision's id into a header of each refusal; what it allows has none. So the first asks, as a dry run,
 for more than any quota holds; the second has a body that nobody can read, which the gate refuses wherever a quota may
 cover it, unless it is set not to (``--on-unreadable``), and the API server too. What was allowed, only Envoy's own
-counters tell. Neither needs a token: the gate is asked before the API server looks at one.
+counters tell. Neither needs a token of anybody: the gate is asked before the API server looks at it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from .dump import Chain, Tree, seconds
 from .rows import Row, fail, judged, ok
 
 NAMES = ("path rules", "watches", "growth timeouts")
-_EXEMPT, _UPGRADE = "exempt-", "-upgrade"
+_EXEMPT, _UPGRADE, _ANONYMOUS = "exempt-", "-upgrade", "-anonymous"
 
 
 def rows(chain: Chain, profile: Profile | None) -> list[Row]:
@@ -23,7 +23,7 @@ def rows(chain: Chain, profile: Profile | None) -> list[Row]:
 
 def path_rules(chain: Chain, wanted: Profile | None) -> Row:
     """The table of one of the profiles, whole and in order."""
-    has = [_signature(route) for route in chain.routes]
+    has = [_signature(route) for route in chain.routes if not answers_nobody(route)]
     exempt = exempted(chain)
     for profile in Profile:
         if has == list(_expected(profile, exempt)):
@@ -82,6 +82,11 @@ def asks(route: Tree) -> bool:
     return not own.get("disabled")
 
 
+def answers_nobody(route: Tree) -> bool:
+    """Envoy answers it itself where no token comes along (``--anonymous deny``): it leads nowhere."""
+    return "direct_response" in route and str(route.get("name", "")).endswith(_ANONYMOUS)
+
+
 def watches(chain: Chain) -> Row:
     """A watch may be silent for as long as nothing changes, and lasts as long as its client likes."""
     problems = [
@@ -91,7 +96,7 @@ def watches(chain: Chain) -> Row:
     ]
     for route in chain.routes:
         action = route.get("route") or {}
-        if asks(route):
+        if asks(route) or "direct_response" in route:
             continue
         if seconds(action.get("timeout", "15s")) != 0.0:
             problems.append(f"route {route.get('name')} ends after {action.get('timeout', '15s')}")

@@ -41,13 +41,15 @@ class Fate(NamedTuple):
     code: int
     """HTTP status of the answer to the client; 0: there was none."""
     details: str
-    """Envoy's response code details, without what stands in braces."""
+    """Envoy's response code details, without what stands in braces after them."""
     flags: frozenset[str]
     """Fields that are set in ``envoy.data.accesslog.v3.ResponseFlags``."""
     attempts: int
     """How often Envoy's router took it on. 0: it never came that far."""
     sent: bool
     """A byte of it was given to a connection to the API server."""
+    inner: str = ""
+    """What stood in braces after the details: why a stream was reset."""
 
 
 # Before the router handed the request to a connection (source/common/router/router.cc and the filters before it), by
@@ -63,6 +65,11 @@ NEVER_LEFT: Mapping[str, frozenset[str]] = {
     # The pool got no connection, TLS included. With any other flag a reset may have come after the request was sent.
     "upstream_reset_before_response_started": frozenset({"upstream_connection_failure"}),
 }
+
+REFUSED_STREAM = ("upstream_reset_before_response_started", "remote_refused_stream_reset")
+"""Details, and what stands in braces after them, of a stream that the API server refused with REFUSED_STREAM, or that
+is above the last stream of its GOAWAY. Either says that nothing of the request was processed (RFC 9113 §8.7).
+``tests/envoy/test_refused_stream.py`` shows what Envoy 1.40 makes of these and of other resets."""
 
 BEFORE_THE_STORE = frozenset({401, 403, 404, 405, 409, 413, 415, 422, 429})
 """4xx that the API server answers only where it has stored nothing: authentication, authorization, admission,
@@ -83,6 +90,8 @@ def event(fate: Fate) -> Event:
     """
     if not fate.sent and fate.attempts <= 1 and fate.flags == NEVER_LEFT.get(fate.details):
         return Event.NOT_FORWARDED
+    if _was_refused(fate):
+        return Event.NOT_FORWARDED
     if fate.details != "via_upstream" or fate.attempts != 1 or fate.flags:
         return Event.ANSWERED_UNCLEAR
     if fate.code in BEFORE_THE_STORE:
@@ -91,15 +100,23 @@ def event(fate: Fate) -> Event:
     return Event.ANSWERED_OK if is_done else Event.ANSWERED_UNCLEAR
 
 
+def _was_refused(fate: Fate) -> bool:
+    """As a stream, in the only attempt. An earlier attempt may have been processed."""
+    reset = frozenset({"upstream_remote_reset"})
+    return (fate.details, fate.inner) == REFUSED_STREAM and fate.attempts == 1 and fate.flags == reset
+
+
 def fate(entry: HTTPAccessLogEntry) -> Fate:
     """What the entry says, as far as ``event`` asks."""
     common, response = entry.common_properties, entry.response
+    details, _, inner = response.response_code_details.partition("{")
     return Fate(
         code=response.response_code.value,
-        details=response.response_code_details.partition("{")[0],
+        details=details,
         flags=_flags(common.response_flags),
         attempts=common.upstream_request_attempt_count,
         sent=common.HasField("time_to_first_upstream_tx_byte") or common.upstream_wire_bytes_sent > 0,
+        inner=inner.removesuffix("}"),
     )
 
 

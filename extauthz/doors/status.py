@@ -10,6 +10,7 @@ import json
 from http import HTTPStatus
 from typing import Any
 
+from extauthz.core import texts
 from extauthz.core.model import Decision, Verdict
 
 REASONS: dict[Verdict, tuple[HTTPStatus, str]] = {
@@ -20,14 +21,14 @@ REASONS: dict[Verdict, tuple[HTTPStatus, str]] = {
 
 
 def of(decision: Decision) -> tuple[int, str]:
-    """HTTP code and body of a refusal. An allowed request has none."""
+    """HTTP code and body of a refusal, which is bounded whatever the client sent. An allowed request has none."""
     code, reason = REASONS[decision.verdict]
     tree: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": decision.sentence,
+        "message": texts.cut(decision.sentence, texts.MAX_SENTENCE),
         "reason": reason,
         "details": _details(decision),
         "code": code,
@@ -40,7 +41,7 @@ def _details(decision: Decision) -> dict[str, Any]:
     details: dict[str, Any] = {}
     if decision.ref is not None:
         named = {"name": decision.ref.name, "group": decision.ref.group, "kind": decision.ref.resource}
-        details |= {key: value for key, value in named.items() if value}
+        details |= {key: texts.cut(value, texts.MAX_NAME) for key, value in named.items() if value}
     # The stable code and the id are for programs; the sentence is for people.
     details["causes"] = [{"reason": decision.reason, "message": f"decision {decision.id}"}]
     return details

@@ -31,8 +31,6 @@ def pieces(text: str) -> Iterator[Piece]:
             next(events)  # the document's end
     except BodyError as error:
         raise TextError(start(events.last).line, error.code, error.detail) from None
-    except RecursionError:
-        raise TextError(start(events.last).line, "too-deep", "nested too deep") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else start(events.last).line
         raise TextError(line, "yaml-syntax", f"not YAML: {error.problem or error.context}") from None

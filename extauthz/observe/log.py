@@ -2,6 +2,8 @@
 
 A line is worded at once, which takes microseconds, and queued; writing happens elsewhere, so that a slow reader of the
 log never holds up a decision. When the reader falls far behind lines are dropped and counted.
+
+What a client sends is cut to a bound. Characters that a terminal or a reader of lines may obey are escaped.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import queue
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,19 +22,32 @@ from typing import Any, Protocol, TextIO
 
 import orjson
 
-from extauthz.core import quantities
+from extauthz.core import quantities, texts
 from extauthz.core.model import Decision, Shortage, Verdict, WorkloadRef
 
 LEVELS = ("debug", "info", "warning", "error")
 
-MAX_QUEUED_LINES = 100_000
-"""About half a minute of decisions at 3,000 a second, some 50 MB of them."""
+MAX_QUEUED_BYTES = 32 << 20
+"""Memory of all lines that are not written yet. About twenty seconds of decisions at 3,000 a second."""
 
 BATCH_S = 0.1
 """How long a line may wait for others to be written with it."""
 
+BATCH_BYTES = 1 << 20
+"""Memory of the lines that are written at once."""
+
 MAX_USER_AGENT = 200
 """Characters kept. The longest of a Kubernetes client is about 120."""
+
+MAX_TEXT = 16_384
+"""Characters kept of a text in an event: a traceback has a few thousand."""
+
+MAX_ITEMS = 100
+"""Kept of a list in an event."""
+
+OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+"""DEL and the C1 controls, the separators of lines and paragraphs, and what turns the direction of a text (Unicode
+Bidi_Control). JSON itself escapes the C0 controls. Some terminals and readers of lines obey them all."""
 
 DECISION_LEVELS: Mapping[Verdict, str] = {
     Verdict.ALLOW: "info",
@@ -66,7 +83,10 @@ class Log:
         self._encode = STYLES[style]
         self._clock = clock
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._counting = threading.Lock()
         self.dropped = 0
+        self.queued_bytes = 0
+        """Memory of the lines that are not written yet."""
         self._decisions = {v for v, name in DECISION_LEVELS.items() if LEVELS.index(name) >= self._least}
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
@@ -74,7 +94,8 @@ class Log:
     def event(self, level: str, event: str, **fields: object) -> None:
         """One line about the gate itself: what happened, as a stable word, and its particulars."""
         if LEVELS.index(level) >= self._least:
-            self._put({"time": _stamp(self._clock()), "level": level, "event": event, **fields})
+            told = {name: _bounded(value) for name, value in fields.items()}
+            self._put({"time": _stamp(self._clock()), "level": level, "event": event, **told})
 
     def decision(self, decision: Decision, user_agent: str) -> None:
         """One line about a decision.
@@ -91,26 +112,41 @@ class Log:
         self._thread.join(timeout=5)
 
     def _put(self, fields: Fields) -> None:
-        if self._lines.qsize() < MAX_QUEUED_LINES:
-            self._lines.put(f"{self._encode(fields)}\n")
-        else:
-            self.dropped += 1
+        line = f"{_escaped(self._encode(fields))}\n"
+        size = sys.getsizeof(line)
+        with self._counting:
+            if self.queued_bytes + size > MAX_QUEUED_BYTES:
+                self.dropped += 1
+                return
+            self.queued_bytes += size
+        self._lines.put(line)
 
     def _write(self) -> None:
         ends = False
         while not ends:
-            batch = [self._lines.get()]
-            if batch[0] is not None:
+            first = self._lines.get()
+            if first is not None and self.queued_bytes < BATCH_BYTES:
                 time.sleep(BATCH_S)
-            while not self._lines.empty():
-                batch.append(self._lines.get())
-            lines = [line for line in batch if line is not None]
-            ends = len(lines) < len(batch)
+            lines, ends = self._batch(first)
             try:
                 self._stream.write("".join(lines))
                 self._stream.flush()
             except (OSError, ValueError):  # the reader has gone (EPIPE): decisions go on without a log
                 self.dropped += len(lines)
+            with self._counting:
+                self.queued_bytes -= sum(map(sys.getsizeof, lines))
+
+    def _batch(self, line: str | None) -> tuple[list[str], bool]:
+        """Lines to write at once, and whether they are the last."""
+        lines: list[str] = []
+        size = 0
+        while line is not None:
+            lines.append(line)
+            size += sys.getsizeof(line)
+            if size >= BATCH_BYTES or self._lines.empty():
+                return lines, False
+            line = self._lines.get()
+        return lines, True
 
 
 class Bridge(logging.Handler):
@@ -143,13 +179,14 @@ def decision_fields(decision: Decision, user_agent: str, at: float) -> Fields:
     if decision.ref is not None:
         _add_write(fields, decision, decision.ref)
     if user_agent:
-        fields["user_agent"] = user_agent[:MAX_USER_AGENT]
-    fields["sentence"] = decision.sentence
+        fields["user_agent"] = texts.cut(user_agent, MAX_USER_AGENT)
+    fields["sentence"] = texts.cut(decision.sentence, texts.MAX_SENTENCE)
     return fields
 
 
 def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
-    fields["workload"] = f"{ref.group_resource}/{ref.namespace}/{ref.name}"
+    parts = (ref.group_resource, ref.namespace, ref.name)
+    fields["workload"] = "/".join(texts.cut(part, texts.MAX_NAME) for part in parts)
     if decision.operation is not None:
         fields["operation"] = decision.operation
     if decision.scale:
@@ -191,6 +228,23 @@ def _stamp(at: float) -> str:
 @lru_cache(maxsize=2)
 def _second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _bounded(value: object) -> object:
+    """A value of an event, cut where it is longer than what anybody reads."""
+    if isinstance(value, str):
+        return texts.cut(value, MAX_TEXT)
+    if isinstance(value, list | tuple):
+        more = [f"{texts.MARK} {len(value) - MAX_ITEMS} more"] if len(value) > MAX_ITEMS else []
+        return [_bounded(item) for item in value[:MAX_ITEMS]] + more
+    return value
+
+
+def _escaped(line: str) -> str:
+    """Both styles hold such characters only inside JSON strings."""
+    if line.isascii() and "\x7f" not in line:
+        return line
+    return OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def _json(fields: Fields) -> str:

@@ -53,7 +53,8 @@ FAILURES = (
 
 
 REFUSALS = (400, 403, 413)
-"""Codes of Envoy's own refusals that come without a flag: an escaped slash, an upgrade of a write, a body too large."""
+"""Codes of Envoy's own refusals that come without a flag: an escaped slash, an upgrade of a write, a body too large.
+Not 401: strangers could fill the disk."""
 
 
 FLUSH_S = 0.1

@@ -27,7 +27,7 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
 from . import accesslog, clusters, failover, replies
-from .options import Outage, SidecarOptions
+from .options import Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -177,7 +177,19 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
         # Envoy would not wait for the body of an upgrade, so that the gate would decide on an empty one.
         upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
     )
-    return [route.Route(name=rule.name, match=_match(rule), route=action)]
+    asked = route.Route(name=rule.name, match=_match(rule), route=action)
+    return [_unnamed(rule), asked] if options.anonymous is Anonymous.DENY else [asked]
+
+
+def _unnamed(rule: Rule) -> route.Route:
+    """Who names nobody is answered here: no body is waited for and no gate is asked."""
+    nobody = route.HeaderMatcher(name="authorization", present_match=True, invert_match=True)
+    return route.Route(
+        name=f"{rule.name}-anonymous",
+        match=_match(rule, nobody),
+        direct_response=route.DirectResponseAction(status=401),
+        typed_per_filter_config=_not_asked(),
+    )
 
 
 def _passing(rule: Rule) -> list[route.Route]:
@@ -194,10 +206,12 @@ def _unchecked(name: str, match: route.RouteMatch, cluster: str) -> route.Route:
         name=name,
         match=match,
         route=route.RouteAction(cluster=cluster, timeout=timedelta(0)),
-        typed_per_filter_config={
-            name: Any.pack(route.FilterConfig(disabled=True)) for name in (replies.EXT_AUTHZ, replies.RBAC)
-        },
+        typed_per_filter_config=_not_asked(),
     )
+
+
+def _not_asked() -> dict[str, Any]:
+    return {name: Any.pack(route.FilterConfig(disabled=True)) for name in (replies.EXT_AUTHZ, replies.RBAC)}
 
 
 def _match(rule: Rule, *headers: route.HeaderMatcher) -> route.RouteMatch:

@@ -23,6 +23,19 @@ class Outage(StrEnum):
     """Quotas hold only while the gate is up."""
 
 
+class Anonymous(StrEnum):
+    """What becomes of a write that can grow a workload and names nobody: one without an ``authorization`` header.
+
+    Envoy asks clients for no certificate, since it could not pass it on. So such a write is anonymous to the API
+    server, which lets nobody write without a name unless rights were bound to ``system:anonymous``.
+    """
+
+    DENY = "deny"
+    """Envoy answers 401 itself, as the API server would. The gate is not asked."""
+    ASK = "ask"
+    """The gate is asked, as for any other."""
+
+
 class Profile(StrEnum):
     """Which requests pass the filter."""
 
@@ -79,6 +92,7 @@ class SidecarOptions:
     body_timeout_s: float = 60.0
     """For a growth write's body to arrive whole."""
     on_outage: Outage = Outage.DENY
+    anonymous: Anonymous = Anonymous.DENY
     profile: Profile = Profile.WRITES
     exempt_namespaces: tuple[str, ...] = ("extauthz-system",)
     """The gate's own: its rollout must not need it (DESIGN §4.7)."""

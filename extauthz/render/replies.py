@@ -28,6 +28,11 @@ OUTAGE = (
     " to the API server; it is safe to try again"
 )
 
+NOBODY = (
+    "the proxy before the API server takes no write that can grow a workload without an authorization header: send a"
+    " bearer token"
+)
+
 TOO_LARGE = "Request entity too large: limit is 3145728"
 """The API server's own sentence and limit (``k8s.io/apiserver/pkg/endpoints/handlers/rest.go``)."""
 
@@ -45,6 +50,7 @@ _GONE = "the proxy got no answer from the API server: %RESPONSE_CODE_DETAILS% (%
 
 REPLIES = (
     Reply(400, "BadRequest", _WHY),
+    Reply(401, "Unauthorized", NOBODY),
     Reply(403, "Forbidden", _WHY),
     Reply(404, "NotFound", _WHY),
     Reply(408, "Timeout", _WHY),

@@ -6,10 +6,10 @@ import asyncio
 import secrets
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.scales import UNASKED
@@ -40,6 +40,16 @@ class _Asked:
     started_s: float
     reading: Reading | None = None
     """``None``: it was not read yet."""
+
+
+class _Later:
+    """A decision that waits for something. Nothing has begun if nobody awaits it: its caller may have gone by then."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, Decision]]) -> None:
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, None, Decision]:
+        return self._begin().__await__()
 
 
 class Decides(Protocol):
@@ -102,7 +112,7 @@ class Deciding:
         asked = _Asked(request, self._new_id(), self._clock())
         decision = self._decide(asked)
         if self._wants(decision):
-            return self._wait(asked, decision)
+            return _Later(lambda: self._wait(asked, decision))
         return self._tell(decision, asked)
 
     def _wants(self, decision: Decision) -> bool:

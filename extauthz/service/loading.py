@@ -11,7 +11,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from extauthz.files import options
 from extauthz.service.settings import ENV_PREFIX, Settings, variable, word
+
+CONFIG = "EXTAUTHZ_CONFIG"
+"""The variable for ``--config``, which is no setting itself: a file names no other file."""
 
 SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """What Kubernetes puts into a pod's environment for a Service named ``extauthz`` or ``extauthz-…``, after the prefix
@@ -32,12 +36,15 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | No
     Args:
         flags: by field name, only those that were given.
         environ: the process's environment; empty values count as not given.
-        config: the YAML file of ``--config``.
+        config: the YAML file of ``--config``. Without it, the one that the variable ``EXTAUTHZ_CONFIG`` names.
 
     Raises:
         SettingsError: in flags or environment; its subclass ConfigFileError: in the file.
     """
-    from_file = {} if config is None else _read(config)
+    origin = "--config"
+    if config is None and environ.get(CONFIG):
+        origin, config = CONFIG, Path(environ[CONFIG])
+    from_file = {} if config is None else _read(config, origin)
     from_environ = _environment(environ)
     try:
         return Settings(**{**from_file, **from_environ, **flags})
@@ -47,18 +54,18 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | No
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     known = {variable(field): field for field in Settings.model_fields}
-    ours = {name: value for name, value in environ.items() if name.startswith(ENV_PREFIX) and value}
+    ours = {name: value for name, value in environ.items() if name.startswith(ENV_PREFIX) and value and name != CONFIG}
     for name in ours:
         if name not in known and not SERVICE_LINK.fullmatch(name.removeprefix(ENV_PREFIX)):
             raise SettingsError(f"{name}: no such setting{_did_you_mean(name, known)}")
     return {known[name]: value for name, value in ours.items() if name in known}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, origin: str) -> dict[str, Any]:
     try:
-        tree = yaml.safe_load(path.read_bytes())
+        tree = options.load(path.read_bytes())
     except OSError as error:
-        raise ConfigFileError(f"--config: {path}: {error.strerror}") from None
+        raise ConfigFileError(f"{origin}: {path}: {error.strerror}") from None
     except yaml.YAMLError as error:
         raise ConfigFileError(f"{path}: {' '.join(str(error).split())}") from None
     if tree is None:

@@ -239,7 +239,7 @@ class Settings(BaseModel):
         "memory",
         description="Where the writes under way are kept. `memory`: here, for a single gate. `kubernetes`: in a "
         "WorkspaceLedger object of the cluster for each root quota, for any number of gates; needs "
-        "`state: kubernetes`, and no handover.",
+        "`quotas: kubernetes`, `state: kubernetes`, and no handover.",
     )
     handover: Path | None = Field(
         None,
@@ -296,6 +296,11 @@ class Settings(BaseModel):
     def _ledger_is_live(self) -> Settings:
         if self.ledger == KUBERNETES and self.state not in (KUBERNETES, None):
             raise ValueError("ledger kubernetes needs state kubernetes; set both, or ledger memory")
+        if self.ledger == KUBERNETES and self.quotas not in (KUBERNETES, None):
+            raise ValueError(
+                "ledger kubernetes needs quotas kubernetes: of quotas from files or a service no gate can tell who has "
+                "the newer ones; put them into the cluster, or run one gate with ledger memory"
+            )
         if self.ledger == KUBERNETES and self.handover is not None:
             raise ValueError("ledger kubernetes needs no handover; leave it out")
         return self

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
+from extauthz.files.problems import FileProblem
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.service import unmatched
 from extauthz.service.agreeing import LedgerInput
 from extauthz.service.http import HttpQuotaInput
 from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
@@ -80,7 +83,8 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 
     def from_file(quotas: quota_file.Quotas) -> Taken:
         gate.load_quotas(quotas.tree, clock())
-        return Taken({"quotas": len(quotas.tree.nodes)}, quotas.warnings)
+        odd = [*quotas.warnings, *_unmatched(settings, gate)]
+        return Taken({"quotas": len(quotas.tree.nodes)}, odd)
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
@@ -89,6 +93,13 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
         return HttpQuotaInput(settings, gate, log, metrics, clock)
     assert settings.quotas is not None
     return QuotaFileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
+
+
+def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
+    """Only of files: in a cluster a quota's own status says that it covers nothing."""
+    if isinstance(settings.quotas, Path) and isinstance(settings.state, Path):
+        return unmatched.warnings(gate.ledger.scope, settings.quotas)
+    return []
 
 
 def _state(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> StateInput:
@@ -102,7 +113,7 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
             "workloads": len(state.workloads),
             "not_counted": dict(state.not_counted),
         }
-        return Taken(counts, file.warnings)
+        return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
 
     if settings.state == KUBERNETES:
         assert connection is not None

@@ -23,6 +23,10 @@ DEADLINE_S = 30.0
 """Bounds every wait."""
 
 SCALE = "/apis/apps/v1/namespaces/team-a/deployments/web/scale"
+TOKEN = {"authorization": "Bearer somebody"}
+"""Envoy takes no growth write from nobody."""
+HEAD = "".join(f"{name}: {value}\r\n" for name, value in TOKEN.items())
+"""The same in a request that is spelled by hand."""
 PATCH = {"content-type": "application/merge-patch+json"}
 
 
@@ -50,9 +54,9 @@ class Stack:
         self.trust = ssl.create_default_context(cafile=str(authority.ca))
 
     def client(self, *, h2: bool = False) -> httpx.Client:
-        """A client of one of the two protocols, that trusts the throw-away CA."""
+        """A client of one of the two protocols, that trusts the throw-away CA and has a token."""
         base = f"https://127.0.0.1:{self.envoy.port}"
-        return httpx.Client(base_url=base, verify=self.trust, http1=not h2, http2=h2, timeout=DEADLINE_S)
+        return httpx.Client(base_url=base, verify=self.trust, http1=not h2, http2=h2, timeout=DEADLINE_S, headers=TOKEN)
 
     def send(self, method: str, path: str, *, h2: bool = False, **options: Any) -> httpx.Response:  # noqa: ANN401
         """One request over a connection of its own."""

@@ -173,6 +173,7 @@ async def test_without_its_definition_a_write_is_refused_and_not_taken_for_anoth
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[Connection]:
     """A connection to an API server that knows no WorkspaceLedger."""
+    (folder / "plane").mkdir()
     with running_plane(folder=folder / "plane") as plane:
         async with connect(kubeconfig(plane, folder)) as connection:
             yield connection

@@ -1,28 +1,22 @@
 """``istio/`` against a real istiod, in a network of its own, where the service IP is an address.
 
 ``inside_istio.py`` has who is asked and what becomes of it, ``inside_istio_renewal.py`` certificates that are renewed.
-
-The network namespace of a new user namespace needs no rights (user_namespaces(7)), where the system allows it at all.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.controlplane import marker
+from tests.controlplane import marker, netns
 
 pytestmark = pytest.mark.controlplane("autoscaler-v0.50.0")
 
 RELEASES = [pytest.param(name, marks=pytest.mark.controlplane(name)) for name in ("istiod", "istiod-1.30")]
 
-ALONE = ("unshare", "--map-root-user", "--net", "--")
-TOOLS = ("unshare", "ip", "iptables")
 WITHIN_S = 900
 HERE = Path(__file__).parent
 
@@ -30,17 +24,11 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def alone(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """What runs a command in a network of its own. Skips, or fails where istiod is required, if there can be none."""
-    missing = [f"{tool} is not on PATH" for tool in TOOLS if shutil.which(tool) is None]
-    if not missing:
-        tried = subprocess.run(
-            [*ALONE, "iptables", "-t", "nat", "-S"], capture_output=True, text=True, timeout=30, check=False
-        )
-        missing = [] if tried.returncode == 0 else [f"no network namespace with redirects here: {tried.stderr.strip()}"]
-    if missing:
+    if reasons := netns.why_not():
         if marker.required(request.config, "istiod"):
-            pytest.fail("; ".join(missing), pytrace=False)
-        marker.skip(request.node, *missing)
-    return ALONE
+            pytest.fail("; ".join(reasons), pytrace=False)
+        marker.skip(request.node, *reasons)
+    return netns.ALONE
 
 
 @pytest.mark.parametrize("istiod", RELEASES)
@@ -57,7 +45,7 @@ def run_inside(alone: tuple[str, ...], file: str, folder: Path, istiod: str = "i
     """The tests of a file of this folder, in a network of their own; none of them skips itself."""
     options = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'inside'}"]
     command = [*alone, sys.executable, "-m", "pytest", *options, str(HERE / file)]
-    environment = {**os.environ, "ISTIOD_PART": istiod}
+    environment = {**netns.environment(), "ISTIOD_PART": istiod}
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False, env=environment)
     assert done.returncode == 0, f"{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
     assert " passed" in done.stdout

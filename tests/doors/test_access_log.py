@@ -25,6 +25,17 @@ LOST = Fate(
     sent=False,
 )
 
+REFUSED_STREAM = Fate(
+    code=503,
+    details="upstream_reset_before_response_started",
+    flags=frozenset({"upstream_remote_reset"}),
+    attempts=1,
+    sent=True,
+    inner="remote_refused_stream_reset",
+)
+"""What Envoy 1.40 says of a stream that was refused, or that stands above the last one of a GOAWAY
+(``tests/envoy/test_refused_stream.py``)."""
+
 ENDS_AT_ONCE = {401, 403, 404, 405, 409, 413, 415, 422, 429}
 UNCLEAR_4XX = {408}
 
@@ -102,16 +113,44 @@ def test_what_may_have_left_is_unclear(change: dict):
     assert access_log.event(LOST._replace(**change)) is Event.ANSWERED_UNCLEAR
 
 
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_stream_that_was_refused_in_the_only_attempt_was_not_processed(sent: bool):
+    assert access_log.event(REFUSED_STREAM._replace(sent=sent)) is Event.NOT_FORWARDED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"attempts": 0}, id="no-attempt"),
+        pytest.param({"attempts": 2}, id="a-second-attempt"),
+        pytest.param({"inner": "remote_reset"}, id="reset-for-another-reason"),
+        pytest.param({"inner": ""}, id="no-reason"),
+        pytest.param({"inner": "local_refused_stream_reset"}, id="refused-by-envoy"),
+        pytest.param({"inner": "remote_refused_stream_reset|x"}, id="something-more"),
+        pytest.param({"details": "upstream_reset_after_response_started"}, id="answer-had-begun"),
+        pytest.param({"details": "via_upstream"}, id="answered"),
+        pytest.param({"flags": frozenset()}, id="no-flag"),
+        pytest.param({"flags": frozenset({"upstream_remote_reset", "local_reset"})}, id="two-flags"),
+        pytest.param({"flags": frozenset({"upstream_connection_termination"})}, id="connection-ended"),
+    ],
+)
+def test_any_other_reset_may_have_been_processed(change: dict):
+    assert access_log.event(REFUSED_STREAM._replace(**change)) is Event.ANSWERED_UNCLEAR
+
+
 def test_in_doubt_nothing_ends():
-    """Every combination of what an entry can say: room comes back early only by the two rules above."""
+    """Every combination of what an entry can say: room comes back early only by the three rules above."""
     details = ["", "via_upstream", "downstream_remote_disconnect", "upstream_response_timeout", *NEVER_LEFT]
     flag_sets = [frozenset(), *(frozenset({flag}) for flag in FLAGS)]
-    for code, detail, flags, attempts, sent in product(
-        [0, 200, 400, 403, 408, 500, 504], details, flag_sets, [0, 1, 2], [False, True]
+    inners = ["", "remote_reset", "remote_refused_stream_reset"]
+    for code, detail, flags, attempts, sent, inner in product(
+        [0, 200, 400, 403, 408, 500, 504], details, flag_sets, [0, 1, 2], [False, True], inners
     ):
-        fate = Fate(code, detail, flags, attempts, sent)
+        fate = Fate(code, detail, flags, attempts, sent, inner)
         found = access_log.event(fate)
-        if found is Event.NOT_FORWARDED:
+        if fate._replace(code=503, sent=True) == REFUSED_STREAM:
+            assert found is Event.NOT_FORWARDED
+        elif found is Event.NOT_FORWARDED:
             assert not sent
             assert attempts < 2
             assert detail in NEVER_LEFT
@@ -138,9 +177,18 @@ def message(*entries: HTTPAccessLogEntry) -> bytes:
     return made.SerializeToString()
 
 
-def test_details_lose_what_stands_in_braces():
-    made = entry(details="upstream_reset_before_response_started{remote_connection_failure|refused}")
-    assert access_log.fate(made).details == "upstream_reset_before_response_started"
+@pytest.mark.parametrize(
+    ("said", "details", "inner"),
+    [
+        ("via_upstream", "via_upstream", ""),
+        ("a{b|c}", "a", "b|c"),
+        ("a{b", "a", "b"),
+        ("a{b}c}", "a", "b}c"),
+    ],
+)
+def test_details_are_told_apart_from_what_stands_in_braces(said: str, details: str, inner: str):
+    fate = access_log.fate(entry(details=said))
+    assert (fate.details, fate.inner) == (details, inner)
 
 
 @pytest.mark.parametrize("sign", ["time", "bytes"])

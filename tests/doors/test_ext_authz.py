@@ -240,6 +240,20 @@ async def test_bytes_that_are_no_check_request_are_an_error_and_no_decision(addr
     assert decide.asked == []
 
 
+@pytest.mark.parametrize("verdict", [Verdict.DENY, Verdict.UNAVAILABLE])
+def test_an_answer_is_bounded_whatever_the_client_sent(verdict: Verdict) -> None:
+    """A JSON string may take twelve characters for one that was sent."""
+    long = "\U0010ffff" * 2_900_000
+    encoded = ext_authz.encoded(
+        Decision("d", verdict, "r", f"{long} is forbidden", WorkloadRef(long, long, long, long))
+    )
+    assert len(encoded) < 12 * (1024 + 3 * 256) + 1000
+    body = json.loads(upb.CheckResponse.FromString(encoded).denied_response.body)
+    assert len(body["message"]) == 1024
+    assert body["message"].endswith("…")
+    assert [len(body["details"][key]) for key in ("name", "group", "kind")] == [256, 256, 256]
+
+
 @given(
     decision_id=st.one_of(st.text(st.characters(codec="ascii"), min_size=16, max_size=16), st.text(max_size=40)),
     verdict=st.sampled_from(Verdict),

@@ -406,6 +406,16 @@ def test_plain_tcp_beyond_loopback_is_warned_of(tmp_path: Path) -> None:
         assert within(5, lambda: gate.events("plain-text"))
 
 
+def test_a_quota_that_covers_no_namespace_is_told_at_the_start_and_after_a_change(tmp_path: Path) -> None:
+    with Running(tmp_path) as gate:
+        assert not gate.events("odd")
+        gate.quotas.write_text(QUOTAS.replace("workspace: acme", "workspase: acme") % 4)
+        assert within(5, lambda: len(gate.events("odd")) == 1)
+        assert "WorkspaceQuota acme: its namespaceSelector selects no namespace" in gate.events("odd")[0]["problem"]
+    with Running(tmp_path) as gate:
+        assert within(5, lambda: len(gate.events("odd")) == 2)
+
+
 def start(*words: object) -> tuple[int, str]:
     """A start that is meant to fail: exit code and what it says."""
     command = [sys.executable, "-m", "extauthz.cli", "serve", *map(str, words)]

@@ -191,4 +191,4 @@ def test_an_envoy_with_an_authority_of_its_own_hides_no_api_server(world: World,
 
 def test_without_a_token_the_api_servers_own_refusal_tells_as_much(world: World, doctor: Doctor):
     with leading(SERVICE, world.plane.port):
-        assert said(doctor(**{"token-file": None})) == ("warn", f"{HERE}answered undecided (403) at {SERVICE}:443")
+        assert said(doctor(**{"token-file": None})) == ("warn", f"{HERE}answered undecided (401) at {SERVICE}:443")

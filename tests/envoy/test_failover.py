@@ -25,7 +25,7 @@ from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Alter, Envoy
 from extauthz.testing.gate import Gate
-from extauthz.testing.stack import PATCH, SCALE, eventually, scale_body, status_of, workload
+from extauthz.testing.stack import PATCH, SCALE, TOKEN, eventually, scale_body, status_of, workload
 
 HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 QUOTA = {
@@ -70,7 +70,9 @@ class Zones:
             options = replace(self._options, apiserver=Endpoint("127.0.0.1", self.api.port))
             self.envoy = stack.enter_context(Envoy(options, self._folder / "envoy", self._alter))
             base = f"https://127.0.0.1:{self.envoy.port}"
-            self._client = stack.enter_context(httpx.Client(base_url=base, verify=self._trust, timeout=60))
+            self._client = stack.enter_context(
+                httpx.Client(base_url=base, verify=self._trust, headers=TOKEN, timeout=60)
+            )
             self._running = stack.pop_all()
         return self
 

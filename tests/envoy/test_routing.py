@@ -13,7 +13,7 @@ import pytest
 
 from extauthz.render.options import Profile
 from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, Stack, read_response, scale_body, status_of
+from extauthz.testing.stack import HEAD, PATCH, SCALE, TOKEN, Stack, read_response, scale_body, status_of
 
 NAMESPACED = "/apis/apps/v1/namespaces/team-a"
 SPELLINGS = Path(__file__).parents[1] / "data" / "spellings.jsonl"
@@ -165,7 +165,7 @@ def test_what_could_be_read_in_two_ways_is_refused_with_a_status(stack: Stack, t
 
 def raw_write(stack: Stack, target: str, headers: str = "") -> bytes:
     body = scale_body(3)
-    head = f"PATCH {target} HTTP/1.1\r\nhost: x\r\ncontent-type: application/merge-patch+json\r\n{headers}"
+    head = f"PATCH {target} HTTP/1.1\r\nhost: x\r\n{HEAD}content-type: application/merge-patch+json\r\n{headers}"
     return stack.raw(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
 
@@ -188,7 +188,7 @@ def h2_status(stack: Stack, method: str, path: str) -> str:
     with stack.connect("h2") as connection:
         peer = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="ascii"))
         peer.initiate_connection()
-        headers = [(":method", method), (":path", path), (":scheme", "https"), (":authority", "x")]
+        headers = [(":method", method), (":path", path), (":scheme", "https"), (":authority", "x"), *TOKEN.items()]
         peer.send_headers(1, headers)
         peer.send_data(1, b"{}", end_stream=True)
         connection.sendall(peer.data_to_send())
@@ -246,7 +246,7 @@ def test_a_content_type_sent_twice_is_the_same_to_the_gate_and_to_the_api_server
 
 
 def test_a_put_without_a_content_type_stays_without_one(stack: Stack):
-    stack.raw(f"PUT {SCALE} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}".encode())
+    stack.raw(f"PUT {SCALE} HTTP/1.1\r\nhost: x\r\n{HEAD}content-length: 2\r\n\r\n{{}}".encode())
     assert "content-type" not in stack.gate.checks[0].attributes.request.http.headers
     assert "content-type" not in stack.api.writes()[0].headers
 
@@ -281,7 +281,7 @@ def pipelined(stack: Stack, cases: Iterable[tuple[str, str]]) -> Iterator[bytes]
     """The answers to these writes, over as few connections as Envoy allows."""
     connection = stack.connect()
     for method, target in cases:
-        head = f"{method} {target} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
+        head = f"{method} {target} HTTP/1.1\r\nhost: x\r\n{HEAD}content-length: 2\r\n\r\n"
         connection.sendall(head.encode("utf-8", "surrogateescape") + b"{}")
         answer = read_response(connection)
         yield answer

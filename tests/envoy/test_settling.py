@@ -20,7 +20,7 @@ from extauthz.testing.apiserver import ApiServer, Break
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Alter, Envoy
 from extauthz.testing.gate import Gate
-from extauthz.testing.stack import PATCH, eventually, scale_body
+from extauthz.testing.stack import PATCH, TOKEN, eventually, scale_body
 
 REFUSALS = (401, 403, 404, 409, 422, 429)
 FAILURES = (408, 500, 503, 504)
@@ -133,7 +133,7 @@ class Real:
         path = f"/apis/apps/v1/namespaces/{team}/deployments/{name}/scale{query}"
         trust = ssl.create_default_context(cafile=str(self._authority.ca))
         with httpx.Client(base_url=f"https://127.0.0.1:{self.envoy.port}", verify=trust, timeout=60) as client:
-            return client.patch(path, content=scale_body(replicas), headers=PATCH, **options)
+            return client.patch(path, content=scale_body(replicas), headers=PATCH | TOKEN, **options)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from extauthz.testing.objects import Key
-from extauthz.testing.stack import PATCH, SCALE, Stack, read_response, scale_body, status_of
+from extauthz.testing.stack import HEAD, PATCH, SCALE, Stack, read_response, scale_body, status_of
 from extauthz.testing.upgrades import echo, upgrade
 
 MIB = 1024 * 1024
@@ -50,7 +50,7 @@ def test_bodies_of_other_requests_have_no_limit_and_are_not_held_back(stack: Sta
 
 def test_a_body_that_trickles_in_is_decided_on_once_and_whole(stack: Stack):
     body = scale_body(3)
-    head = f"PATCH {SCALE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/merge-patch+json\r\n"
+    head = f"PATCH {SCALE} HTTP/1.1\r\nhost: x\r\n{HEAD}content-type: application/merge-patch+json\r\n"
     with stack.connect() as connection:
         connection.sendall(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
         for byte in body:
@@ -81,7 +81,7 @@ def silent(hasty: Stack) -> Iterator[Stack]:
 def test_a_body_that_never_ends_is_given_up(hasty: Stack):
     hasty.forget()
     with hasty.connect() as connection:
-        connection.sendall(f"PATCH {SCALE} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{".encode())
+        connection.sendall(f"PATCH {SCALE} HTTP/1.1\r\nhost: x\r\n{HEAD}content-length: 100\r\n\r\n{{".encode())
         answer = read_response(connection)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'"kind":"Status"' in answer
@@ -152,7 +152,7 @@ def faster(tree: dict) -> None:
     for manager in managers(tree):
         manager.setdefault("stream_idle_timeout", f"{STREAM_IDLE_DEFAULT_S}s")
         for route in manager["route_config"]["virtual_hosts"][0]["routes"]:
-            route["route"].setdefault("timeout", f"{ROUTE_DEFAULT_S}s")
+            route.get("route", {}).setdefault("timeout", f"{ROUTE_DEFAULT_S}s")
     divide(tree["static_resources"]["listeners"])
 
 

@@ -36,3 +36,8 @@ def test_a_world_that_breaks_a_rule_is_made_shorter_and_still_breaks_it():
     assert len(short.plan.steps) < len(found.plan.steps) / 2
     numbers = frozenset(step.number for step in short.plan.steps)
     assert next(search(wanted._replace(only=numbers), [found.plan.seed], 1)).violation == short.violation
+
+
+def test_one_world_is_one_world(capsys):
+    assert main(["simulate", "--seed", "1", "--steps", "3", "--jobs", "1"]) == 0
+    assert capsys.readouterr().out.startswith("1 world, 3 steps, ")

@@ -238,3 +238,14 @@ def test_help_shows_examples(check: Check) -> None:
 
 def test_the_version_is_the_packages(check: Check) -> None:
     assert check.run("--version") == (0, "extauthz 0.1.0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("flag", "given"), [("quotas", "kubernetes"), ("state", "kubernetes"), ("quotas", "https://platform/quotas")]
+)
+def test_it_reads_files_only_and_says_how_to_get_them(flag: str, given: str, check: Check) -> None:
+    code, _, error = check("{}", f"--{flag}", given)
+    assert code == 64
+    assert f"--{flag}: check asks no {given}, it reads files; save them first: kubectl get" in error.replace(
+        ":/p", "://p"
+    )

@@ -8,23 +8,35 @@ import json
 
 import pytest
 
-from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, NotAWrite, Reading, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.service.deciding import Deciding
+from extauthz.service.deciding import Deciding, new_id
 
+READING = NotAWrite("read", "it reads")
 REQUEST = Request("PUT", "/", {"user-agent": "kpa", "x-secret": "hush"}, b"")
 
 
-class AllowAll:
-    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
+class Reads:
+    """Reads every request alike."""
+
+    def reader(self, request: Request) -> Reading:
+        return READING
+
+
+class AllowAll(Reads):
+    def judge(
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+    ) -> Decision:
         assert charge
         assert now_s > 0
         return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota")
 
 
-class Broken:
-    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
+class Broken(Reads):
+    def judge(
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+    ) -> Decision:
         raise AssertionError("usage is negative")
 
 
@@ -87,7 +99,7 @@ def test_a_request_without_a_user_agent_is_decided(headers) -> None:
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 
 
-class Knowing:
+class Knowing(Reads):
     """Knows a workload once it was looked at."""
 
     def __init__(self, reason: str = "unknown-workload") -> None:
@@ -95,7 +107,9 @@ class Knowing:
         self.asked: list[str] = []
         self._reason = reason
 
-    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
+    def judge(
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+    ) -> Decision:
         self.asked.append(decision_id)
         if self.seen:
             return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
@@ -147,18 +161,29 @@ async def test_nothing_is_looked_at_where_it_would_not_help() -> None:
     assert not gate.seen
 
 
-class Asking:
+class Asking(Reads):
     """Knows a workload once it was looked at, and how many replicas it may have once that was asked."""
 
     def __init__(self, *, seen: bool = True) -> None:
-        self.seen, self.learnt = seen, False
+        self.seen, self.learnt, self.uncovered = seen, False, False
 
-    def decide(self, request: Request, decision_id: str, now_s: float, *, charge: bool = True) -> Decision:
+    def judge(
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+    ) -> Decision:
         if not self.seen:
             return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB)
         if not self.learnt:
             return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB)
-        return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB, intent=decision_id)
+        return Decision(
+            decision_id,
+            Verdict.ALLOW,
+            "fits",
+            "fits every quota",
+            WEB,
+            intent=decision_id if charge else None,
+            pends=True,
+            uncovered=self.uncovered,
+        )
 
     async def look(self, ref: WorkloadRef) -> None:
         self.seen = True
@@ -168,7 +193,9 @@ class Asking:
         self.learnt = True
 
 
-async def agree(request: Request, decision: Decision) -> Decision:
+async def agree(reading: Reading, source: str, decision: Decision) -> Decision:
+    assert reading is READING
+    assert decision.intent is None, "nothing is recorded before it is agreed upon"
     return decision._replace(reason="agreed")
 
 
@@ -185,3 +212,32 @@ async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit)
     assert isinstance(known, Decision) or commit is not None, "what is known costs no wait"
     if commit is not None:
         await known
+
+
+async def test_a_write_that_no_quota_may_cover_is_recorded_and_answered_at_once() -> None:
+    gate = Asking()
+    gate.learnt = gate.uncovered = True
+    asked, log, _ = deciding(gate, commit=agree)
+    decision = asked(REQUEST)
+    log.close()
+    assert isinstance(decision, Decision)
+    assert (decision.reason, decision.intent) == ("fits", decision.id)
+
+
+async def test_a_failure_while_others_are_asked_is_refused_by_name() -> None:
+    async def fails(reading: Reading, source: str, decision: Decision) -> Decision:
+        raise AssertionError("the ledger is negative")
+
+    gate = Asking()
+    gate.learnt = True
+    asked, log, stream = deciding(gate, commit=fails)
+    decision = await asked(REQUEST)
+    log.close()
+    assert (decision.verdict, decision.reason) == (Verdict.UNAVAILABLE, "internal-error")
+    assert "the ledger is negative" in stream.getvalue()
+
+
+def test_ids_are_not_to_be_guessed() -> None:
+    ids = {new_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert {len(one) for one in ids} == {16}

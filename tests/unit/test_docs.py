@@ -12,6 +12,7 @@ from extauthz.core import resources
 from extauthz.core.ledger.intents import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import quota_status
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
@@ -46,9 +47,11 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def test_the_quota_in_the_readme_is_one():
-    read = parse(yaml.safe_load(blocks("yaml")[0]))
-    assert (read.name, read.parent, read.mode) == ("acme", "big-corp", Mode.ENFORCE)
+def test_the_quotas_in_the_readme_make_a_tree():
+    """As they stand: a reader pastes them into a file."""
+    parent, child = (parse(tree) for tree in yaml.safe_load_all(blocks("yaml")[0]))
+    assert (child.name, child.parent, child.mode) == ("acme", "big-corp", Mode.ENFORCE)
+    assert len(QuotaTree.build([parent, child]).nodes) == 2
 
 
 def test_the_denial_in_the_readme_is_what_the_gate_says():

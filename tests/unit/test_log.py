@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -116,15 +118,106 @@ def test_lines_keep_their_order_and_are_all_written_at_close() -> None:
     assert [json.loads(line)["id"] for line in lines] == [str(n) for n in range(500)]
 
 
+class Stalled(io.StringIO):
+    """A reader that takes nothing until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.go.wait(timeout=30)
+        return super().write(text)
+
+
 def test_a_reader_that_is_too_slow_costs_lines_and_not_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_QUEUED_LINES", 3)
-    stream = io.StringIO()
+    """What counts is bytes in memory: a few long lines cost as much as many short ones."""
+    monkeypatch.setattr(module, "MAX_QUEUED_BYTES", 100_000)
+    stream = Stalled()
     log = Log(stream)
-    for number in range(10):
-        log.event("info", "n", number=number)
+    for number in range(50):
+        log.event("info", "n", number=number, problem="x" * 9_000)
+    assert 80_000 < log.queued_bytes <= 100_000
+    assert 35 < log.dropped < 45
+    stream.go.set()
     log.close()
-    assert 3 <= len(lines_of(stream)) <= 4
-    assert log.dropped == 10 - len(lines_of(stream))
+    lines = [json.loads(line)["number"] for line in lines_of(stream)]
+    assert lines == list(range(len(lines)))
+    assert log.dropped == 50 - len(lines)
+    assert log.queued_bytes == 0
+
+
+def test_what_is_being_written_counts_as_queued_until_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_S", 0.0)
+    stream = Stalled()
+    log = Log(stream)
+    log.event("info", "n")
+    while log._lines.qsize():
+        time.sleep(0.001)
+    assert log.queued_bytes > 0
+    stream.go.set()
+    log.close()
+    assert log.queued_bytes == 0
+
+
+def test_a_batch_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_BYTES", 20_000)
+    sizes: list[int] = []
+    stream = Stalled()
+    monkeypatch.setattr(stream, "write", lambda text: sizes.append(len(text)))
+    log = Log(stream)
+    for _ in range(50):
+        log.event("info", "n", problem="x" * 9_000)
+    log.close()
+    assert len(sizes) > 10
+    assert max(sizes) < 40_000
+
+
+LONG = "n" * 100_000
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_what_a_client_sends_is_cut_and_marked(style: str) -> None:
+    ref = WorkloadRef(LONG, LONG, LONG, LONG)
+    decision = Decision("d", Verdict.DENY, "r", f"{LONG} is forbidden", ref)
+    (line,) = written("info", style, (decision, LONG))
+    assert len(line) < 3_000
+    if style == "json":
+        fields = json.loads(line)
+        assert len(fields["sentence"]) == 1024
+        assert fields["sentence"].endswith("n…")
+        assert [len(part) for part in fields["workload"].split("/")] == [256, 256, 256]
+        assert fields["user_agent"].endswith("n…")
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_what_libraries_and_events_say_is_cut_too(style: str) -> None:
+    stream = io.StringIO()
+    log = Log(stream, style=style)
+    log.event("error", "library", message="m" * 10**6, problems=["p" * 10**6, *("q" for _ in range(10**5))])
+    log.close()
+    (line,) = lines_of(stream)
+    assert len(line) < 3 * module.MAX_TEXT
+
+
+CONTROLS = ["\x00", "\x1b", "\x7f", "\x80", "\x85", "\x9b", "\x9f", "\u061c", "\u200e", "\u200f", "\u2028", "\u2029"]
+CONTROLS += [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF, 0xD800, 0xDFFF)]
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+@pytest.mark.parametrize("character", CONTROLS, ids=lambda one: f"U+{ord(one):04X}")
+def test_what_a_terminal_or_a_reader_of_lines_may_obey_is_escaped(style: str, character: str) -> None:
+    ref = WorkloadRef("apps", "deployments", "shop", f"we{character}b")
+    (line,) = written("info", style, (Decision("d", Verdict.ALLOW, "r", f"é{character}", ref), f"a{character}"))
+    assert character not in line
+    assert line.count(f"\\u{ord(character):04x}") == 3
+    if style == "json":
+        assert json.loads(line)["sentence"] == f"é{character}"
+
+
+def test_other_letters_stay_as_they_are_in_json() -> None:
+    (line,) = written("info", "json", (Decision("d", Verdict.ALLOW, "r", "größer 更大"), ""))
+    assert "größer 更大" in line
 
 
 def test_a_reader_that_has_gone_is_no_reason_to_fail(tmp_path: Path) -> None:

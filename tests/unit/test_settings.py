@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,9 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param(
             {"quotas": "http://a/q", "source_token_file": __file__}, {}, "", "credentials go over https", id="plain"),
         pytest.param({"source_cert": __file__}, {}, "", "source-cert and source-key go together", id="half"),
+        pytest.param({}, {}, "grpc: :1\ngrpc: :2", "grpc is given more than once; keep one", id="twice"),
+        pytest.param({"ledger": "kubernetes", "quotas": "q"}, {}, "", "needs quotas kubernetes", id="quotas-of-files"),
+        pytest.param({"ledger": "kubernetes", "quotas": "https://a/q"}, {}, "", "or run one gate", id="quotas-of-url"),
         pytest.param({"grace_s": "nan"}, {}, "", "--grace-s: Input should be", id="not-a-number"),
     ],
 )  # fmt: skip
@@ -67,6 +72,50 @@ def test_a_bad_setting_is_refused_by_the_name_it_was_given_under(flags, environ,
 def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigFileError, match=r"--config: .*absent.yaml: No such file"):
         load({}, {}, tmp_path / "absent.yaml")
+
+
+def test_a_variable_may_name_the_settings_file_and_the_flag_wins(config: Path, tmp_path: Path) -> None:
+    config.write_text("window-s: 7\n")
+    other = tmp_path / "other.yaml"
+    other.write_text("window-s: 8\n")
+    environ = {"EXTAUTHZ_CONFIG": str(config)}
+    assert load({}, environ, None).window_s == 7
+    assert load({}, environ, other).window_s == 8
+    assert load({}, {"EXTAUTHZ_CONFIG": ""}, None) == Settings()
+    with pytest.raises(ConfigFileError, match=r"EXTAUTHZ_CONFIG: .*absent.yaml: No such file"):
+        load({}, {"EXTAUTHZ_CONFIG": str(tmp_path / "absent.yaml")}, None)
+
+
+def test_a_fault_in_the_file_that_a_variable_names_is_told_with_the_file(config: Path) -> None:
+    config.write_text("log-level: loud\n")
+    with pytest.raises(ConfigFileError, match=r"gate.yaml: log-level: Input should be 'debug'"):
+        load({}, {"EXTAUTHZ_CONFIG": str(config)}, None)
+
+
+def test_a_merged_key_is_not_given_twice(config: Path) -> None:
+    config.write_text("<<: {window-s: 7, grpc: ':1'}\nwindow-s: 8\n")
+    assert (load({}, {}, config).window_s, load({}, {}, config).grpc) == (8, ":1")
+
+
+def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """No type of Python's, no link of Markdown's."""
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--max-scale URL " in text
+    assert "typing." not in text
+    assert "](" not in text
+    assert "(docs/http-source.md)" in text
+
+
+@pytest.mark.parametrize("words", [["serve", "--print-settings"], ["render", "envoy"]], ids=" ".join)
+def test_who_reads_only_the_first_line_is_shown_no_traceback(words: list[str]) -> None:
+    command = [sys.executable, "-m", "extauthz.cli", *words]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.close()
+    _, complained = child.communicate(timeout=60)
+    assert (child.returncode, complained) == (141, b"")
 
 
 def test_the_variables_that_kubernetes_adds_for_a_service_of_our_name_are_left_alone() -> None:

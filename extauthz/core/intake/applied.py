@@ -6,15 +6,17 @@ import json
 
 from extauthz.core.model import Labels, Observed, Outcome, Tree, Write
 
+from . import weights
 from .fields import converted_int32, mapping, replicas
-from .objects import DEFAULT_REPLICAS, controller, intern, labels_dict, labels_of, labels_text, prune
+from .objects import DEFAULT_REPLICAS, controller, intern, labels_dict, labels_of, labels_text
 from .patches import apply
 from .patches.trees import without_nulls
+from .work import AMOUNT, Work
 
 _EXACT = 2**53  # beyond it the server's YAML decoder, which reads every number as a float64, loses digits
 
 
-def applied(write: Write, configuration: dict[str, Tree], base: Observed | None) -> Outcome:
+def applied(write: Write, configuration: dict[str, Tree], base: Observed | None, work: Work) -> Outcome:
     """The outcome of applying a configuration. Raises MeaningError.
 
     Replicas that are left out stay, or fall back to the default; a null is as good as left out, but for a label.
@@ -24,10 +26,11 @@ def applied(write: Write, configuration: dict[str, Tree], base: Observed | None)
     if write.scale:
         return Outcome(count)
     metadata = mapping(configuration.get("metadata"), "metadata")
-    labels = _labels(metadata, base) if base else (labels_of(write.ref.resource, metadata, spec),)
+    weights.of_metadata(configuration, work)
+    labels = _labels(metadata, base, work) if base else (labels_of(write.ref.resource, metadata, spec),)
     return Outcome(
         replicas=count,
-        templates=tuple(dict.fromkeys(intern(prune(tree)) for tree in _templates(spec, base))),
+        templates=tuple(dict.fromkeys(intern(tree) for tree in _templates(spec, base, work))),
         labels=labels[0] if labels else None,
         owner=controller(metadata.get("ownerReferences")),
         other_labels=labels[1:],
@@ -47,7 +50,7 @@ def _is_inexact(value: Tree) -> bool:
     return isinstance(value, int | float) and abs(value) > _EXACT
 
 
-def _labels(metadata: dict[str, Tree], base: Observed) -> tuple[Labels, ...]:
+def _labels(metadata: dict[str, Tree], base: Observed, work: Work) -> tuple[Labels, ...]:
     """The labels that may be left, first those where every label that is left out stays. None: untouched.
 
     Each goes or stays on its own, as its owner has it. Up to three left out, these are all the sets there can be; of
@@ -57,14 +60,17 @@ def _labels(metadata: dict[str, Tree], base: Observed) -> tuple[Labels, ...]:
     left_out = {key: value for key, value in labels_dict(base.labels).items() if key not in given}
     if not given and not left_out:
         return ()
+    size = len(left_out) + len(given)
+    work.spend(AMOUNT * size * 2 * len(left_out), "the sets of labels that may be left", "apply all labels")
     kept = [left_out, {}]
     kept += [{key: value for key, value in left_out.items() if key != dropped} for dropped in left_out]
     kept += [{key: value} for key, value in left_out.items()]
     return tuple(dict.fromkeys(labels_text(labels | given) for labels in kept))
 
 
-def _templates(spec: dict[str, Tree], base: Observed | None) -> list[Tree]:
+def _templates(spec: dict[str, Tree], base: Observed | None, work: Work) -> list[Tree]:
     if base is None:
-        return [prune(spec)]
+        return [weights.pruned(spec, work)]
+    weights.of_observed(base.template, work)
     live = json.loads(base.template.text) if base.template else {"template": {"spec": {"containers": []}}}
-    return apply.templates(live, prune({"template": {}} | spec))
+    return apply.templates(live, weights.pruned({"template": {}} | spec, work), work)

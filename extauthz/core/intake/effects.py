@@ -8,10 +8,12 @@ from typing import Final
 
 from extauthz.core.model import Outcome, Tree
 
+from . import weights
 from .faults import ObjectError
 from .fields import mapping, replicas
-from .objects import DEFAULT_REPLICAS, intern, labels_text, prune
+from .objects import DEFAULT_REPLICAS, intern, labels_text
 from .partial import Hidden
+from .work import Work
 
 
 class Area(Flag):
@@ -53,7 +55,7 @@ def touched(patch: Mapping[str, Tree]) -> Area:
 
 
 def outcome(
-    document: Tree, touched: Area, *, scale: bool, convert: Callable[[Tree], Tree] = lambda value: value
+    document: Tree, touched: Area, work: Work, *, scale: bool, convert: Callable[[Tree], Tree] = lambda value: value
 ) -> Outcome:
     """What a changed document leaves behind in the areas that were touched. Raises ObjectError.
 
@@ -66,9 +68,10 @@ def outcome(
         count = _replicas(convert(spec.get("replicas")), scale=scale)
     if scale:
         return Outcome(count)
+    weights.of_metadata(root, work)
     return Outcome(
         replicas=count,
-        templates=(intern(prune(_seen(spec))),) if Area.TEMPLATE in touched else (),
+        templates=(intern(weights.pruned(_seen(spec), work)),) if Area.TEMPLATE in touched else (),
         labels=_labels(root) if Area.LABELS in touched else None,
         frees=Area.OWNER in touched,
     )

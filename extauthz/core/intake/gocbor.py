@@ -14,6 +14,7 @@ from extauthz.core.model import Tree
 
 from .errors import BodyError
 from .gojson import MAX_CONTAINERS, MAX_DEPTH, Number
+from .work import VALUE, Work
 
 _BREAK = object()
 
@@ -27,13 +28,13 @@ _SIMPLE = {20: False, 21: True, 22: None}
 _FLOATS = {25: ">e", 26: ">f", 27: ">d"}
 
 
-def loads(data: bytes) -> Tree:
+def loads(data: bytes, work: Work | None = None) -> Tree:
     """Decodes one data item. Integers are ``int``, floats ``Number``, byte strings text.
 
     Raises ``BodyError``: ``cbor-syntax``, ``cbor-tag``, ``cbor-value``, ``duplicate-key``, ``invalid-utf8``,
-    ``not-a-number``, ``number-out-of-range``, ``too-deep``, ``too-many-values``.
+    ``not-a-number``, ``number-out-of-range``, ``too-complex``, ``too-deep``.
     """
-    reader = _Reader(data)
+    reader = _Reader(data, work or Work(VALUE * MAX_CONTAINERS))
     tree = reader.item(0)
     if tree is _BREAK or reader.at != len(data):
         raise BodyError("cbor-syntax", f"the data item ends at byte {reader.at} of {len(data)}")
@@ -41,16 +42,14 @@ def loads(data: bytes) -> Tree:
 
 
 class _Reader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, work: Work) -> None:
         self.at = 0
         self._data = data
-        self._left = MAX_CONTAINERS
+        self._work = work
 
     def item(self, depth: int) -> Tree:
         """The next data item, or ``_BREAK``."""
-        self._left -= 1
-        if self._left < 0:
-            raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} CBOR data items")
+        self._work.spend(VALUE, "the CBOR data items of the body")
         if depth > MAX_DEPTH:
             raise BodyError("too-deep", f"nested more than {MAX_DEPTH} deep")
         initial = self._take(1)[0]
@@ -91,9 +90,9 @@ class _Reader:
     def _chunks(self, major_type: int) -> list[bytes]:
         chunks: list[bytes] = []
         while (initial := self._take(1)[0]) != 0xFF:
-            self._left -= 1
-            if initial >> 5 != major_type or initial & 31 == 31 or self._left < 0:
-                raise BodyError("cbor-syntax", f"a chunk of another kind before byte {self.at}, or too many")
+            self._work.spend(VALUE, "the chunks of a CBOR string")
+            if initial >> 5 != major_type or initial & 31 == 31:
+                raise BodyError("cbor-syntax", f"a chunk of another kind before byte {self.at}")
             chunks.append(self._take(self._argument(initial & 31)))
         return chunks
 

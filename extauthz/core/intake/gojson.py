@@ -14,12 +14,16 @@ from typing import NoReturn
 from extauthz.core.model import Tree
 
 from .errors import BodyError
+from .work import VALUE, Work
 
 MAX_DEPTH = 100
 """Deeper bodies are refused. The server allows 10,000 (``encoding/json`` ``maxNestingDepth``); a workload needs 20."""
 
 MAX_CONTAINERS = 100_000
 """Objects and arrays in one body: bounds time and memory (an empty object costs two bytes to send and 64 to hold)."""
+
+_FEW = 500
+"""Values of which no budget runs out."""
 
 MAX_NUMBER_CHARS = 400
 """Longer spellings of a fraction are refused: no float64 needs more than 330 characters to be written out in full."""
@@ -81,15 +85,17 @@ def text(data: bytes) -> str:
         raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None
 
 
-def loads(data: bytes, decoder: json.JSONDecoder = DECODER) -> Tree:
+def loads(data: bytes, decoder: json.JSONDecoder = DECODER, work: Work | None = None) -> Tree:
     """Decodes one JSON text. Integers are ``int``, other numbers ``Number`` (or what ``decoder`` was made with).
 
     Raises ``BodyError``: ``json-syntax``, ``invalid-utf8``, ``duplicate-key``, ``too-deep``, ``too-many-values``,
-    ``not-a-number``, ``number-out-of-range``, ``number-too-long``, ``lone-surrogate``.
+    ``not-a-number``, ``number-out-of-range``, ``number-too-long``, ``lone-surrogate``, ``too-complex``.
     """
     # Each takes two bytes, so that short bodies, as those of scales are, need no counting.
     containers = data.count(b"{") + data.count(b"[") if len(data) > 2 * MAX_DEPTH else 0
-    if containers > MAX_CONTAINERS:
+    if work is not None:
+        work.spend(VALUE * values(data), "the JSON values of the body")
+    elif containers > MAX_CONTAINERS:
         raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} objects and arrays")
     source = text(data)
     try:
@@ -103,6 +109,26 @@ def loads(data: bytes, decoder: json.JSONDecoder = DECODER) -> Tree:
     if containers > MAX_DEPTH or b"\\u" in data:
         check(tree)
     return tree
+
+
+def values(data: bytes) -> int:
+    """How many values a JSON text has, keys left out, an empty list or object for two: counted before it is decoded.
+
+    >>> values(b'{"a": [1, 2], "b": "x,y,z"}')
+    5
+    """
+    most = _separators(data)
+    if most <= _FEW or b'"' not in data:
+        return most
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
+    strings = plain.count(b'"') // 2
+    if strings > 2 * MAX_CONTAINERS:  # a key and a string for each value: not worth to take them apart
+        return strings // 2
+    return _separators(b"".join(plain.split(b'"')[::2]))
+
+
+def _separators(data: bytes) -> int:
+    return 1 + data.count(b",") + data.count(b"{") + data.count(b"[")
 
 
 def _decode(source: str, decoder: json.JSONDecoder) -> Tree:

@@ -14,6 +14,7 @@ from extauthz.core.model import Tree
 
 from .errors import BodyError
 from .protofields import INT_OR_STRING, QUANTITY_ENTRY, STRING_ENTRY, UNKNOWN, Kind, Message
+from .work import VALUE, Work
 
 MAGIC = b"k8s\x00"
 
@@ -25,15 +26,15 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
 
 
-def loads(data: bytes, message: Message) -> dict[str, Tree]:
+def loads(data: bytes, message: Message, work: Work | None = None) -> dict[str, Tree]:
     """Decodes one object of the type ``message``, whatever kind the envelope names: the path decides that.
 
     Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``duplicate-key``, ``invalid-utf8``,
-    ``too-many-values``.
+    ``too-complex``.
     """
     if not data.startswith(MAGIC):
         raise BodyError("protobuf-envelope", "the body does not begin with the four bytes k8s\\0")
-    reader = _Reader()
+    reader = _Reader(work or Work(VALUE * MAX_FIELDS))
     envelope = reader.message(UNKNOWN, data[len(MAGIC) :], {})
     tree = {key: value for key, value in envelope.get("typeMeta", {}).items() if value}
     return reader.message(message, envelope.get("raw", b""), tree)
@@ -42,8 +43,8 @@ def loads(data: bytes, message: Message) -> dict[str, Tree]:
 class _Reader:
     """Reads the messages of one body and counts their fields."""
 
-    def __init__(self) -> None:
-        self._left = MAX_FIELDS
+    def __init__(self, work: Work) -> None:
+        self._work = work
 
     def message(self, message: Message, data: bytes, tree: dict[str, Tree]) -> dict[str, Tree]:
         """Merges an encoded message into ``tree``."""
@@ -51,6 +52,7 @@ class _Reader:
             field = message.get(number)
             if field is None:
                 continue
+            self._work.spend(2 * VALUE, "the protobuf fields of the body")
             expected, put = _PUT[field.kind]
             if wire_type != expected:
                 raise BodyError("protobuf-syntax", f"field {field.key} has wire type {wire_type}")
@@ -60,9 +62,7 @@ class _Reader:
     def _fields(self, data: bytes) -> Iterator[tuple[int, int, Any]]:
         at = 0
         while at < len(data):
-            self._left -= 1
-            if self._left < 0:
-                raise BodyError("too-many-values", f"more than {MAX_FIELDS} protobuf fields")
+            self._work.spend(VALUE, "the protobuf fields of the body")
             tag, at = _varint(data, at)
             number = (tag >> 3) & 0xFFFF_FFFF  # int32(wire >> 3)
             if not 0 < number < 1 << 31:

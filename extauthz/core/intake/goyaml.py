@@ -16,9 +16,18 @@ from extauthz.core.model import Tree
 
 from . import gojson, yamlscalars
 from .errors import BodyError
+from .work import YAML_NODE, Work
 
 MAX_NODES = 20_000
 """Values in one document, aliases counted in full (go-yaml: "document contains excessive aliasing")."""
+
+MAX_DIRECTIVES = 8
+MAX_DIRECTIVE_CHARS = 256
+"""Lines that begin with ``%``, which libyaml may take for directives, and the length of one."""
+
+_DIRECTIVE = re.compile(r"(?:^|(?<=[\n\r\x85\u2028\u2029]))%[^\n\r\x85\u2028\u2029]*")
+
+_CURE = "send it as JSON, which is YAML too"
 
 _BYTE_ORDER_MARK = "\ufeff"
 """libyaml steps over it at the start of any line, go-yaml at the start of the text only."""
@@ -35,33 +44,41 @@ _MERGE = "<<"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-def loads(data: bytes) -> Tree:
+def loads(data: bytes, work: Work | None = None) -> Tree:
     """Decodes the first document.
 
     Raises ``BodyError`` with ``gojson``'s codes or with ``yaml-syntax``, ``yaml-alias``, ``yaml-merge``, ``yaml-key``,
-    ``yaml-tag``.
+    ``yaml-tag``, ``yaml-directives``.
     """
     text = gojson.text(data).removeprefix(_BYTE_ORDER_MARK)
     if _BYTE_ORDER_MARK in text:
         raise BodyError("yaml-syntax", "a byte order mark inside the text")
     if text.lstrip().startswith("{") and not any(character in text for character in _JSON_IS_NOT_YAML):
         try:
-            return gojson.loads(data, _DECODER)
+            return gojson.loads(data, _DECODER, work)
         except BodyError as error:
             if error.code != "json-syntax":
                 raise
-    return _compose(text)
+    return _compose(text, work)
 
 
-def _compose(text: str) -> Tree:
+def _compose(text: str, work: Work | None) -> Tree:
+    _check_directives(text)
     try:
-        tree = Composer(_events(text)).document()
+        tree = Composer(_events(text), work=work).document()
     except yaml.YAMLError as error:
-        raise BodyError("yaml-syntax", " ".join(str(error).split())) from None
-    except RecursionError:
-        raise BodyError("too-deep", f"nested more than {gojson.MAX_DEPTH} deep") from None
+        raise BodyError("yaml-syntax", " ".join(str(error).split())[:300]) from None
     gojson.check(tree)
     return tree
+
+
+def _check_directives(text: str) -> None:
+    """Refuse what libyaml would spend too long on: it compares each directive with all before, and copies a prefix to
+    each tag that uses it."""
+    for found, directive in enumerate(_DIRECTIVE.finditer(text), 1):
+        if found > MAX_DIRECTIVES or len(directive.group()) > MAX_DIRECTIVE_CHARS:
+            most = f"more than {MAX_DIRECTIVES} lines that begin with %, or one of {MAX_DIRECTIVE_CHARS} characters"
+            raise BodyError("yaml-directives", f"{most}: the API needs no %YAML and no %TAG, leave them out")
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
@@ -76,12 +93,15 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 class Composer:
-    """Makes trees of one document's events, and counts their values: more than ``limit`` are refused."""
+    """Makes trees of one document's events. Their values, aliases counted in full, are spent from ``work``,
+    and more than ``limit`` are refused."""
 
-    def __init__(self, events: Iterator[yaml.Event], limit: int = MAX_NODES) -> None:
+    def __init__(self, events: Iterator[yaml.Event], limit: int = MAX_NODES, work: Work | None = None) -> None:
         self._events = events
         self._anchors: dict[str, tuple[Tree, int] | None] = {}
         self._limit = self._left = limit
+        self._work = work
+        self._depth = 0
 
     def document(self) -> Tree:
         next(self._events)  # the stream's start
@@ -95,6 +115,8 @@ class Composer:
         self._left -= values
         if self._left < 0:
             raise BodyError("too-many-values", f"more than {self._limit} YAML values, aliases counted in full")
+        if self._work is not None:
+            self._work.spend(YAML_NODE * values, "the YAML values of the body, aliases counted in full", _CURE)
 
     def node(self, event: yaml.Event) -> Tree:
         """The value that begins with ``event``, read to its end. Raises ``BodyError``, and what the events raise."""
@@ -113,7 +135,12 @@ class Composer:
         self._spend(1)
         if isinstance(event, yaml.ScalarEvent):
             return yamlscalars.spell(_scalar(event))
-        return self._mapping() if isinstance(event, yaml.MappingStartEvent) else self._sequence()
+        if self._depth > gojson.MAX_DEPTH:
+            raise BodyError("too-deep", f"nested more than {gojson.MAX_DEPTH} deep")
+        self._depth += 1
+        tree = self._mapping() if isinstance(event, yaml.MappingStartEvent) else self._sequence()
+        self._depth -= 1
+        return tree
 
     def _alias(self, anchor: str) -> Tree:
         if anchor not in self._anchors:

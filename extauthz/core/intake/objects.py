@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, WorkloadRef
 
@@ -28,11 +29,13 @@ DEFAULT_REPLICAS: Final = 1
 DEFAULT_SURGE: Final = "25%"
 """``SetDefaults_Deployment``: ``spec.strategy.rollingUpdate.maxSurge``."""
 
+_TEMPLATES: Final = WeakValueDictionary[bytes, Template]()
+"""Those that somebody holds: nothing stays of a write that was refused."""
+
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-_SHARED_TEMPLATES: Final = 65_536
 _SHARED_TEXTS: Final = 16_384
-"""Most that are kept for sharing; of more, equal ones may be stored twice. Texts recur close together: the labels and
-the selector of one object, the namespaces of a list that is sorted by them."""
+_SHARED_CHARS: Final = 512
+"""Texts that are kept for sharing, and the longest. They recur close together, as the labels of one object do."""
 
 
 class Described(NamedTuple):
@@ -127,7 +130,8 @@ def claim_template(root: Mapping[str, Tree]) -> Template:
 
 def intern(tree: Tree) -> Template:
     """The Template of a pruned tree; equal trees give one object."""
-    return _template(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode())
+    text = json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()
+    return _TEMPLATES.setdefault(text, Template(text))
 
 
 def labels_of(resource: str, metadata: Mapping[str, Tree], spec: Mapping[str, Tree]) -> Labels:
@@ -290,11 +294,8 @@ def _label(part: str) -> str:
     return part
 
 
-@lru_cache(maxsize=_SHARED_TEMPLATES)
-def _template(canonical: bytes) -> Template:
-    return Template(canonical)
-
-
-@lru_cache(maxsize=_SHARED_TEXTS)
 def _shared(value: str) -> str:
-    return value
+    return _kept(value) if len(value) <= _SHARED_CHARS else value
+
+
+_kept = lru_cache(maxsize=_SHARED_TEXTS)(str)

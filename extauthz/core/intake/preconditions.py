@@ -28,6 +28,9 @@ _RESOURCE_VERSION_PATH = "/metadata/resourceVersion"
 
 _UINT64_DIGITS = 20
 
+_MAX_UID = 253
+"""Longer is no uid of the API server's (it makes 36 characters), and what it would say of the write is not kept."""
+
 
 def find(operation: Operation, change: Change) -> Precondition:
     """The preconditions of a write. A create has none: the server refuses one that names a resourceVersion."""
@@ -39,7 +42,7 @@ def find(operation: Operation, change: Change) -> Precondition:
 def _of_put(change: Put) -> Precondition:
     given = metadata(change.document)
     uid = given.get("uid")
-    return _precondition(given.get("resourceVersion"), uid if type(uid) is str and uid else None)
+    return _precondition(given.get("resourceVersion"), uid if type(uid) is str and 0 < len(uid) <= _MAX_UID else None)
 
 
 def _of_merge(change: MergePatch | StrategicMergePatch) -> Precondition:

@@ -21,8 +21,14 @@ def dry_run(query: str) -> bool:
         return False
     if query.count("&") >= MAX_PARAMETERS:
         return False
-    values = [value for key, value in parse(query) if key == "dryRun"]
+    values = [value for key, value in parse("&".join(filter(_may_be, query.split("&")))) if key == "dryRun"]
     return bool(values) and all(value == "All" for value in values)
+
+
+def _may_be(part: str) -> bool:
+    """Whether a parameter may be ``dryRun``: each escape writes one of its six characters with three."""
+    key, _, _ = part.partition("=")
+    return len(key) == 6 + 2 * key.count("%")
 
 
 def parse(query: str) -> list[tuple[str, str]]:

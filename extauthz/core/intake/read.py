@@ -27,9 +27,13 @@ from extauthz.core.model import (
 from . import gocbor, gojson, goproto, goyaml, media, preconditions, protofields, routes
 from .errors import BodyError
 from .media import Encoding, Meaning
+from .work import SMALL_BYTES, VALUE, Work, of_body
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """``MaxRequestBodyBytes`` of the generic API server's config: a longer body is answered with 413."""
+
+MAX_SCALE_BYTES = 64 * 1024
+"""A Scale is a few hundred bytes; no client sends a longer body to a ``/scale``."""
 
 MAX_JSON_PATCH_OPERATIONS = 10_000
 """``maxJSONPatchOperations`` in ``apiserver/pkg/endpoints/handlers/patch.go``: more are answered with 413."""
@@ -49,25 +53,74 @@ def read(request: Request) -> Reading:
     return _read(routes.read(request.method, request.target), request, _patch)
 
 
-MAX_KEPT = 256
-"""Characters of a target; bytes of a patch with its content type. Nobody fills the memory with what means nothing."""
+MAX_KEPT = SMALL_BYTES
+"""Characters of a target, or bytes of a patch with its content type, that are remembered."""
+
+_KEPT_ROUTES = 8_192
+_KEPT_PATCHES = 1_024
+_KEPT_WORK = 32 * VALUE
+"""A patch that took more work to decode holds more values than an autoscaler's, and is not kept. So an entry of either
+cache takes at most a few KiB, and both together less than 32 MiB whatever is sent."""
 
 
 class Reader:
     """``read``, which remembers what came before: autoscalers send the same few counts to the same few thousand scales.
 
-    Nobody changes what was read.
+    Nobody changes what was read. What is no write, or cannot be read, is not kept. ``read`` has no state. The two
+    caches here are the only one, and ``lru_cache`` locks them itself: several threads may read at once, by either.
     """
 
     def __init__(self) -> None:
-        self._route = lru_cache(maxsize=8_192)(routes.read)
-        self._patch = lru_cache(maxsize=4_096)(_patch)
+        self._route = lru_cache(maxsize=_KEPT_ROUTES)(_route_to_keep)
+        self._patch = lru_cache(maxsize=_KEPT_PATCHES)(_patch_to_keep)
 
     def __call__(self, request: Request) -> Reading:
-        read_route = self._route if len(request.target) <= MAX_KEPT else routes.read
-        size = len(request.body) + len(request.headers.get("content-type", ""))
-        read_patch = self._patch if size <= MAX_KEPT else _patch
-        return _read(read_route(request.method, request.target), request, read_patch)
+        if len(request.target) > MAX_KEPT:
+            return _read(routes.read(request.method, request.target), request, self._small_patch)
+        try:
+            route = self._route(request.method, request.target)
+        except _OtherRoute as unkept:
+            return unkept.found
+        return _read(route, request, self._small_patch)
+
+    def _small_patch(self, content_type: str, body: bytes, scale: bool) -> _Said:
+        if len(body) + len(content_type) > MAX_KEPT:
+            return _patch(content_type, body, scale)
+        try:
+            return self._patch(content_type, body)
+        except _LargePatch as unkept:
+            return unkept.found
+
+
+class _OtherRoute(Exception):  # noqa: N818 (no error: ``lru_cache`` keeps what is returned, and not what is raised)
+    """Carries the reading of a request that is not a write."""
+
+    def __init__(self, found: NotAWrite | Unreadable) -> None:
+        super().__init__()
+        self.found = found
+
+
+class _LargePatch(Exception):  # noqa: N818 (the same)
+    """Carries a patch that holds too much to be kept."""
+
+    def __init__(self, found: _Said) -> None:
+        super().__init__()
+        self.found = found
+
+
+def _route_to_keep(method: str, target: str) -> routes.Route:
+    route = routes.read(method, target)
+    if isinstance(route, routes.Route):
+        return route
+    raise _OtherRoute(route)
+
+
+def _patch_to_keep(content_type: str, body: bytes) -> _Said:
+    work = of_body(len(body), scale=True)
+    said = _said(Operation.PATCH, content_type, body, work)
+    if work.used > _KEPT_WORK:
+        raise _LargePatch(said)
+    return said
 
 
 def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, read_patch: _ReadPatch) -> Reading:
@@ -80,13 +133,13 @@ def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, read_p
 
 
 def _write(route: routes.Route, request: Request, read_patch: _ReadPatch) -> Write:
-    _check_length(request)
+    _check_length(request, scale=route.scale)
     ref, operation, scale, dry_run = route
     content_type, body = request.headers.get("content-type", ""), request.body
     if operation is Operation.PATCH:
-        said = read_patch(content_type, body)
+        said = read_patch(content_type, body, scale)
     else:
-        said = _said(operation, content_type, body, route)
+        said = _said(operation, content_type, body, of_body(len(body), scale=scale), route)
     if operation is Operation.CREATE:
         ref = _created(ref, said.change)
     return Write(ref, said.operation, scale, dry_run, said.change, said.precondition)
@@ -100,36 +153,38 @@ class _Said(NamedTuple):
     precondition: Precondition
 
 
-def _said(operation: Operation, content_type: str, body: bytes, route: routes.Route | None = None) -> _Said:
+def _said(operation: Operation, content_type: str, body: bytes, work: Work, route: routes.Route | None = None) -> _Said:
     """Without a ``route`` only patches, none of which is protobuf."""
     found = media.negotiate(operation, content_type)
     if found is None:
         raise BodyError("unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method")
     encoding, meaning = found
-    change = _CHANGES[meaning](_DECODERS[encoding](body, route))
+    change = _CHANGES[meaning](_DECODERS[encoding](body, work, route))
     operation = Operation.APPLY if meaning is Meaning.APPLY else operation
     return _Said(operation, change, preconditions.find(operation, change))
 
 
-def _patch(content_type: str, body: bytes) -> _Said:
-    return _said(Operation.PATCH, content_type, body)
+def _patch(content_type: str, body: bytes, scale: bool) -> _Said:
+    return _said(Operation.PATCH, content_type, body, of_body(len(body), scale=scale))
 
 
-_ReadPatch: TypeAlias = Callable[[str, bytes], _Said]
+_ReadPatch: TypeAlias = Callable[[str, bytes, bool], _Said]
 
 
-def _check_length(request: Request) -> None:
+def _check_length(request: Request, *, scale: bool) -> None:
     if request.truncated:
         raise BodyError("truncated", "only a part of the body reached the gate")
     if len(request.body) > MAX_BODY_BYTES:
         raise BodyError("body-too-large", f"more than {MAX_BODY_BYTES} bytes, which the API server refuses too")
+    if scale and len(request.body) > MAX_SCALE_BYTES:
+        raise BodyError("body-too-large", f"more than {MAX_SCALE_BYTES} bytes for a scale: send spec.replicas alone")
 
 
-_DECODERS: Mapping[Encoding, Callable[[bytes, routes.Route | None], Tree]] = {
-    Encoding.JSON: lambda data, route: gojson.loads(data),
-    Encoding.YAML: lambda data, route: goyaml.loads(data),
-    Encoding.CBOR: lambda data, route: gocbor.loads(data),
-    Encoding.PROTOBUF: lambda data, route: goproto.loads(data, _message(route)),
+_DECODERS: Mapping[Encoding, Callable[[bytes, Work, routes.Route | None], Tree]] = {
+    Encoding.JSON: lambda data, work, route: gojson.loads(data, work=work),
+    Encoding.YAML: lambda data, work, route: goyaml.loads(data, work),
+    Encoding.CBOR: lambda data, work, route: gocbor.loads(data, work),
+    Encoding.PROTOBUF: lambda data, work, route: goproto.loads(data, _message(route), work),
 }
 
 
@@ -168,4 +223,6 @@ def _created(ref: WorkloadRef, change: Change) -> WorkloadRef:
         return ref
     if type(name) is not str:
         raise BodyError("name-not-a-string", "metadata.name must be a string")
+    if len(name) > routes.MAX_NAME:
+        raise BodyError("name-too-long", f"metadata.name has {len(name)} characters, and may have {routes.MAX_NAME}")
     return ref._replace(name=name)

@@ -18,6 +18,7 @@ from extauthz.core.model import (
     Write,
 )
 
+from . import weights
 from .applied import applied
 from .documents import document, scale_document
 from .effects import Area, outcome, touched
@@ -26,6 +27,7 @@ from .fields import MAX_REPLICAS, converted_int32, mapping
 from .objects import describe
 from .partial import Partial
 from .patches import jsonpatch, merge, strategic
+from .work import Work, of_meaning
 
 
 def resolve(write: Write, base: Observed | None) -> Outcome | Unreadable:
@@ -44,7 +46,7 @@ def resolve(write: Write, base: Observed | None) -> Outcome | Unreadable:
 def resolve_by_document(write: Write, base: Observed | None) -> Outcome | Unreadable:
     """``resolve`` without its short cut."""
     try:
-        return _CHANGES[type(write.change)](write, write.change, base)
+        return _CHANGES[type(write.change)](write, write.change, base, of_meaning(scale=write.scale))
     except MeaningError as error:
         return Unreadable(error.code, error.detail, write.ref)
 
@@ -85,46 +87,51 @@ _PLAIN: Final[Mapping[type, Callable[[Any, bool], Tree]]] = {
 }
 
 
-def _put(write: Write, change: Put, base: Observed | None) -> Outcome:
+def _put(write: Write, change: Put, base: Observed | None, work: Work) -> Outcome:
     if write.scale:
-        return outcome(change.document, Area.REPLICAS, scale=True)
-    new = describe(write.ref.resource, mapping(change.document, "(root)"))
+        return outcome(change.document, Area.REPLICAS, work, scale=True)
+    root = mapping(change.document, "(root)")
+    weights.of_metadata(root, work)
+    weights.of_spec(root.get("spec"), work)
+    new = describe(write.ref.resource, root)
     return Outcome(new.replicas, (new.template,), new.labels, new.owner)
 
 
-def _json_patch(write: Write, change: JsonPatch, base: Observed | None) -> Outcome:
-    document, touched = jsonpatch.apply(_document(write, base), change.operations)
-    return _left_behind(write, document, touched)
+def _json_patch(write: Write, change: JsonPatch, base: Observed | None, work: Work) -> Outcome:
+    document, touched = jsonpatch.apply(_document(write, base, work), change.operations, work)
+    return _left_behind(write, document, touched, work)
 
 
-def _merge(write: Write, change: MergePatch, base: Observed | None) -> Outcome:
-    document = merge.merge(_document(write, base), change.patch)
-    return _left_behind(write, document, touched(change.patch))
+def _merge(write: Write, change: MergePatch, base: Observed | None, work: Work) -> Outcome:
+    document = merge.merge(_document(write, base, work), change.patch)
+    return _left_behind(write, document, touched(change.patch), work)
 
 
-def _strategic(write: Write, change: StrategicMergePatch, base: Observed | None) -> Outcome:
-    document = strategic.merge(_document(write, base), change.patch)
-    return _left_behind(write, document, touched(change.patch), converted_int32)
+def _strategic(write: Write, change: StrategicMergePatch, base: Observed | None, work: Work) -> Outcome:
+    document = strategic.merge(_document(write, base, work), change.patch)
+    return _left_behind(write, document, touched(change.patch), work, converted_int32)
 
 
-def _apply(write: Write, change: Apply, base: Observed | None) -> Outcome:
-    return applied(write, mapping(change.configuration, "(root)"), base)
+def _apply(write: Write, change: Apply, base: Observed | None, work: Work) -> Outcome:
+    return applied(write, mapping(change.configuration, "(root)"), base, work)
 
 
 def _left_behind(
-    write: Write, document: Tree, touched: Area, convert: Callable[[Tree], Tree] = lambda value: value
+    write: Write, document: Tree, touched: Area, work: Work, convert: Callable[[Tree], Tree] = lambda value: value
 ) -> Outcome:
-    result = outcome(document, touched, scale=write.scale, convert=convert)
+    result = outcome(document, touched, work, scale=write.scale, convert=convert)
     if result.labels == "" and write.ref.resource == "replicationcontrollers":
         raise ObjectError("metadata.labels", "without any, the pods' are taken", "patch-from-unseen-field")
     return result
 
 
-def _document(write: Write, base: Observed | None) -> Partial:
+def _document(write: Write, base: Observed | None, work: Work) -> Partial:
+    if base is not None and not write.scale:
+        weights.of_observed(base.template, work)
     return scale_document(write.ref, base) if write.scale else document(write.ref, base)
 
 
-_CHANGES: Final[Mapping[type, Callable[[Write, Any, Observed | None], Outcome]]] = {
+_CHANGES: Final[Mapping[type, Callable[[Write, Any, Observed | None, Work], Outcome]]] = {
     Put: _put,
     JsonPatch: _json_patch,
     MergePatch: _merge,

@@ -39,6 +39,15 @@ WORKLOADS = {
 }
 """(group, resource) in the path to the group that the object belongs to (DESIGN §6.6)."""
 
+MAX_PATH = 8_192
+"""Characters of a path. nginx and Apache take no more."""
+
+MAX_QUERY = 32_768
+"""Characters of a query. Envoy takes 60 KiB for all headers together, unless it is told otherwise."""
+
+MAX_NAME = 253
+"""``DNS1123SubdomainMaxLength`` in ``apimachinery/pkg/util/validation``: no object has a longer name or namespace."""
+
 _READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "CONNECT"})
 _READ = NotAWrite("read", "reading changes nothing")
 _DELETE = NotAWrite("delete", "deleting frees room, it never takes any")
@@ -67,13 +76,18 @@ def read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     if not isinstance(outcome, tuple):
         return outcome
     ref, scale = outcome
+    if len(raw_query) > MAX_QUERY or max(map(len, ref)) > MAX_NAME:
+        why = f"a name in the path is longer than {MAX_NAME} characters, or the query than {MAX_QUERY}"
+        return Unreadable("target-too-long", f"{why}; no object of the API server needs that")
     operation = OPERATIONS.get(method)
     if operation is None or bool(ref.name) == (operation is Operation.CREATE):
-        return Unreadable("method-not-served", f"no API server is known to serve {method!a} here", ref)
+        return Unreadable("method-not-served", f"no API server is known to serve {method[:20]!a} here", ref)
     return Route(ref, operation, scale, query.dry_run(raw_query))
 
 
 def _spelled(raw_path: str) -> tuple[WorkloadRef, bool] | NotAWrite | Unreadable:
+    if len(raw_path) > MAX_PATH:
+        return _endless(raw_path)
     try:
         path = unquote(raw_path)
     except PercentError:
@@ -117,6 +131,13 @@ def _odd(path: str, why: str) -> NotAWrite | Unreadable:
     if _GROWTH_SEGMENT.search(loose):
         return Unreadable("odd-path", f"the path may name a workload, and {why}; spell it plainly")
     return _OTHER
+
+
+def _endless(path: str) -> NotAWrite | Unreadable:
+    """A path too long to be taken apart passes only if it is not escaped and names no workload."""
+    if "%" not in path and not _GROWTH_SEGMENT.search(path.casefold()):
+        return _OTHER
+    return Unreadable("target-too-long", f"the path is longer than {MAX_PATH} characters and may name a workload")
 
 
 def _route(parts: list[str]) -> tuple[WorkloadRef, bool] | NotAWrite:

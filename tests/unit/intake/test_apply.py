@@ -14,6 +14,7 @@ from extauthz.core.intake.applied import applied
 from extauthz.core.intake.faults import ObjectError, PatchError
 from extauthz.core.intake.objects import intern, prune
 from extauthz.core.intake.patches import apply
+from extauthz.core.intake.work import of_meaning
 from extauthz.core.model import Apply, Observed, Operation, Outcome, OwnerRef, WorkloadRef, Write
 
 NANO = 10**9
@@ -38,8 +39,14 @@ def worst(trees, limit_ranges=(), **context):
     return highest
 
 
+def templates(live, configuration):
+    return apply.templates(live, configuration, of_meaning(scale=False))
+
+
 def written(configuration, base=None, *, scale=False, ref=WEB):
-    return applied(Write(ref, Operation.APPLY, scale, False, Apply(configuration)), configuration, base)
+    return applied(
+        Write(ref, Operation.APPLY, scale, False, Apply(configuration)), configuration, base, of_meaning(scale=scale)
+    )
 
 
 def observed(*containers, replicas=3, **more):
@@ -49,38 +56,38 @@ def observed(*containers, replicas=3, **more):
 def test_a_configuration_that_sets_everything_has_one_result():
     live = tree(container(requests={"cpu": "1"}, limits={"cpu": "2"}))
     new = tree(container(requests={"cpu": "3"}, limits={"cpu": "4"}))
-    assert apply.templates(live, new) == [new]
+    assert templates(live, new) == [new]
 
 
 def test_a_request_that_is_left_out_may_become_the_limit():
     live = tree(container(requests={"cpu": "1"}, limits={"cpu": "2"}))
-    assert worst(apply.templates(live, tree(container())))["requests.cpu"] == 2 * NANO
+    assert worst(templates(live, tree(container())))["requests.cpu"] == 2 * NANO
 
 
 def test_what_is_left_out_of_both_may_become_a_limit_range_s_default_in_one_container_and_stay_in_another():
     live = tree(container("a", {"cpu": "1"}), container("b", {"cpu": "5"}))
     default = (LimitRangeDefaults(requests=(("cpu", 3 * NANO),)),)
-    assert worst(apply.templates(live, tree()), default)["requests.cpu"] == 8 * NANO
+    assert worst(templates(live, tree()), default)["requests.cpu"] == 8 * NANO
 
 
 def test_a_limit_that_is_left_out_may_go_where_the_request_above_it_is_configured():
     live = tree(container("a", {"cpu": "1"}, {"cpu": "1"}), container("b", {"cpu": "5"}, {"cpu": "5"}))
     default = (LimitRangeDefaults(limits=(("cpu", 3 * NANO),)),)
-    assert worst(apply.templates(live, tree(container("a", {"cpu": "9"}))), default)["limits.cpu"] == 8 * NANO
+    assert worst(templates(live, tree(container("a", {"cpu": "9"}))), default)["limits.cpu"] == 8 * NANO
 
 
 def test_pod_level_resources_that_are_left_out_may_go_and_leave_the_containers():
     live = tree(container(requests={"cpu": "2"}), resources={"requests": {"cpu": "3"}, "limits": {"cpu": "3"}})
     for cpu, expected in (("1", 3 * NANO), ("8", 8 * NANO)):
         new = tree(container(requests={"cpu": cpu}))
-        assert worst(apply.templates(live, new))["requests.cpu"] == expected
+        assert worst(templates(live, new))["requests.cpu"] == expected
 
 
 def test_overhead_that_is_left_out_may_go_and_leave_the_runtime_class_s():
     live = tree(overhead={"cpu": "1"}, runtimeClassName="kata")
     for cpu in (0, 4):
         context = {"overheads": {"kata": {"cpu": cpu * NANO}}}
-        assert worst(apply.templates(live, tree()), **context)["requests.cpu"] == max(cpu, 1) * NANO
+        assert worst(templates(live, tree()), **context)["requests.cpu"] == max(cpu, 1) * NANO
 
 
 def test_a_storage_class_that_is_left_out_may_go_and_leave_the_default():
@@ -88,14 +95,14 @@ def test_a_storage_class_that_is_left_out_may_go_and_leave_the_default():
         claim = {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1"}}} | spec}}
         return tree(volumes=[{"name": "work", "ephemeral": claim}])
 
-    bound = worst(apply.templates(work(storageClassName="fast"), work()), default_storage_class="slow")
+    bound = worst(templates(work(storageClassName="fast"), work()), default_storage_class="slow")
     for name in ("fast", "slow"):
         assert bound[f"{name}.storageclass.storage.k8s.io/requests.storage"] == NANO
 
 
 def test_a_container_that_is_left_out_stays():
     live = tree(container("a", {"cpu": "1"}), container("b", {"cpu": "5"}))
-    assert worst(apply.templates(live, tree(container("a", {"cpu": "2"}))))["requests.cpu"] == 7 * NANO
+    assert worst(templates(live, tree(container("a", {"cpu": "2"}))))["requests.cpu"] == 7 * NANO
 
 
 def test_a_sidecar_that_is_left_out_may_start_before_what_is_configured():
@@ -103,27 +110,27 @@ def test_a_sidecar_that_is_left_out_may_start_before_what_is_configured():
         initContainers=[container("seed", {"cpu": "4"}), container("proxy", {"cpu": "1"}, restartPolicy="Always")]
     )
     new = tree(initContainers=[container("seed", {"cpu": "4"})])
-    assert worst(apply.templates(live, new))["requests.cpu"] == 5 * NANO
+    assert worst(templates(live, new))["requests.cpu"] == 5 * NANO
 
 
 def test_claims_are_the_configured_ones_or_else_those_that_are_there():
     live = tree() | {"volumeClaimTemplates": [{"spec": {}}]}
     new = tree() | {"volumeClaimTemplates": [{"spec": {}}, {"spec": {}}]}
-    assert worst(apply.templates(live, new))["persistentvolumeclaims"] == 2 * NANO
-    assert worst(apply.templates(live, tree()))["persistentvolumeclaims"] == 1 * NANO
+    assert worst(templates(live, new))["persistentvolumeclaims"] == 2 * NANO
+    assert worst(templates(live, tree()))["persistentvolumeclaims"] == 1 * NANO
 
 
 def test_a_configuration_with_too_many_possible_results_is_not_read():
     requests = [{f"acme.dev/{m}": str(n * (m + 1) % 41) for m in range(9)} for n in range(1, 41)]
     live = tree(*(container(str(n), request) for n, request in enumerate(requests)))
     with pytest.raises(PatchError) as caught:
-        apply.templates(live, tree())
+        templates(live, tree())
     assert caught.value.code == "apply-too-ambiguous"
 
 
 def test_an_amount_that_is_none_is_not_read():
     with pytest.raises(PatchError) as caught:
-        apply.templates(tree(container(requests={"cpu": "much"})), tree())
+        templates(tree(container(requests={"cpu": "much"})), tree())
     assert caught.value.code == "bad-quantity"
 
 
@@ -190,7 +197,7 @@ def test_no_ownership_of_fields_gives_more_than_the_worst_of_the_templates(data,
     level = {"cpu": int(request) * NANO, "memory": int(limit) * NANO}
     defaults = (LimitRangeDefaults(requests=tuple(level.items()), limits=tuple(level.items())),)
     context = {"overheads": {"kata": {"cpu": 4 * NANO}}, "default_storage_class": "slow"}
-    bound = worst(apply.templates(live, new), defaults, **context)
+    bound = worst(templates(live, new), defaults, **context)
     for key, cost in footprint.per_pod({"template": {"spec": result}}, defaults, **context).items():
         assert cost <= bound[key], key
 
@@ -295,4 +302,4 @@ FIVE = {"ordinals": {"start": 5}}
 )
 def test_the_first_ordinal_of_a_stateful_set_is_as_given_or_stays_or_goes(live, given, left):
     whole = tree(container(requests={"cpu": "1"}, limits={"cpu": "1"}))
-    assert apply.templates(whole | live, whole | given) == [whole | start for start in left]
+    assert templates(whole | live, whole | given) == [whole | start for start in left]

@@ -13,10 +13,15 @@ from extauthz.core.intake.faults import PatchError
 from extauthz.core.intake.partial import Hidden, Partial
 from extauthz.core.intake.patches import jsonpatch
 from extauthz.core.intake.patches.trees import MAX_DEPTH
+from extauthz.core.intake.work import of_meaning
+
+
+def applied(document, operations):
+    return jsonpatch.apply(document, operations, of_meaning(scale=False))
 
 
 def patched(document, *operations):
-    return jsonpatch.apply(document, operations)[0]
+    return applied(document, operations)[0]
 
 
 def op(name, path, *value, **more):
@@ -163,7 +168,7 @@ def test_an_operation_that_is_none_is_malformed(operation):
 )
 def test_what_was_touched_is_told(operations, area):
     spec = {"replicas": 1, "template": {"spec": {}}}
-    assert jsonpatch.apply({"metadata": {"labels": {}}, "spec": spec}, operations)[1] == area
+    assert applied({"metadata": {"labels": {}}, "spec": spec}, operations)[1] == area
 
 
 def partial():
@@ -290,7 +295,7 @@ operations = st.fixed_dictionaries(
 def test_any_patch_of_any_tree_applies_or_is_refused(document, patch):
     before = copy.deepcopy(patch)
     try:
-        jsonpatch.apply(document, patch)
+        applied(document, patch)
     except PatchError as error:
         assert error.code.startswith("patch-")  # noqa: PT017 - both ways are fine, and nothing else is
     assert patch == before

@@ -34,6 +34,7 @@ OBJECT = "/apis/apps/v1/namespaces/ns/deployments/web"
 COLLECTION = "/apis/apps/v1/namespaces/ns/deployments"
 THREE = {"spec": {"replicas": 3}}
 THREE_JSON = json.dumps(THREE).encode()
+OPERATION = b'{"op":"test","path":"/spec/replicas","value":1}'
 THREE_PROTOBUF = b"k8s\0\x12\x04\x12\x02\x08\x03"
 
 
@@ -205,9 +206,9 @@ def test_an_update_takes_its_name_from_the_path():
         ),
         pytest.param(
             "PATCH",
-            SCALE,
+            OBJECT,
             "application/json-patch+json",
-            b"[" + b"{}," * 10_000 + b"{}]",
+            b"[" + b",".join([OPERATION] * 10_001) + b"]",
             "too-many-operations",
             id="operations",
         ),
@@ -232,12 +233,19 @@ def test_a_truncated_body_is_unreadable_even_if_it_parses():
 
 
 def test_a_body_of_exactly_three_mebibytes_is_read():
-    found = read(request("PUT", SCALE, None, THREE_JSON.ljust(3 * 1024 * 1024)))
+    found = read(request("PUT", OBJECT, None, THREE_JSON.ljust(3 * 1024 * 1024)))
     assert isinstance(found, Write)
 
 
+def test_the_body_of_a_scale_is_read_up_to_64_kibibytes():
+    most = THREE_JSON.ljust(64 * 1024)
+    assert isinstance(read(request("PUT", SCALE, None, most)), Write)
+    assert code_of("PUT", SCALE, None, most + b" ") == "body-too-large"
+
+
 def test_ten_thousand_operations_are_read():
-    found = read(request("PATCH", SCALE, "application/json-patch+json", b"[" + b"{}," * 9_999 + b"{}]"))
+    body = b"[" + b",".join([OPERATION] * 10_000) + b"]"
+    found = read(request("PATCH", OBJECT, "application/json-patch+json", body))
     assert isinstance(found, Write)
 
 

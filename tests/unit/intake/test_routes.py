@@ -204,7 +204,7 @@ def test_a_create_is_posted_to_the_collection():
         ("dryRun=+All", False),
         ("dryRun[]=All", False),
         ("dryRun=All#x", False),
-        ("dryRun=All&" * 10_000, False),
+        ("dryRun=All" + "&" * 10_000, False),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -57,7 +57,16 @@ UNREADABLE = (
         ("text-*-deep-*", "cbor-*-deep-more"),
         "no object that counts is as deep; the gate's depth is bounded",
     ),
-    Allowed("too-many-values", ("limit-values",), "150,000 objects in one body; the gate's memory is bounded"),
+    Allowed(
+        "too-complex",
+        ("limit-values", "text-*-deep-*"),
+        "150,000 objects in one body, or thousands within another; the gate's work is bounded",
+    ),
+    Allowed(
+        "body-too-large",
+        ("limit-merge-most", "limit-put-most", "limit-yaml-most", "json-patch-scale-many"),
+        "more than 64 KiB for a scale, which has a few hundred bytes",
+    ),
     Allowed(
         "unsupported-media-type", ("media-doubled-*",), "Go takes the first of two headers, which reach the gate joined"
     ),

@@ -155,5 +155,5 @@ def test_every_flag_says_its_default(capsys):
     with pytest.raises(SystemExit):
         main(["render", "kubernetes", "--help"])
     flags = capsys.readouterr().out.partition("\nforms and their parts")[0].split("\n  -")[2:]
-    assert len(flags) == 21
+    assert len(flags) == 22
     assert [flag for flag in flags if "Default:" not in flag] == []

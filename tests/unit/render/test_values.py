@@ -150,3 +150,27 @@ def test_the_file_that_the_docs_show_is_taken_by_every_command(capsys, tmp_path:
     path.write_text(shown)
     for what in yaml.safe_load(shown):
         assert rendered(capsys, what, "--values", str(path)) != rendered(capsys, what)
+
+
+def test_a_key_that_is_given_twice_is_refused(tmp_path, capsys):
+    values = tmp_path / "values.yaml"
+    values.write_text("envoy:\n  profile: scale\n  profile: writes\n")
+    assert main(["render", "envoy", "--values", str(values)]) == 65
+    assert "profile is given more than once; keep one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "choices"),
+    [
+        (["render", "envoy", "--profile", "all"], "writes, autoscaler, scale"),
+        (["render", "envoy", "--on-outage", "ignore"], "deny, allow"),
+        (["render", "envoy", "--anonymous", "no"], "deny, ask"),
+        (["doctor", "--profile", "all"], "writes, autoscaler, scale"),
+        (["doctor", "--on-outage", "ignore"], "deny, allow"),
+    ],
+)
+def test_a_wrong_choice_is_told_with_what_there_is(words: list[str], choices: str, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 64
+    assert f"invalid choice: '{words[-1]}' (choose from {choices})" in capsys.readouterr().err

@@ -221,10 +221,10 @@ async def test_an_object_that_is_to_be_made_anew_is_looked_at_first():
     """Another gate may know that it is gone, and have given its room away."""
     async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
         web = WorkloadRef("apps", "deployments", "team-a", "web")
-        first = await gate.ask(create(workload("web", 5)))
-        assert first.reason == "no-growth"
+        made = await gate.ask(create(workload("web", 5)))
+        assert made.reason == "no-growth"
         assert gate.looks == [web]
-        gate.gate.settle(first.id, Event.REFUSED, 0.0)  # else the second one waits for it
+        gate.gate.settle(made.id, Event.REFUSED, 0.0)
         gate.can_look = False
         refused = await gate.ask(create(workload("web", 5)))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
@@ -247,7 +247,7 @@ async def test_what_a_look_shows_to_be_gone_is_growth():
 
 async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pytest.MonkeyPatch):
     async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
-        monkeypatch.setattr("extauthz.core.ledger.payload.MAX_TEXT_BYTES", 200)
+        monkeypatch.setattr("extauthz.core.ledger.payload.MAX_TEXT_BYTES", 100)
         refused = await first.ask(scale("web", 2))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
         assert not first.reserved

@@ -8,21 +8,26 @@ footprints is at least that of whatever the server makes of it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from itertools import chain, product
 from math import prod
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
 
 from ..faults import PatchError
+from ..work import CHOICE, Work
+from .trees import copied
 
 MAX_TEMPLATES: Final = 256
 """Most results that one configuration may have; ten containers with two resources have up to 41."""
 
+_PLACE: Final = "the templates that the configuration may leave"
+_CURE: Final = "set the containers' resources in the configuration"
+
 _CONTAINERS: Final = ("containers", "initContainers")
+_LEFT_OUT_IF_EMPTY: Final = frozenset({"requests", "limits", "resources"})
 _KINDS: Final = ("requests", "limits")
 _Map: TypeAlias = dict[str, Tree]
 _Path: TypeAlias = tuple[str | int, ...]
@@ -44,7 +49,7 @@ class _Open(NamedTuple):
         return tuple((*self.container, "resources", kind, self.resource) for kind in self.kinds)
 
 
-def templates(live: _Map, applied: _Map) -> list[_Map]:
+def templates(live: _Map, applied: _Map, work: Work) -> list[_Map]:
     """Pruned trees that bound what applying the pruned ``applied`` to the pruned ``live`` leaves behind.
 
     Raises PatchError where there are too many, or where a quantity cannot be read.
@@ -54,14 +59,14 @@ def templates(live: _Map, applied: _Map) -> list[_Map]:
     fields = list(_open_fields(merged, pod))
     _raise_requests(merged, fields)
     choices = [
-        _removals(fields),
+        _removals(fields, work),
         _pod_level(merged, pod),
         _overhead(merged, pod),
         _storage_classes(merged, pod),
     ]
     if prod(map(len, choices)) > MAX_TEMPLATES:
-        cure = "set the containers' resources in the configuration"
-        raise PatchError("apply-too-ambiguous", f"the result depends on who owns which fields; {cure}")
+        _too_ambiguous()
+    work.spend(CHOICE * prod(map(len, choices)) * (_size(merged) + 1), _PLACE, _CURE)
     claims = applied.get("volumeClaimTemplates") or live.get("volumeClaimTemplates")
     rest = {"volumeClaimTemplates": claims} if claims else {}
     pods = (_without(merged, chain.from_iterable(choice)) for choice in product(*choices))
@@ -79,15 +84,15 @@ def _merged(live: Tree, applied: Tree) -> Tree:
     if isinstance(live, list) and isinstance(applied, list):
         return _merged_list(live, applied)
     if not isinstance(live, dict) or not isinstance(applied, dict):
-        return copy.deepcopy(applied)
-    return copy.deepcopy(live) | {key: _merged(live.get(key), value) for key, value in applied.items()}
+        return copied(applied)
+    return copied(live) | {key: _merged(live.get(key), value) for key, value in applied.items()}
 
 
 def _merged_list(live: list[_Map], applied: list[_Map]) -> list[_Map]:
     known = {item["name"]: item for item in live}
     named = {item["name"] for item in applied}
     own = [_merged(known.get(item["name"]), item) for item in applied]
-    rest = [copy.deepcopy(item) for item in live if item["name"] not in named]
+    rest = [copied(item) for item in live if item["name"] not in named]
     # Sidecars that start first weigh on every init container: the most that any order of both can come to.
     return sorted(own + rest, key=lambda item: item.get("restartPolicy") != "Always") if rest else own
 
@@ -118,18 +123,34 @@ def _raise_requests(merged: _Map, fields: list[_Open]) -> None:
             resources["requests"][field.resource] = resources["limits"].get(field.resource, "0")
 
 
-def _removals(fields: list[_Open]) -> list[_Removal]:
+def _removals(fields: list[_Open], work: Work) -> list[_Removal]:
     """Which fields go, so that a LimitRange's default, unknown here, comes in their place.
 
     The default is the same for every container, and takes the place of what is lower: so for each resource it is
     enough to look at the lowest one gone, the two lowest, and so on.
     """
-    result = {frozenset[tuple[str, int]]()}
-    for resource in {field.resource for field in fields}:
-        own = [field for field in fields if field.resource == resource]
+    by_resource: dict[str, list[_Open]] = {}
+    for field in fields:
+        by_resource.setdefault(field.resource, []).append(field)
+    result = {frozenset[tuple[str, int]](): ()}
+    for own in by_resource.values():
         for ranked in (sorted(own, key=lambda field: field.request), sorted(own, key=lambda field: field.limit)):
-            result |= {frozenset(field.container for field in ranked[:count]) for count in range(1, len(ranked) + 1)}
+            gone = [field.container for field in ranked]
+            for count in range(1, len(ranked) + 1):
+                work.spend(1 + count // 4, _PLACE, _CURE)
+                result.setdefault(frozenset(gone[:count]), ())
+                if len(result) > MAX_TEMPLATES:
+                    _too_ambiguous()
+    work.spend(len(result) * len(fields), _PLACE, _CURE)
     return [tuple(path for field in fields if field.container in gone for path in field.paths) for gone in result]
+
+
+def _too_ambiguous() -> NoReturn:
+    raise PatchError("apply-too-ambiguous", f"the result depends on who owns which fields; {_CURE}")
+
+
+def _size(pod: _Map) -> int:
+    return sum(len(pod.get(key, ())) for key in (*_CONTAINERS, "volumes"))
 
 
 def _pod_level(merged: _Map, applied: _Map) -> list[_Removal]:
@@ -167,12 +188,18 @@ def _has_class(volume: Mapping[str, Tree]) -> bool:
 
 
 def _without(pod: _Map, removals: Iterator[_Path]) -> _Map:
-    result = copy.deepcopy(pod)
-    for *parents, key in removals:
-        node: Tree = result
-        for parent in parents:
-            node = node[parent]
-        del node[key]
+    """A copy without some fields, and without the maps that are empty then; it shares with ``pod`` what is the same."""
+    result = dict(pod)
+    own: dict[_Path, Tree] = {(): result}
+    for path in removals:
+        for depth in range(1, len(path)):
+            above = own[path[: depth - 1]]
+            if path[:depth] not in own:
+                own[path[:depth]] = above[path[depth - 1]] = above[path[depth - 1]].copy()
+        del own[path[:-1]][path[-1]]
+    for path in sorted(own, key=len, reverse=True):
+        if path and path[-1] in _LEFT_OUT_IF_EMPTY and not own[path]:
+            del own[path[:-1]][path[-1]]
     return result
 
 

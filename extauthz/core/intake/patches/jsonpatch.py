@@ -16,6 +16,7 @@ from extauthz.core.model import Tree
 from ..effects import Area, area
 from ..faults import PatchError
 from ..partial import Hidden, Partial
+from ..work import OPERATION, SHIFTED, WALKED, Work
 from .trees import copied
 
 MAX_COPIED: Final = 3 * 1024 * 1024
@@ -24,20 +25,23 @@ MAX_COPIED: Final = 3 * 1024 * 1024
 MAX_ITEMS: Final = 10_000
 """Longest list that is changed by index: each change moves all that follow it."""
 
+_CURE: Final = "send a merge patch, or the object as it is to be"
+
 _INDEX: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
 _Container: TypeAlias = dict[str, Tree] | list[Tree]
 _Operation: TypeAlias = Mapping[str, Tree]
 
 
-def apply(document: dict[str, Tree], operations: Sequence[_Operation]) -> tuple[dict[str, Tree], Area]:
+def apply(document: dict[str, Tree], operations: Sequence[_Operation], work: Work) -> tuple[dict[str, Tree], Area]:
     """Changes ``document``; returns it (or the one that replaces it) and what was touched. Raises PatchError.
 
     ``test`` is taken as passed: what it looks at may have another value in the cluster by now, or was not kept.
     Operations on fields that were not kept change nothing that counts; values taken from them are ``Hidden.MOVED``.
     """
-    patched = _Patched(document)
+    patched = _Patched(document, work)
     for operation in operations:
+        work.spend(OPERATION, "the operations of the JSON Patch", _CURE)
         name = operation.get("op")
         perform = _OPERATIONS.get(name) if isinstance(name, str) else None
         if perform is None:
@@ -49,7 +53,8 @@ def apply(document: dict[str, Tree], operations: Sequence[_Operation]) -> tuple[
 class _Patched:
     """A document, what was touched of it, and how much ``copy`` has added."""
 
-    def __init__(self, document: dict[str, Tree]) -> None:
+    def __init__(self, document: dict[str, Tree], work: Work) -> None:
+        self.work = work
         self.document = document
         self.touched = Area.NONE
         self._copied = 0
@@ -57,6 +62,7 @@ class _Patched:
     def locate(self, pointer: str) -> tuple[_Container | None, str]:
         """The container that a pointer leads to, and the key in it; None for one that was not kept."""
         tokens = _tokens(pointer)
+        self.work.spend(len(tokens), "the pointers of the JSON Patch", _CURE)
         if not tokens:
             raise PatchError("patch-does-not-apply", f"{_quoted(pointer)} names no field")
         node: _Container = self.document
@@ -70,9 +76,18 @@ class _Patched:
         self.touched |= area(_tokens(pointer))
 
     def spend(self, size: int) -> None:
+        self.walk()
         self._copied += size
         if self._copied > MAX_COPIED:
             raise PatchError("patch-too-large", f"copies more than {MAX_COPIED} bytes")
+
+    def walk(self, _: int = 0) -> None:
+        """Pay for a value that is moved or copied, as each of its values is looked at."""
+        self.work.spend(WALKED, "what move and copy walk through", _CURE)
+
+    def shift(self, items: list[Tree]) -> None:
+        """Pay for an item that is put into a list or taken out of it."""
+        self.work.spend(len(items) // SHIFTED, "the lists that are changed by index", _CURE)
 
 
 def _add(patched: _Patched, operation: _Operation) -> None:
@@ -128,6 +143,7 @@ def _put(patched: _Patched, pointer: str, value: Tree) -> None:
     container, key = patched.locate(pointer)
     patched.touch(pointer)
     if isinstance(container, list):
+        patched.shift(container)
         container.insert(len(container) if key == "-" else _index(container, key, past_end=1), value)
     elif container is not None:
         container[key] = value
@@ -137,12 +153,13 @@ def _take(patched: _Patched, pointer: str) -> Tree:
     container, key = patched.locate(pointer)
     patched.touch(pointer)
     if isinstance(container, list):
-        return copied(container.pop(_index(container, key)))
+        patched.shift(container)
+        return copied(container.pop(_index(container, key)), patched.walk)
     if container is None or (isinstance(container, Partial) and container.hides(key)):
         return Hidden.MOVED
     if key not in container:
         raise PatchError("patch-does-not-apply", f"{_quoted(pointer)} is not there")
-    return copied(container.pop(key))  # marks what was never seen
+    return copied(container.pop(key), patched.walk)  # marks what was never seen
 
 
 def _get(container: _Container, key: str) -> Tree:

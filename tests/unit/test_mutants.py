@@ -1,0 +1,91 @@
+"""``make mutants``: which changes it makes, and how one is named as equivalent."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+from extauthz.core.ledger import intents
+from tests.mutants import known
+from tests.mutants.mutate import mutants
+
+ROOT = Path(__file__).parents[2]
+
+
+def changes(source: str) -> list[str]:
+    """What the lines that are changed come to be."""
+    return ["; ".join(one.change[1]) for one in mutants("x.py", source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        pytest.param("x = a < b", ["x = (a <= b)"], id="comparison"),
+        pytest.param("x = a is None", ["x = (a is not None)"], id="identity"),
+        pytest.param("x = a not in b", ["x = (a in b)"], id="membership"),
+        pytest.param("x = a and b and c", ["x = (a or b or c)"], id="and"),
+        pytest.param("x = not a", ["x = (a)"], id="not"),
+        pytest.param("x = a + 2", ["x = (a - 2)", "x = a + 3", "x = a + (1)"], id="arithmetic-and-constant"),
+        pytest.param("x = a & b", ["x = (a | b)"], id="sets"),
+        pytest.param("x = f(True)", ["x = f(False)"], id="bool"),
+        pytest.param("x = max(a, b)", ["x = min(a, b)"], id="swap"),
+        pytest.param("self.x = a", ["pass"], id="attribute-not-set"),
+        pytest.param("x += a", ["pass"], id="not-added"),
+        pytest.param("f(a)", ["pass"], id="call-left-out"),
+        pytest.param("x = b if a else c", ["x = b if (not (a)) else c"], id="other-branch"),
+        pytest.param("x = [a for a in b if c(a)]", ["x = [a for a in b if (not (c(a)))]"], id="other-members"),
+        pytest.param("while a:\n    break", ["while (not (a)):", "continue"], id="loop"),
+        pytest.param("def f():\n    return a", ["return None"], id="nothing-returned"),
+        pytest.param("def f():\n    return a == b", ["return True", "return False", "return (a != b)"], id="answer"),
+        pytest.param("def f() -> None:\n    x = a\n    y = b", ["return"], id="early-return"),
+        pytest.param('x = "ä", 1', ['x = "ä", 2', 'x = "ä", (0)'], id="columns-are-of-utf-8"),
+    ],
+)
+def test_one_place_is_changed_at_a_time(source: str, wanted: list[str]):
+    assert changes(source) == wanted
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("assert a < 2", id="assertion"),
+        pytest.param("raise Error(1)", id="error"),
+        pytest.param("@d(1)\nclass A:\n    x: Literal[1]", id="decorator-and-annotation"),
+        pytest.param('x = f"{a + 1}"', id="text"),
+        pytest.param('"""Docs."""', id="docstring"),
+        pytest.param("if TYPE_CHECKING:\n    x = 1", id="for-the-type-checker"),
+        pytest.param("x = 65536", id="bound"),
+    ],
+)
+def test_what_decides_nothing_is_left_alone(source: str):
+    assert changes(source) == []
+
+
+def test_every_change_of_a_real_file_can_be_run_and_differs():
+    source = inspect.getsource(intents)
+    found = list(mutants("intents.py", source))
+    assert len(found) > 20
+    for one in found:
+        assert ast.dump(ast.parse(one.after)) != ast.dump(ast.parse(source)), one.diff()
+        assert one.change[0], one.diff()
+
+
+def test_an_equivalent_is_told_by_its_file_and_lines():
+    (entry,) = known.read("# Head.\n\n# It is\n# the same.\nx.py\n- x = a < b\n+ x = (a <= b)\n")
+    (mutant,) = mutants("x.py", "x = a < b")
+    (other,) = mutants("y.py", "x = a < b")
+    assert entry.why == "It is the same."
+    assert (entry.is_same(mutant), entry.is_same(other)) == (True, False)
+
+
+@pytest.mark.parametrize("text", ["x.py\n- a\n+ b", "# why\n- a\n+ b", "# why\nx.py\n- a"])
+def test_an_equivalent_without_reason_file_or_change_is_none(text: str):
+    with pytest.raises(ValueError, match="not an entry"):
+        list(known.read(text))
+
+
+def test_all_equivalents_are_of_lines_that_are_there():
+    assert known.stale(list(known.read(known.EQUIVALENT.read_text())), ROOT) == []
