@@ -7,7 +7,7 @@ xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety ti
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -49,7 +49,7 @@ class Checks:
 
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
-        self._grouping = Grouping(self._answer)
+        self._grouping = Grouping(self._answer, _drop)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For a grpc.aio server."""
@@ -71,6 +71,12 @@ class Checks:
     def _answer(self, message: CheckRequest) -> bytes | Awaitable[Decision]:
         decision = self._decide(to_request(message))
         return encoded(decision) if isinstance(decision, Decision) else decision
+
+
+def _drop(found: bytes | Awaitable[Decision]) -> None:
+    """Nobody waits for it any more: what it would still wait for is not begun."""
+    if isinstance(found, Coroutine):
+        found.close()
 
 
 def to_request(message: CheckRequest) -> Request:

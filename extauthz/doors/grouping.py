@@ -31,10 +31,14 @@ class Grouping(Generic[Call, Answer]):
 
     Args:
         answer: must not block.
+        unheard: told of an answer whose caller has left after it was made.
     """
 
-    def __init__(self, answer: Callable[[Call], Answer]) -> None:
+    def __init__(
+        self, answer: Callable[[Call], Answer], unheard: Callable[[Answer], None] = lambda answer: None
+    ) -> None:
         self._answer = answer
+        self._unheard = unheard
         self._size = 1
         self._full = 0
         self._patience = PATIENCE
@@ -57,7 +61,12 @@ class Grouping(Generic[Call, Answer]):
         self._waiting.append((call, answer))
         if self._timer is None:
             self._timer = loop.call_later(LONGEST_S, self._give_up)
-        return await answer
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                self._unheard(answer.result())
+            raise
 
     def _count_full(self) -> None:
         if self._tries:

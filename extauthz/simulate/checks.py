@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from extauthz.core.model import Decision, Verdict
 
-from .server import Key
-from .truth import DEPLOYMENTS, Promise, State, Truth, View, landed, state
+from . import judge
+from .judge import At, Key, Promise, State, States, View
+from .truth import DEPLOYMENTS, Truth, state
 from .views import KEPT_S, UNSEEN_S, Past, Views
-
-States = Mapping[Key, Iterable[State]]
 
 
 class Violation(NamedTuple):
@@ -106,7 +106,7 @@ class Checks:
     def _asked(until_s: float, promise: Promise) -> Asked:
         return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier)
 
-    def _bound(self, since_s: float, view: View, quota: str, resource: str, states: States) -> int | None:
+    def _bound(self, since_s: float, view: View, states: States, quota: str, resource: str) -> int | None:
         """The loosest limit that a gate may have believed in since then, and what grew past it; ``None``: no limit."""
         limits = self._views.limits(since_s, quota, resource)
         if None in limits:
@@ -119,11 +119,11 @@ class Checks:
         )
         return max(one for one in limits if one is not None) + past
 
-    def _beyond(self, since_s: float, view: View, after: States) -> dict[tuple[str, str], str]:
+    def _beyond(self, since_s: float, view: View, after: States) -> dict[At, str]:
         """Where the states come to more than their bound, as one sees it who goes by ``view``."""
         found = {}
         for (quota, resource), amount in view.total(after).items():
-            bound = self._bound(since_s, view, quota, resource, after)
+            bound = self._bound(since_s, view, after, quota, resource)
             if bound is not None and amount > bound:
                 found[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
         return found
@@ -151,7 +151,7 @@ class Checks:
         """There must be a view that a gate may have, by which each quota that it grows in has room, and no workload of
         a quota beyond its limit is raised above what it was of late."""
         been = self._been[promise.key].since(at_s - UNSEEN_S) if promise.key in self._been else [None]
-        over: list[dict[tuple[str, str], str]] = []
+        over: list[dict[At, str]] = []
         for view in self._views.believable(at_s):
             over.append(self._wrong_by(at_s, view, promise, been))
             if not over[-1]:
@@ -161,21 +161,15 @@ class Checks:
         charged = {**self._truth.reachable(), promise.key: {one for one in been if one is not None}}
         self._grants[decision.id] = Grant(at_s, charged)
 
-    def _wrong_by(
-        self, at_s: float, view: View, promise: Promise, been: Iterable[State | None]
-    ) -> dict[tuple[str, str], str]:
+    def _wrong_by(self, at_s: float, view: View, promise: Promise, been: Iterable[State | None]) -> dict[At, str]:
         """Where a write that was allowed must not have been, as one sees it who goes by ``view``."""
         key = promise.key
-        after = self._truth.reachable([*self._truth.promises.values(), promise], view.tiers)
-        beyond = self._beyond(at_s, view, after)
-        if not beyond:
-            return beyond
-        here = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
+        was = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
         before = self._truth.reachable(tiers=view.tiers)
-        before[key] = before.get(key, set()) | {one for one in here if one is not None}
-        was, now = view.total(before), view.total(after)
-        raised = [_raised(view, key, one, landed(one, promise)) for one in here]
-        return {at: why for at, why in beyond.items() if now[at] > was[at] or all(at in one for one in raised)}
+        before[key] = before.get(key, set()) | {one for one in was if one is not None}
+        after = self._truth.reachable([*self._truth.promises.values(), promise], view.tiers)
+        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, at_s, view, after))
+        return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 
     def landed(
         self, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str
@@ -186,7 +180,7 @@ class Checks:
         if promise.tier is not None:
             self._views.granted(promise.key)
         grant = self._grants.pop(decision_id)
-        left: dict[tuple[str, str], str] | None = None
+        left: dict[At, str] | None = None
         for view in self._views.believable(grant.at_s):
             over = self._landed_over(grant, view, _as_seen(before, view), _as_seen(after, view))
             left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
@@ -195,7 +189,7 @@ class Checks:
         what = f"{decision_id} ({promise.key[1]} to {promise.replicas}) landed"
         self.broken("never over", f"{what}, and in use is: {'; '.join((left or {}).values())}")
 
-    def _landed_over(self, grant: Grant, view: View, before: States, after: States) -> dict[tuple[str, str], str]:
+    def _landed_over(self, grant: Grant, view: View, before: States, after: States) -> dict[At, str]:
         beyond = self._beyond(grant.at_s, view, after)
         if not beyond:
             return beyond
@@ -235,12 +229,6 @@ class Checks:
             self._been.setdefault(key, Past()).is_now(now_s, one)
             if one is not None:
                 self.seen(now_s, key, one)
-
-
-def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[tuple[str, str]]:
-    """(quota, key) in which a workload is more than it was."""
-    before, after = (view.total({key: [one] if one is not None else []}) for one in (was, now))
-    return {at for at, amount in after.items() if amount > before[at]}
 
 
 def _top(states: Iterable[State]) -> dict[str, int]:

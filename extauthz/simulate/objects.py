@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from extauthz.core.model import Request, Tree
 
+from .judge import Promise
 from .server import Key
-from .truth import DEPLOYMENTS, Promise, tier
+from .truth import DEPLOYMENTS, tier
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"

@@ -7,99 +7,15 @@ The worst that promises can do, in whatever order they land, must fit every quot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from extauthz.core.model import Tree
 
-from .server import ApiServer, Key
+from .judge import Charges, Key, Labels, Promise, Quota, State, View, reachable
+from .server import ApiServer
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
 NAMESPACES = "/api/v1/namespaces"
-
-Labels = Mapping[str, str]
-
-Charges = dict[tuple[str, str], int]
-"""(quota, key) to an amount."""
-
-Amounts = Mapping[str, int]
-"""Quota key to an amount: CPU in thousandths, pods and objects by count."""
-
-
-class State(NamedTuple):
-    """A Deployment, as far as it costs."""
-
-    replicas: int
-    cpu_m: int
-    tier: str
-    """Its own label, by which quotas select."""
-
-    def amounts(self) -> Amounts:
-        """What it costs."""
-        return {
-            "pods": self.replicas,
-            "requests.cpu": self.replicas * self.cpu_m,
-            "count/deployments.apps": 1,
-        }
-
-
-class Promise(NamedTuple):
-    """A write that was allowed and may still land. ``None``: it leaves that as it is."""
-
-    key: Key
-    replicas: int | None
-    cpu_m: int | None
-    tier: str | None = None
-    creates: bool = False
-    only_on: str = ""
-    """The resourceVersion without which it is refused."""
-
-
-class Quota(NamedTuple):
-    """A WorkspaceQuota."""
-
-    name: str
-    parent: str
-    namespaces: Mapping[str, str] | None
-    workloads: Mapping[str, str]
-    hard: Amounts
-
-
-class View(NamedTuple):
-    """What says in which quotas a Deployment counts, as it is or as it was."""
-
-    quotas: Mapping[str, Quota]
-    namespaces: Mapping[str, Labels]
-    tiers: Mapping[Key, str]
-    """Labels of Deployments, where they are not what they are now."""
-
-    def covering(self, namespace: str, tier: str) -> set[str]:
-        """Names of the quotas that a Deployment counts in: those that select it, and all above them."""
-        found: set[str] = set()
-        labels = self.namespaces.get(namespace)
-        for one in self.quotas.values():
-            if labels is None or one.namespaces is None or not _meets(labels, one.namespaces):
-                continue
-            name = one.name if _meets({"tier": tier}, one.workloads) else ""
-            while name and name not in found:
-                found.add(name)
-                name = self.quotas[name].parent if self.quotas[name].parent in self.quotas else ""
-        return found
-
-    def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
-        """(quota, key) to the most that is in use, whichever of its states each Deployment is in."""
-        totals = {(name, resource): 0 for name, one in self.quotas.items() for resource in one.hard}
-        for (namespace, _), some in states.items():
-            top: Charges = {}
-            for one in some:
-                amounts = one.amounts()
-                for name in self.covering(namespace, one.tier):
-                    for resource in self.quotas[name].hard:
-                        at = name, resource
-                        top[at] = max(amounts.get(resource, 0), top.get(at, 0))
-            for at, amount in top.items():
-                totals[at] += amount
-        return totals
 
 
 class Truth:
@@ -148,38 +64,6 @@ class Truth:
         return reachable(first._replace(tier=label or first.tier), tree["metadata"]["resourceVersion"], promises)
 
 
-def reachable(first: State | None, version: str, promises: Iterable[Promise]) -> set[State]:
-    """Every state that some order of landings leads through. A count and a price that were not promised together can
-    only meet if one of both was promised alone, or was there."""
-    here: set[State | None] = {first}
-    for one in promises:
-        if one.only_on and one.only_on == version:  # it can only be the first to land
-            here.add(landed(first, one))
-    free = [one for one in promises if not one.only_on]
-    todo = list(here)
-    while todo:
-        at = todo.pop()
-        for one in free:
-            after = landed(at, one)
-            if after not in here:
-                here.add(after)
-                todo.append(after)
-    return {one for one in here if one is not None}
-
-
-def landed(at: State | None, promise: Promise) -> State | None:
-    """What a Deployment is once a write has landed on it; ``None``: there is none."""
-    if at is None or promise.creates:
-        if at is not None or not promise.creates:
-            return at
-        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "")
-    return State(
-        at.replicas if promise.replicas is None else promise.replicas,
-        at.cpu_m if promise.cpu_m is None else promise.cpu_m,
-        at.tier if promise.tier is None else promise.tier,
-    )
-
-
 def quota(tree: Tree) -> Quota:
     """A WorkspaceQuota as it is written."""
     spec = tree["spec"]
@@ -210,7 +94,3 @@ def _amount(key: str, value: str) -> int:
 def _labels(tree: Tree) -> Labels:
     labels: Labels = tree["metadata"].get("labels") or {}
     return labels
-
-
-def _meets(labels: Labels, wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Generic, TypeVar
 
+from .judge import Labels, Quota, View
 from .server import Key
-from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Labels, Quota, Truth, View
+from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Truth
 
 UNSEEN_S = 14.0
 """How long a gate may take to see what no gate has granted: the time after which it takes a watch for stalled, and a

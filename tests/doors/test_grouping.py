@@ -20,7 +20,8 @@ class Door:
     def __init__(self) -> None:
         self.answered: list[list[int]] = []
         self._in_a_row = False
-        self.group = Grouping(self._answer)
+        self.unheard: list[int] = []
+        self.group = Grouping(self._answer, self.unheard.append)
 
     def _answer(self, number: int) -> int:
         if not self._in_a_row:
@@ -151,6 +152,18 @@ async def test_a_call_whose_caller_has_gone_is_not_answered(give_up) -> None:
     await asyncio.wait_for(door.group(99), 30)
     await asyncio.wait(calls)
     assert door.answered == [[*(number for number in range(LARGEST - 1) if number != 2), 99]]
+
+
+async def test_an_answer_whose_caller_leaves_before_it_is_heard_is_told(give_up) -> None:
+    door = await crowded(give_up)
+    calls = [asyncio.ensure_future(door.group(number)) for number in range(LARGEST - 1)]
+    await asyncio.sleep(0)
+    last = door.group(99)
+    with pytest.raises(StopIteration):
+        last.send(None)  # all are answered, and nobody has woken yet
+    calls[2].cancel()
+    await asyncio.wait(calls)
+    assert door.unheard == [4]
 
 
 async def test_what_goes_wrong_with_one_call_is_no_other_callers(give_up) -> None:

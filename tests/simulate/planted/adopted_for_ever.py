@@ -11,7 +11,7 @@ GATES = 3
 
 
 def adopt(self, ref, intent):
-    intent.expires_s = float("inf")
+    intent.expires_s += 1e9
     original(self, ref, intent)
 
 

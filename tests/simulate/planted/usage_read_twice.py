@@ -4,7 +4,7 @@ import asyncio
 
 from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.model import Verdict
-from extauthz.service.deciding import Deciding
+from extauthz.service.deciding import Deciding, _Asked
 
 from .planting import replaced
 
@@ -15,12 +15,13 @@ FAULTS = "none"
 
 async def call(self, request):
     now_s = self._clock()
-    first = self._gate.decide(request, self._new_id(), now_s, charge=False)
+    asked = _Asked(request, self._new_id(), now_s)
+    first = self._gate.decide(request, asked.id, now_s, charge=False)
     if first.verdict is not Verdict.ALLOW:
-        return first
+        return self._tell(first, asked)
     await asyncio.sleep(0.003)
     with replaced(Accounts, weigh=fits):
-        return self._gate.decide(request, first.id, now_s)
+        return self._tell(self._gate.decide(request, first.id, now_s), asked)
 
 
 def fits(self, before, after):

@@ -1,0 +1,194 @@
+"""A second judge: the rules of the guarantee by themselves, over a small model that shares nothing with the core.
+
+A quota covers workloads by labels, counts with all quotas above it, and has limits. A write that was allowed is a
+*promise* until it has landed or no longer can. To allow one more was right if
+
+- whatever lands in whatever order, no quota ends above its limit (never over), or
+- where one may, the write adds nothing to that, and raises its workload above nothing that it was (over is over).
+
+So a write to zero is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name of a workload."""
+
+Labels: TypeAlias = Mapping[str, str]
+
+At: TypeAlias = tuple[str, str]
+"""Quota and resource."""
+
+Charges: TypeAlias = dict[At, int]
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Quota key to an amount: CPU in thousandths, pods and objects by count."""
+
+
+class State(NamedTuple):
+    """A Deployment, as far as it costs."""
+
+    replicas: int
+    cpu_m: int
+    tier: str
+    """Its own label, by which quotas select."""
+
+    def amounts(self) -> Amounts:
+        """What it costs."""
+        return {
+            "pods": self.replicas,
+            "requests.cpu": self.replicas * self.cpu_m,
+            "count/deployments.apps": 1,
+        }
+
+
+class Promise(NamedTuple):
+    """A write that was allowed and may still land. ``None``: it leaves that as it is."""
+
+    key: Key
+    replicas: int | None
+    cpu_m: int | None
+    tier: str | None = None
+    creates: bool = False
+    only_on: str = ""
+    """The resourceVersion without which it is refused."""
+
+
+class Quota(NamedTuple):
+    """A WorkspaceQuota."""
+
+    name: str
+    parent: str
+    namespaces: Mapping[str, str] | None
+    workloads: Mapping[str, str]
+    hard: Amounts
+
+
+class View(NamedTuple):
+    """What says in which quotas a Deployment counts, as it is or as it was."""
+
+    quotas: Mapping[str, Quota]
+    namespaces: Mapping[str, Labels]
+    tiers: Mapping[Key, str]
+    """Labels of Deployments, where they are not what they are now."""
+
+    def covering(self, namespace: str, tier: str) -> set[str]:
+        """Names of the quotas that a Deployment counts in: those that select it, and all above them."""
+        found: set[str] = set()
+        labels = self.namespaces.get(namespace)
+        for one in self.quotas.values():
+            if labels is None or one.namespaces is None or not _meets(labels, one.namespaces):
+                continue
+            name = one.name if _meets({"tier": tier}, one.workloads) else ""
+            while name and name not in found:
+                found.add(name)
+                name = self.quotas[name].parent if self.quotas[name].parent in self.quotas else ""
+        return found
+
+    def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
+        """(quota, key) to the most that is in use, whichever of its states each Deployment is in."""
+        totals = {(name, resource): 0 for name, one in self.quotas.items() for resource in one.hard}
+        for (namespace, _), some in states.items():
+            top: Charges = {}
+            for one in some:
+                amounts = one.amounts()
+                for name in self.covering(namespace, one.tier):
+                    for resource in self.quotas[name].hard:
+                        at = name, resource
+                        top[at] = max(amounts.get(resource, 0), top.get(at, 0))
+            for at, amount in top.items():
+                totals[at] += amount
+        return totals
+
+
+States: TypeAlias = Mapping[Key, Iterable[State]]
+"""What each workload may be like."""
+
+
+def reachable(first: State | None, version: str, promises: Iterable[Promise]) -> set[State]:
+    """Every state that some order of landings leads through. A count and a price that were not promised together can
+    only meet if one of both was promised alone, or was there."""
+    here: set[State | None] = {first}
+    for one in promises:
+        if one.only_on and one.only_on == version:  # it can only be the first to land
+            here.add(landed(first, one))
+    free = [one for one in promises if not one.only_on]
+    todo = list(here)
+    while todo:
+        at = todo.pop()
+        for one in free:
+            after = landed(at, one)
+            if after not in here:
+                here.add(after)
+                todo.append(after)
+    return {one for one in here if one is not None}
+
+
+def landed(at: State | None, promise: Promise) -> State | None:
+    """What a Deployment is once a write has landed on it; ``None``: there is none."""
+    if at is None or promise.creates:
+        if at is not None or not promise.creates:
+            return at
+        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "")
+    return State(
+        at.replicas if promise.replicas is None else promise.replicas,
+        at.cpu_m if promise.cpu_m is None else promise.cpu_m,
+        at.tier if promise.tier is None else promise.tier,
+    )
+
+
+def wrong(
+    view: View,
+    before: States,
+    after: States,
+    write: Promise,
+    was: Iterable[State | None],
+    bound: Callable[[str, str], int | None],
+) -> dict[At, tuple[int, int]]:
+    """Where it was wrong to allow ``write``: what may be in use, and of how much.
+
+    Args:
+        before: what each workload may be like, whichever promises land.
+        after: the same with the write.
+        was: what its workload was lately; each counts as seen. ``None``: it was not there.
+        bound: the limit of a quota's resource; ``None``: there is none.
+    """
+    now = view.total(after)
+    bounds = {at: bound(*at) for at in now}
+    beyond = {at: (amount, most) for at, amount in now.items() if (most := bounds[at]) is not None and amount > most}
+    if not beyond:
+        return {}
+    could = view.total(before)
+    raised = [_raised(view, write.key, one, landed(one, write)) for one in was]
+    return {at: what for at, what in beyond.items() if now[at] > could[at] or all(at in one for one in raised)}
+
+
+def may_allow(
+    view: View, workloads: Mapping[Key, State], promises: Iterable[Promise], write: Promise, versions: Mapping[Key, str]
+) -> bool:
+    """Whether a gate that knows all there is may allow a write."""
+    held = [*promises]
+
+    def could(some: Iterable[Promise]) -> dict[Key, set[State]]:
+        by_key: dict[Key, list[Promise]] = {key: [] for key in workloads}
+        for one in some:
+            by_key.setdefault(one.key, []).append(one)
+        return {key: reachable(workloads.get(key), versions.get(key, ""), one) for key, one in by_key.items()}
+
+    def hard(quota: str, resource: str) -> int | None:
+        return view.quotas[quota].hard.get(resource)
+
+    return not wrong(view, could(held), could([*held, write]), write, [workloads.get(write.key)], hard)
+
+
+def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[At]:
+    """Where a workload is more than it was."""
+    before, after = (view.total({key: [one] if one is not None else []}) for one in (was, now))
+    return {at for at, amount in after.items() if amount > before[at]}
+
+
+def _meets(labels: Labels, wanted: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())
