@@ -65,7 +65,7 @@ class Client:
         self.under_way += 1
         try:
             begun_s = self._loop.time()
-            decision = await self._authorized(sent, random)
+            decision = await self._authorized(sent, random, within_s=how.get("leaves_s", AUTHZ_S))
             if decision is not None and decision.verdict is Verdict.ALLOW:
                 await self._forward(sent, decision, how, random, begun_s + AUTHZ_S + LANDS_WITHIN_S)
             return decision
@@ -80,7 +80,9 @@ class Client:
             self._hear(decision, NOT_FORWARDED, {}, random)
         return decision
 
-    async def _authorized(self, sent: Sent, random: Random, member: Member | None = None) -> Answer | None:
+    async def _authorized(
+        self, sent: Sent, random: Random, member: Member | None = None, within_s: float = AUTHZ_S
+    ) -> Answer | None:
         """Envoy's ext_authz filter: no answer in time is a refusal."""
         await asyncio.sleep(random.uniform(0.0005, 0.005))
         member = member or self._gates.any_gate(random)
@@ -89,7 +91,7 @@ class Client:
         at_s = self._loop.time()
         self._checks.asked(at_s, sent.promise)
         task = member.begin(self._checked(member, sent, at_s))
-        done, _ = await asyncio.wait((task,), timeout=AUTHZ_S)
+        done, _ = await asyncio.wait((task,), timeout=within_s)
         if not done or task.cancelled():
             self._give_up(task, sent)
             return None

@@ -28,8 +28,8 @@ GRACE_S = 1.0
 WRITES_AT_MOST = 3000
 """Of ledgers, by one life of a gate: some hundreds are usual. Who writes without end is stopped here."""
 
-USUAL_ERRORS = frozenset({"stale"})
-"""Told at the level of errors, and no mistake of the gate: a watch is held."""
+USUAL_ERRORS = frozenset({"stale", "ledger-unreadable"})
+"""Told at the level of errors, and no mistake of the gate: a watch is held, the ledger was edited."""
 
 T = TypeVar("T")
 

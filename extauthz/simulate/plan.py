@@ -24,6 +24,8 @@ FAULTS: Mapping[str, str] = {
     "ungated": "somebody scales, deletes or creates past the gates",
     "partition": "a gate does not reach the API server for a while",
     "deleted": "somebody deletes the ledger object",
+    "edited": "somebody writes into the ledger object what no gate can read",
+    "leaves": "callers leave before they have their answer",
 }
 """What may go wrong."""
 
@@ -170,6 +172,8 @@ def _fate(random: Random, faults: frozenset[str]) -> dict[str, Any]:
         fate["end"] = random.choice(ENDS)
     if "unheard" in faults and random.random() < 0.4:
         fate["log"] = random.choice(("lost", "late"))
+    if "leaves" in faults and random.random() < 0.1:
+        fate["leaves_s"] = round(random.choice((0.002, 0.02, 0.2)) * random.random(), 4)
     return fate
 
 
@@ -225,6 +229,7 @@ _DRAWN = {
     "relabel": _relabel,
     "past": _past,
     "delete-ledger": _nothing,
+    "edit-ledger": _nothing,
 }
 _FAULT_OF = {
     "hold-watch": "lag",
@@ -239,5 +244,14 @@ _FAULT_OF = {
     "relabel": "relabel",
     "past": "ungated",
     "delete-ledger": "deleted",
+    "edit-ledger": "edited",
 }
-_WEIGHTS = {"scale": 12.0, "rollout": 2.0, "remake": 1.0, "delete-ledger": 0.4, "relist": 0.7, "partition": 0.7}
+_WEIGHTS = {
+    "scale": 12.0,
+    "rollout": 2.0,
+    "remake": 1.0,
+    "delete-ledger": 0.4,
+    "edit-ledger": 0.4,
+    "relist": 0.7,
+    "partition": 0.7,
+}

@@ -197,6 +197,15 @@ def _delete_ledger(world: World, step: Step, random: Random) -> None:
         world.server.request("DELETE", f"{LEDGERS}/{LEDGER}", {}, None)
 
 
+def _edit_ledger(world: World, step: Step, random: Random) -> None:
+    held = world.server.objects(LEDGERS).get(("", LEDGER))
+    if held is not None:
+        payload = held["spec"]["payload"]
+        garbled = random.choice(("", payload[: len(payload) // 2], f"{payload[:-8]}AAAAAAA="))
+        spec = {**held["spec"], "payload": garbled}
+        world.server.request("PUT", f"{LEDGERS}/{LEDGER}", {}, {**held, "spec": spec})
+
+
 TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "scale": _scale,
     "rollout": _rollout,
@@ -213,4 +222,5 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "pause": _pause,
     "handover": _handover,
     "delete-ledger": _delete_ledger,
+    "edit-ledger": _edit_ledger,
 }

@@ -29,7 +29,7 @@ FORGETS_S = 4 * W_S + 30.0
 """How long an intent may live at most: its W may begin anew with each gate that sees it first, and what ends it then is
 a read, which may have to be tried again."""
 
-UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "lag"})
+UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
 """Faults with which a write that was refused may stay in a ledger object for longer than the next one takes."""
 
 READY_WITHIN_S = 90.0

@@ -6,7 +6,7 @@ from .planting import replaced
 
 CAUGHT_BY = "nothing leaks"
 LEDGER = "kubernetes"
-FAULTS = "late,unheard"
+FAULTS = "late,unheard,crash"
 GATES = 3
 
 

@@ -40,7 +40,7 @@ class Judged(RuleBasedStateMachine):
 
     @initialize(
         states=st.tuples(*[st.tuples(st.integers(0, 3), st.integers(1, 2), st.sampled_from(TIERS)) for _ in NAMES]),
-        hard=st.fixed_dictionaries({name: limits for name in PARENTS}),
+        hard=st.fixed_dictionaries(dict.fromkeys(PARENTS, limits)),
     )
     def start(self, states: tuple[tuple[int, int, str], ...], hard: dict[str, dict[str, int]]) -> None:
         self.states = {
