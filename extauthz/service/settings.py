@@ -226,7 +226,7 @@ class Settings(BaseModel):
     max_intents_per_workload: int = Field(
         _POLICY.max_intents_per_workload,
         ge=1,
-        description="Allowed writes of one workload that may be under way at once.",
+        description="Allowed writes of one workload, of different effect, that may be under way at once. Retries count once.",
     )
     max_intents_per_source: int = Field(
         _POLICY.max_intents_per_source,
@@ -243,8 +243,8 @@ class Settings(BaseModel):
     )
     ledger: Literal["memory", "kubernetes"] = Field(
         "memory",
-        description="Where the writes under way are kept. `memory`: here, for a single gate. `kubernetes`: in a "
-        "WorkspaceLedger object of the cluster for each root quota, for any number of gates; needs "
+        description="Where the writes under way are kept. `memory`: here, for a single gate. `kubernetes`: in "
+        "one WorkspaceLedger object of the cluster, for any number of gates; needs "
         "`quotas: kubernetes`, `state: kubernetes`, and no handover.",
     )
     handover: Path | None = Field(

@@ -72,11 +72,6 @@ class Ledger(Observing):
         found = self._pending.get(intent_id)
         return (found[0].ref, found[1]) if found is not None else None
 
-    def roots_of(self, intent_id: str) -> frozenset[str]:
-        """Names of the root quotas in whose trees the workload of a live intent may come to count."""
-        found = self._pending.get(intent_id)
-        return self._position(found[0].root).trees if found else frozenset()
-
     def leaf_quotas_of(self, intent_id: str) -> frozenset[str]:
         """Names of the quotas in which the workload of a live intent may come to count, without their ancestors."""
         found = self._pending.get(intent_id)

@@ -422,12 +422,12 @@ def test_an_intent_of_another_gate_holds_its_room_until_it_is_forgotten():
     ref, intent = giver.gate.ledger.intent(granted.intent)
     taker.gate.ledger.adopt(ref, intent)
     assert books(taker) == (3, 2)
-    assert taker.gate.ledger.roots_of(granted.intent) == {"acme"}
+    assert taker.gate.ledger.leaf_quotas_of(granted.intent) == {"acme"}
     for _ in range(2):
         taker.gate.ledger.forget(granted.intent)
         assert books(taker) == (3, 0)
     assert taker.gate.ledger.intent(granted.intent) is None
-    assert taker.gate.ledger.roots_of(granted.intent) == frozenset()
+    assert taker.gate.ledger.leaf_quotas_of(granted.intent) == frozenset()
 
 
 def test_a_write_under_way_keeps_its_room_though_its_workload_is_gone():
