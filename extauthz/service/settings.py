@@ -226,7 +226,7 @@ class Settings(BaseModel):
     max_intents_per_workload: int = Field(
         _POLICY.max_intents_per_workload,
         ge=1,
-        description="Allowed writes of one workload, of different effect, that may be under way at once. Retries count once.",
+        description="Allowed writes of one workload that may be under way at once. Identical retries count once.",
     )
     max_intents_per_source: int = Field(
         _POLICY.max_intents_per_source,

@@ -43,17 +43,24 @@ def test_nothing_that_needs_more_of_it_grows_and_the_numbers_are_said(cut: Asker
     assert cut.gate.ledger.drift() == {}
 
 
-@pytest.mark.parametrize("replicas", [0, 1, 7, 8, 10])
+@pytest.mark.parametrize("replicas", [0, 1, 7, 8])
 def test_less_and_as_much_pass_still_over_the_limit_or_not(cut: Asker, replicas: int):
     assert cut(scale("web", replicas)).verdict is Verdict.ALLOW
     assert cut(put_scale("web", replicas, version="1")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("replicas", [9, 10])
+def test_what_was_allowed_before_the_cut_is_no_licence_to_grow_back(cut: Asker, replicas: int):
+    assert cut(scale("web", replicas)).verdict is Verdict.DENY
 
 
 def test_a_cheaper_template_passes_and_a_dearer_one_does_not(cut: Asker):
     def template(cpu: str):
         return patch(path("web"), {"spec": {"template": pod({"cpu": cpu})}}, "merge")
 
-    assert cut(template("500m")).verdict is Verdict.ALLOW
+    cheaper = cut(template("500m"))
+    assert cheaper.verdict is Verdict.ALLOW
+    cut.gate.settle(cheaper.id, Event.REFUSED, 2.0)
     assert cut(template("2")).verdict is Verdict.DENY
 
 
