@@ -1,0 +1,126 @@
+"""Rules of the ledger that ``make mutants`` found to have no test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.objects import claim_template
+from extauthz.core.ledger.accounts import Difference
+from extauthz.core.ledger.charge import highest
+from extauthz.core.ledger.claims import split
+from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.model import Observed, Precondition, Request, Verdict, WorkloadRef
+from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
+
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+CLAIM = WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0")
+GOLD, SLOW = (f"{name}.storageclass.storage.k8s.io/requests.storage" for name in ("gold", "slow"))
+GIB = 2**30 * 10**9
+
+
+def used(asker: Asker) -> dict[str, int]:
+    return {row.resource: row.used for row in asker.gate.usage()}
+
+
+def test_a_repair_finds_a_wrong_number_of_unpriced_workloads_alone():
+    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 3)))
+    (account,) = ask.gate.ledger._accounts._accounts.values()
+    account.unpriced += 1
+    assert repaired(ask) == (Difference("acme", "workloads of unknown cost", 1, 0),)
+
+
+def repaired(asker: Asker) -> tuple[Difference, ...] | None:
+    steps = asker.gate.ledger.repair(10)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def test_equal_costs_are_passed_through_and_nothing_is_copied():
+    cost = {"requests.cpu": 1}
+    assert highest([{}, cost, {}, cost]) is cost
+
+
+def test_a_source_and_a_tree_with_nothing_under_way_are_forgotten():
+    """Who asks is up to strangers: no memory grows with it (DESIGN rule 14)."""
+    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
+    for number in range(3):
+        asked = scale("web", 2)._replace(source=f"10.0.0.{number}")
+        granted = ask(asked)
+        assert granted.verdict is Verdict.ALLOW
+        ask.gate.settle(granted.id, Event.REFUSED, 0.0)
+    pending = ask.gate.ledger._pending
+    assert (dict(pending._of_source), dict(pending._of_tree), dict(pending._trees)) == ({}, {}, {})
+
+
+def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
+    ask = Asker(gate([quota("acme", {"pods": "1"})], workload("web", 0), workload("other", 1)))
+    leaves = Intent("d1", None, (), (), False, Precondition(None, None), 90.0)
+    proposal = ask.gate.ledger.propose(WEB, leaves)
+    assert (proposal.shortages, proposal.grows, proposal.after.envelope.replicas) == ((), (), 0)
+
+
+def test_a_workload_with_nothing_under_way_is_kept_as_small_as_before():
+    """Entries cost ten times what an observed object does, and nearly all workloads are at rest."""
+    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
+    assert list(ask.gate.ledger._entries.held()) == []
+    granted = ask(scale("web", 2))
+    assert [entry.ref for entry in ask.gate.ledger._entries.held()] == [WEB]
+    ask.gate.settle(granted.id, Event.REFUSED, 0.0)
+    assert list(ask.gate.ledger._entries.held()) == []
+
+
+def stateful(name: str, replicas: int, size: str) -> dict[str, Any]:
+    made = workload(name, replicas, kind="StatefulSet")
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}}
+    made["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, **claim}]
+    return made
+
+
+def test_another_default_storage_class_prices_claims_anew():
+    """The claim that is there keeps its class, and what its ordinal asks for is of another one from then on."""
+    hard = dict.fromkeys((GOLD, SLOW), "10Gi")
+    ask = Asker(gate([quota("acme", hard)], stateful("db", 2, "1Gi")))
+    spec = {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "gold"}
+    ask.gate.observe(CLAIM, Observed(1, claim_template({"spec": spec})))
+    ask.gate.observe_default_storage_class("gold")
+    assert used(ask) == {GOLD: 2 * GIB, SLOW: 0}
+    ask.gate.observe_default_storage_class("slow")
+    assert used(ask) == {GOLD: GIB, SLOW: 2 * GIB}
+
+
+@pytest.mark.parametrize("name", ["data", "data-", "data-x", "data-01", "data-²"])
+def test_a_name_that_no_stateful_set_gives_to_a_claim_has_no_stem_and_no_ordinal(name: str):
+    assert split(name) == ("", -1)
+
+
+def container(requests: Mapping[str, str]) -> Request:
+    return patch(path("web"), {"spec": {"template": pod(requests)}})
+
+
+def test_none_of_a_resource_is_no_growth_where_that_resource_is_over_its_limit():
+    gpu = "nvidia.com/gpu"
+    over = workload("other", 2, {gpu: "1"})
+    ask = Asker(gate([quota("acme", {f"requests.{gpu}": "1"})], workload("web", 3), over))
+    assert ask(container({"cpu": "1", gpu: "1"})).verdict is Verdict.DENY
+    assert ask(container({"cpu": "1", gpu: "0"})).verdict is Verdict.ALLOW
+
+
+def test_what_fits_of_a_count_that_comes_with_a_cheaper_pod_is_told_by_that_pod():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 3, {"cpu": "2"})))
+    both = {"spec": {"replicas": 20, "template": pod({"cpu": "1"})}}
+    denied = ask(patch(path("web"), both))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 10)
+
+
+def test_where_not_even_zero_replicas_would_fit_no_count_is_named_with_surge_either():
+    policy = Policy(window_s=90.0, charge_surge=True)
+    ask = Asker(gate([quota("acme", {"count/deployments.apps": "1"})], workload("web", 1), policy=policy))
+    denied = ask(create(workload("api", 3)))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, None)
