@@ -61,6 +61,9 @@ fix: setup  ## let ruff mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+fuzz: setup  ## bodies that a mutator makes costly: time and memory per KiB of each content type (FUZZ_SECONDS=60, FUZZ_SEED=…)
+	@$(BIN)/python -m tests.fuzz
+
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
 

@@ -34,6 +34,9 @@ HEADERS = ("content-type", "user-agent")
 """All that the core and the log want to know. No other header goes further than this door, ``authorization`` least of
 all, whatever Envoy was told to keep to itself."""
 
+MAX_HEADER = 1_024
+"""Characters of a header that go further. The media type stands first in ``content-type``; none is as long."""
+
 Decide: TypeAlias = Callable[[Request], Decision | Awaitable[Decision]]
 """Answers at once, but where something must be looked at first."""
 
@@ -89,7 +92,7 @@ def to_request(message: CheckRequest) -> Request:
     for name in HEADERS:
         value = given.get(name)
         if value is not None:
-            headers[name] = value
+            headers[name] = value.strip()[:MAX_HEADER]
     body = http.raw_body
     truncated = given.get(PARTIAL_BODY_HEADER) == "true"
     if not body and http.body:
@@ -106,12 +109,10 @@ def _source(peer: AttributeContext.Peer) -> str:
 
 def _raw_headers(http: AttributeContext.HttpRequest) -> Mapping[str, str]:
     """Repeated names are joined with a comma, as Envoy does in ``headers`` and RFC 9110 §5.3 has it."""
-    headers: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for header in http.header_map.headers:
-        name = header.key.lower()
-        value = header.value or header.raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]},{value}" if name in headers else value
-    return headers
+        found.setdefault(header.key.lower(), []).append(header.value or header.raw_value.decode("latin-1"))
+    return {name: ",".join(values) for name, values in found.items()}
 
 
 def _spoilt(headers: Mapping[str, str]) -> bool:

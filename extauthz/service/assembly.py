@@ -15,7 +15,8 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
 from extauthz.core.ledger.intents import Event
 from extauthz.doors.access_log import AccessLogs
-from extauthz.doors.ext_authz import Checks
+from extauthz.doors.ext_authz import Checks, Decide
+from extauthz.doors.terse import terse
 from extauthz.kube.connection import Connection
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
@@ -97,7 +98,7 @@ class Assembly:
                     if await _known(inputs, stop):
                         self._holding.take_over()
                         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-                        await serve(Checks(deciding))
+                        await serve(Checks(self._worded(deciding)))
                         self._holding.hand_over()
                 except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
                     refused = error
@@ -127,6 +128,9 @@ class Assembly:
             ids=self._around.ids,
         )
         return deciding, inputs
+
+    def _worded(self, deciding: Deciding) -> Decide:
+        return terse(deciding) if self._settings.refusals == "terse" else deciding
 
     def _recounting(self) -> Recounting:
         return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
@@ -176,12 +180,13 @@ class Assembly:
 
 async def _known(inputs: sources.Inputs, stop: asyncio.Event) -> bool:
     """Wait until all is known; False if told to stop before."""
-    waiting = [asyncio.ensure_future(one.known.wait()) for one in inputs]
+    everything = asyncio.gather(*(one.known.wait() for one in inputs))
     stopped = asyncio.ensure_future(stop.wait())
     try:
-        everything = asyncio.gather(*waiting)
         await asyncio.wait((everything, stopped), return_when=asyncio.FIRST_COMPLETED)
         return not stop.is_set()
     finally:
-        for one in (*waiting, stopped):
-            one.cancel()
+        everything.cancel()
+        stopped.cancel()
+        # What was cancelled and never looked at is logged as an error, with a traceback.
+        await asyncio.gather(everything, stopped, return_exceptions=True)

@@ -171,6 +171,12 @@ class Settings(BaseModel):
         description="Authorities whose client certificates are accepted, PEM. Clients without one are refused.",
     )
     reflection: bool = Field(False, description="Serve gRPC reflection, so that grpcurl works without protos.")
+    refusals: Literal["full", "terse"] = Field(
+        "full",
+        description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
+        "owner. `terse`: that it was refused, and the decision's id; log and events stay as they are. Clients are "
+        "refused before the API server has asked who they are ([security.md](security.md)).",
+    )
     mode: GateMode = Field(
         _POLICY.mode,
         description="`audit`: decide in full, tell in log and metrics what would have been refused, allow whatever "

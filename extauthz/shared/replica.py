@@ -53,6 +53,8 @@ class Line(NamedTuple):
     """By hash."""
     tenants: frozenset[str]
     expires_s: float
+    leaves: int
+    """How many templates and labels it may leave: more, where what a patch finds has changed."""
 
     @property
     def size(self) -> int:
@@ -239,7 +241,7 @@ class Replica:
             self._drop_line(intent_id)
         for ref, intent in self._ledger.live_intents():
             line = self._lines.get(intent.id)
-            if line is None or intent.expires_s > line.expires_s:
+            if line is None or intent.expires_s > line.expires_s or _leaves(intent) > line.leaves:
                 self._set_line(intent.id, self._line(ref, intent))
 
     def _set_line(self, intent_id: str, line: Line) -> None:
@@ -271,4 +273,8 @@ class Replica:
         tree["until_ms"] = self.now_ms() + max(round((intent.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
         tenants = self._ledger.leaf_quotas_of(intent.id) or frozenset({f"namespace {ref.namespace}"})
-        return Line(json.dumps(tree, separators=(",", ":")), templates, tenants, intent.expires_s)
+        return Line(json.dumps(tree, separators=(",", ":")), templates, tenants, intent.expires_s, _leaves(intent))
+
+
+def _leaves(intent: Intent) -> int:
+    return len(intent.templates) + len(intent.labels)

@@ -1,6 +1,6 @@
 """Several gates in one process on one ledger store, each behind its own ext_authz server, and clients that race.
 
-The parts are those that ``extauthz serve`` uses: ``ext_authz.handler``, ``Deciding``, ``Gate`` and ``Committer``. Only
+The parts are those that ``extauthz serve`` uses: ``Checks``, ``Deciding``, ``Gate`` and ``Committer``. Only
 the cluster is missing: nothing is written to it, so a grant stays live until a client says that its write was refused.
 """
 
@@ -22,7 +22,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.intents import Event
 from extauthz.core.ledger.payload import decode
 from extauthz.core.model import WorkloadRef
-from extauthz.doors import ext_authz
+from extauthz.doors.ext_authz import SERVICE, Checks
 from extauthz.service.deciding import Deciding
 from extauthz.shared.committing import Committer
 from extauthz.shared.memory import MemoryStore
@@ -187,7 +187,7 @@ async def _member(objects: Sequence[Any], hard: int, store: Store, failures: lis
     committer = Committer(
         gate, store, _Sight(), WINDOW_S, time.monotonic, look=look, list_anew=list_anew, holds_new=False, tell=log.event
     )
-    server = grpc.aio.server(handlers=(ext_authz.handler(Deciding(gate, log, log, commit=committer.commit)),))
+    server = grpc.aio.server(handlers=(Checks(Deciding(gate, log, log, commit=committer.commit)).handler(),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     following = asyncio.create_task(committer.run())
@@ -206,7 +206,7 @@ async def _member(objects: Sequence[Any], hard: int, store: Store, failures: lis
 
 def _check(channel: grpc.aio.Channel) -> Check:
     return channel.unary_unary(
-        f"/{ext_authz.SERVICE}/Check",
+        f"/{SERVICE}/Check",
         request_serializer=CheckRequest.SerializeToString,
         response_deserializer=CheckResponse.FromString,
     )

@@ -100,6 +100,14 @@ async def test_raw_headers_are_read_where_envoy_sends_those_instead(check: Check
     assert decide.asked[0] == Request("PUT", "/", {"content-type": "application/json", "user-agent": "a,ÿ"}, b"", True)
 
 
+async def test_a_header_goes_further_as_far_as_it_can_matter(check: Check, decide: Script) -> None:
+    headers = {"content-type": f"  application/json;{'x' * 5_000}", "user-agent": "y" * 5_000}
+    await check(AttributeContextHttpRequest(method="PUT", path="/", headers=headers))
+    (asked,) = decide.asked
+    assert {len(value) for value in asked.headers.values()} == {ext_authz.MAX_HEADER}
+    assert asked.headers["content-type"].startswith("application/json;")
+
+
 async def test_no_header_but_those_that_are_needed_passes_the_door(check: Check, decide: Script) -> None:
     secret = ("authorization", "cookie", "impersonate-user", "x-api-key", "x-remote-extra-token", ":authority")
     headers = dict.fromkeys(secret, "secret") | {"content-type": "a/b", "user-agent": "kpa"}

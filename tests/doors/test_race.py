@@ -41,8 +41,9 @@ async def test_nor_where_callers_leave_before_their_answer_and_no_grant_of_their
     await rounds(gates, Habits(leaves=0.2))
 
 
-async def test_nor_where_room_comes_free_all_the_time():
-    await rounds(3, Habits(leaves=0.1, refused=0.5))
+@pytest.mark.parametrize("workloads", [48, 8], ids=["many-workloads", "many-asks-for-the-same"])
+async def test_nor_where_room_comes_free_all_the_time(workloads: int):
+    await rounds(3, Habits(leaves=0.1, refused=0.5, workloads=workloads))
 
 
 @pytest.mark.parametrize("delays_s", [(0.003,), (0.0, 0.02)], ids=["slow", "one-slower-than-the-other"])

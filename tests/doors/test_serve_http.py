@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,3 +94,18 @@ def test_a_workload_grows_no_further_than_the_service_says(service: Platform, tm
         service.status = 503
         with gate.channel() as channel:  # dry runs: what is granted once grows no more
             assert within(5, lambda: metadata(ask(channel, scale(4, "?dryRun=All")))["reason"] == "max-scale-stale")
+
+
+def test_a_stop_while_quotas_are_awaited_is_clean(service: Platform, tmp_path: Path):
+    """The gate has no address to ask yet: its log says that a service is asked."""
+    service.status = 503
+    (tmp_path / "state.json").write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
+    command = [sys.executable, "-m", "extauthz.cli", "serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+    command += ["--state", str(tmp_path / "state.json"), *flags(service)]
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        gate = subprocess.Popen(command, stderr=stream)
+    assert within(20, lambda: "source-failed" in log.read_text())
+    gate.terminate()
+    assert gate.wait(20) == 0
+    assert "Traceback" not in log.read_text()

@@ -71,7 +71,28 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raced]:
             plane.api.create(tree)
         eventually(lambda: plane.api.list(LEDGER))
         sites.await_no_hold()
+        await_known(sites)
         yield Raced(sites, judge, watcher)
+
+
+def await_known(sites: Sites) -> None:
+    """Until every gate knows that the quota covers each of the workloads. A new quota is like a cut."""
+    body = json.dumps({"spec": {"replicas": 1000}}).encode()
+
+    def refuses(check: Any, name: str) -> bool:
+        path = f"/apis/apps/v1/namespaces/{TEAM}/deployments/{name}/scale?dryRun=All"
+        answer = check(_request(path, body), timeout=ASK_WITHIN_S)
+        return bool(answer.dynamic_metadata["reason"] == "exceeded-quota")
+
+    for number in range(GATES):
+        with grpc.insecure_channel(socket_of(sites, number), LOCAL_POOL) as channel:
+            check = _check(channel)
+            for name in NAMES:
+                eventually(lambda name=name, check=check: refuses(check, name))
+
+
+def socket_of(sites: Sites, number: int) -> str:
+    return f"unix:{sites.folder / f'site-{number}' / 'gate.sock'}"
 
 
 class Told:
@@ -172,9 +193,7 @@ async def race(sites: Sites, seed: int) -> Clients:
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(httpx.AsyncClient(base_url=plane.url, verify=plane.tls, timeout=30.0))
         channels = [
-            await stack.enter_async_context(
-                grpc.aio.insecure_channel(f"unix:{sites.folder / f'site-{number}' / 'gate.sock'}", LOCAL_POOL)
-            )
+            await stack.enter_async_context(grpc.aio.insecure_channel(socket_of(sites, number), LOCAL_POOL))
             for number in range(GATES)
         ]
         clients = Clients(api, channels, seed)

@@ -193,6 +193,6 @@ def _of_statement(node: ast.stmt) -> Iterator[Change]:
 def _early_return(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Change]:
     if not isinstance(node.returns, ast.Constant) or node.returns.value is not None:
         return
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
     if len(body) > 1:
         yield "return early", body[-1], "return"

@@ -41,6 +41,7 @@ def changes(source: str) -> list[str]:
         pytest.param("def f():\n    return a", ["return None"], id="nothing-returned"),
         pytest.param("def f():\n    return a == b", ["return True", "return False", "return (a != b)"], id="answer"),
         pytest.param("def f() -> None:\n    x = a\n    y = b", ["return"], id="early-return"),
+        pytest.param('def f() -> None:\n    """D."""\n    y = b\n    """Y."""', [], id="a-text-is-no-statement"),
         pytest.param('x = "ä", 1', ['x = "ä", 2', 'x = "ä", (0)'], id="columns-are-of-utf-8"),
     ],
 )

@@ -253,7 +253,7 @@ class Gate(Known):
             self.ledger.renew(twin, intent.expires_s)
             return _Recorded("", pends=True, id=twin.id)
         self.ledger.record(proposal, intent)
-        return _Recorded("", pends=True, id=intent.id)
+        return _Recorded("", True, intent.id)
 
     def _why_granted(self, question: Question, proposal: Proposal) -> tuple[str, str]:
         if not proposal.after.envelope_in:

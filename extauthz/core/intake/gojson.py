@@ -114,7 +114,7 @@ def loads(data: bytes, decoder: json.JSONDecoder = DECODER, work: Work | None = 
 def values(data: bytes) -> int:
     """How many values a JSON text has, keys left out, an empty list or object for two: counted before it is decoded.
 
-    >>> values(b'{"a": [1, 2], "b": "x,y,z"}')
+    >>> values(b'{"a": [1, 2], "b": "xyz"}')
     5
     """
     most = _separators(data)

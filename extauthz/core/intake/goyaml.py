@@ -16,7 +16,7 @@ from extauthz.core.model import Tree
 
 from . import gojson, yamlscalars
 from .errors import BodyError
-from .work import YAML_NODE, Work
+from .work import TEXT_BYTES, YAML_NODE, Work
 
 MAX_NODES = 20_000
 """Values in one document, aliases counted in full (go-yaml: "document contains excessive aliasing")."""
@@ -48,7 +48,7 @@ def loads(data: bytes, work: Work | None = None) -> Tree:
     """Decodes the first document.
 
     Raises ``BodyError`` with ``gojson``'s codes or with ``yaml-syntax``, ``yaml-alias``, ``yaml-merge``, ``yaml-key``,
-    ``yaml-tag``, ``yaml-directives``.
+    ``yaml-tag``, ``too-complex``.
     """
     text = gojson.text(data).removeprefix(_BYTE_ORDER_MARK)
     if _BYTE_ORDER_MARK in text:
@@ -64,6 +64,8 @@ def loads(data: bytes, work: Work | None = None) -> Tree:
 
 def _compose(text: str, work: Work | None) -> Tree:
     _check_directives(text)
+    if work is not None:
+        work.spend(len(text) // TEXT_BYTES, "the YAML text", _CURE)
     try:
         tree = Composer(_events(text), work=work).document()
     except yaml.YAMLError as error:
@@ -78,7 +80,7 @@ def _check_directives(text: str) -> None:
     for found, directive in enumerate(_DIRECTIVE.finditer(text), 1):
         if found > MAX_DIRECTIVES or len(directive.group()) > MAX_DIRECTIVE_CHARS:
             most = f"more than {MAX_DIRECTIVES} lines that begin with %, or one of {MAX_DIRECTIVE_CHARS} characters"
-            raise BodyError("yaml-directives", f"{most}: the API needs no %YAML and no %TAG, leave them out")
+            raise BodyError("too-complex", f"{most}: the API needs no %YAML and no %TAG, leave them out")
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
@@ -93,8 +95,8 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 class Composer:
-    """Makes trees of one document's events. Their values, aliases counted in full, are spent from ``work``,
-    and more than ``limit`` are refused."""
+    """Makes trees of one document's events. Their values, aliases counted in full, are spent from ``work``;
+    without it, more than ``limit`` are refused."""
 
     def __init__(self, events: Iterator[yaml.Event], limit: int = MAX_NODES, work: Work | None = None) -> None:
         self._events = events
@@ -113,10 +115,10 @@ class Composer:
 
     def _spend(self, values: int) -> None:
         self._left -= values
-        if self._left < 0:
-            raise BodyError("too-many-values", f"more than {self._limit} YAML values, aliases counted in full")
         if self._work is not None:
             self._work.spend(YAML_NODE * values, "the YAML values of the body, aliases counted in full", _CURE)
+        elif self._left < 0:
+            raise BodyError("too-many-values", f"more than {self._limit} YAML values, aliases counted in full")
 
     def node(self, event: yaml.Event) -> Tree:
         """The value that begins with ``event``, read to its end. Raises ``BodyError``, and what the events raise."""

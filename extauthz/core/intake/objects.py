@@ -33,8 +33,7 @@ _TEMPLATES: Final = WeakValueDictionary[bytes, Template]()
 """Those that somebody holds: nothing stays of a write that was refused."""
 
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-_SHARED_TEXTS: Final = 16_384
-_SHARED_CHARS: Final = 512
+_SHARED_TEXTS, _SHARED_CHARS = 16_384, 512
 """Texts that are kept for sharing, and the longest. They recur close together, as the labels of one object do."""
 
 

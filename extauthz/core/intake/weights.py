@@ -8,7 +8,7 @@ from typing import Final
 from extauthz.core.model import Template, Tree
 
 from .objects import prune
-from .work import AMOUNT, BYTES, CONTAINER, Work
+from .work import AMOUNT, CONTAINER, TEMPLATE_BYTES, Work
 
 _PLACE: Final = "the pod template that the write leaves"
 _CURE: Final = "have fewer containers, volumes and resources in one pod template"
@@ -37,7 +37,7 @@ def of_observed(template: Template | None, work: Work) -> None:
     """Pay for the decoding of what the gate has observed. Raises MeaningError."""
     if template is not None:
         cure = "send the whole object by PUT, or spec.replicas alone"
-        work.spend(len(template.text) // BYTES, "the pod template that the write changes", cure)
+        work.spend(len(template.text) // TEMPLATE_BYTES, "the pod template that the write changes", cure)
 
 
 def _weights(spec: Mapping[str, Tree]) -> Iterator[int]:

@@ -29,17 +29,23 @@ CONTAINER: Final = 24
 AMOUNT: Final = 4
 """An entry of a map of resources, a label, an owner reference."""
 
-BYTES: Final = 8
-"""Bytes of an object in the cluster that are decoded for one unit."""
+TEXT_BYTES: Final = 16
+"""Characters of YAML that libyaml scans for one unit."""
 
-CHOICE: Final = 4
+TEMPLATE_BYTES: Final = 8
+"""Bytes of the pod template in the cluster that are decoded for one unit."""
+
+OPEN: Final = 20
+"""A container that an apply is compared with, or brings: whose its fields are is not known."""
+
+CHOICE: Final = 8
 """A container of one of the templates that an apply may leave."""
 
 SHIFTED: Final = 512
 """Items of a list that are moved for one unit, where another is put in between or taken out."""
 
-BASE: Final = 20_000
-"""Units that every request has: about 5 ms."""
+BASE: Final = 24_000
+"""Units that every request has: about 6 ms."""
 
 SCALE: Final = 4_000
 """Units of a write of a scale, and of a body that the reader may remember: about 1 ms."""

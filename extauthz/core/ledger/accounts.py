@@ -157,14 +157,14 @@ class Accounts:
         grows: list[QuotaNode] = []
         risen: Amounts = _risen(before.envelope.amounts, after.envelope.amounts)
         above: Amounts = risen if own is after else _risen(base.envelope.amounts, own.envelope.amounts)
-        unknown = after.unknown and _multiplies_unknown(step)
+        unknown = after.unknown and step.multiplies_unknown
         stays = before.envelope_in is after.envelope_in is base.envelope_in is own.envelope_in
         for node in after.envelope_in:
             audits, grows_here = node.audits, unknown
             risen_here, above_here = risen, above
             if audits or not stays:
                 risen_here, above_here = _here(step, node, risen, above)
-                grows_here = grows_here or (after.unknown and _enters(step, node))
+                grows_here = grows_here or (after.unknown and node not in before.envelope_in)
             if not risen_here and not above_here and not grows_here:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
@@ -188,22 +188,21 @@ class Accounts:
         return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible))
 
     def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
-        """The highest count that would fit in place of the one proposed, in every enforcing quota.
-
-        ``None`` where no count is bound, or where even none would fit (a ``count/…`` key that is exhausted).
+        """The highest count that would fit in place of the one proposed; ``None``: none is bound, or not even zero is.
 
         Args:
             per_pod: what the dearest pod costs that the count may multiply.
             alone: the same, were nothing else under way.
         """
         best: int | None = None
+        base = step.base.settled if step.base.pod is not None else step.base
         for node in step.after.envelope_in:
             for key, hard in node.hard.items() if not node.audits else ():
                 charged = _standing(step.before, node)[1].get(key, 0)
                 room = hard - self._accounts.get(node, _UNTOUCHED).taken(key)
                 bounds = [(charged + room, step.after, per_pod)]
                 if room < 0:  # over: nothing above what is observed
-                    seen = _standing(step.base, node)[1].get(key, 0)
+                    seen = _standing(base, node)[1].get(key, 0)
                     bounds = [(charged, step.after, per_pod), (seen, step.own, alone)]
                 for most, at, pod in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), pod.get(key, 0)
@@ -261,19 +260,6 @@ def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
     used = at.used.amounts if node in at.used_in else _NOTHING
     charges = not node.audits and node in at.envelope_in
     return used, at.envelope.amounts if charges else used
-
-
-def _multiplies_unknown(step: Step) -> bool:
-    before, after, base, own = step
-    return (
-        not before.unknown
-        or after.envelope.replicas > before.envelope.replicas
-        or own.envelope.replicas > base.envelope.replicas
-    )
-
-
-def _enters(step: Step, node: QuotaNode) -> bool:
-    return node not in step.before.envelope_in or (node in step.own.envelope_in and node not in step.base.envelope_in)
 
 
 def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:

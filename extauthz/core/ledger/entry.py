@@ -170,3 +170,9 @@ class Step(NamedTuple):
     """As ``before``, without what pends on the workload itself."""
     own: Position
     """As ``base``, with this write alone."""
+
+    @property
+    def multiplies_unknown(self) -> bool:
+        """It makes more of pods whose cost cannot be told, or is the first to make some."""
+        before, after, base, own = (at.envelope.replicas for at in self)
+        return not self.before.unknown or after > before or own > base

@@ -113,11 +113,12 @@ class Ledger(Observing):
 
     def _step(self, entry: Entry, before: Position, intent: Intent) -> Step:
         if before.pod is not None and intent.counts_alone and entry.head is None:
-            count, base = intent.replicas or 0, before.settled
+            count = intent.replicas or 0
             after = before.with_count(count)
-            if base is before or (after is not before and not entry.children):  # each key rises by as much a replica
-                return Step(before, after, base, after)
-            return Step(before, after, base, base.with_count(count))
+            if after is not before and not entry.children:  # what rises above the one rises above the other
+                return Step(before, after, before, after)
+            base = before.settled
+            return Step(before, after, base, after if base is before else base.with_count(count))
         pending = entry.live_intents()
         after = self._with(entry, (*pending, intent))
         if not pending:

@@ -33,7 +33,7 @@ def dump(ref: WorkloadRef, intent: Intent) -> dict[str, object]:
         "renewed": intent.renewed,
     }
     named = {"id": intent.id, "workload": list(ref)}
-    return named | {key: value for key, value in record.items() if value not in (None, False, "", [])}
+    return named | {key: value for key, value in record.items() if value or (key == "replicas" and value is not None)}
 
 
 def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, Intent]:

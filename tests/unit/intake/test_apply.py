@@ -14,7 +14,7 @@ from extauthz.core.intake.applied import applied
 from extauthz.core.intake.faults import ObjectError, PatchError
 from extauthz.core.intake.objects import intern, prune
 from extauthz.core.intake.patches import apply
-from extauthz.core.intake.work import of_meaning
+from extauthz.core.intake.work import Work, of_meaning
 from extauthz.core.model import Apply, Observed, Operation, Outcome, OwnerRef, WorkloadRef, Write
 
 NANO = 10**9
@@ -125,6 +125,18 @@ def test_a_configuration_with_too_many_possible_results_is_not_read():
     live = tree(*(container(str(n), request) for n, request in enumerate(requests)))
     with pytest.raises(PatchError) as caught:
         templates(live, tree())
+    assert caught.value.code == "apply-too-ambiguous"
+
+
+def test_results_of_several_kinds_multiply():
+    given = {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}
+    containers = [container(str(n), {"cpu": str(n + 1)}) for n in range(10)]
+    assert len(templates(tree(*containers, **given), tree())) == 11 * 4
+    overhead = {"overhead": {"cpu": "1"}}
+    work = Work(10**9)
+    containers = [container(str(n), {"cpu": str(n + 1)}) for n in range(40)]
+    with pytest.raises(PatchError) as caught:
+        apply.templates(tree(*containers, **given, **overhead), tree(), work)
     assert caught.value.code == "apply-too-ambiguous"
 
 

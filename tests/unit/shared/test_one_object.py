@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.ledger.payload import Payload, decode, encode
 from extauthz.core.model import Verdict, WorkloadRef
@@ -142,6 +143,33 @@ async def test_one_in_a_namespace_that_no_quota_covers_is_told_to_the_others_wit
         await until(lambda: free.id in second.agreed)
         second.gate.load_quotas(tree(quota("acme", PODS)), 0.0)
         assert (await second.ask(scale("api", 5))).reason == "exceeded-quota"
+
+
+async def test_what_a_patch_may_leave_on_a_changed_object_is_told_to_the_others():
+    """Somebody adds a container past the gates while a patch of another one is open."""
+    two = pod({"cpu": "1"})
+    two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "other"})
+    body = {"spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}}}}
+    cpu = [quota("acme", {"requests.cpu": "10"})]
+    async with members(2, cpu, workload("web", 1)) as (first, second):
+        slow = await first.ask(patch(path("web"), body, "strategic"))
+        assert slow.verdict is Verdict.ALLOW, slow.sentence
+        await until(lambda: slow.id in second.agreed)
+        changed = workload("web", 1, version="2")
+        changed["spec"]["template"] = two
+        for gate in (first, second):
+            gate.gate.observe(*observe(changed))
+        await until(lambda: second.reserved == first.reserved == {"requests.cpu": 2 * 10**9})
+
+
+async def test_a_retry_that_renews_a_write_is_told_to_the_others():
+    async with members(2, [quota("acme", {"pods": "100"})], WEB) as (first, second):
+        answers = [await first.ask(scale("web", 5)) for _ in range(20)]
+        assert all(one.verdict is Verdict.ALLOW for one in answers)
+        assert len(first.agreed) == 16, "retries are one write"
+        renewed = next(one.intent for one in reversed(answers))
+        assert renewed != answers[-1].id
+        await until(lambda: second.gate.ledger.intent(renewed)[1].renewed)
 
 
 async def test_a_quota_that_moves_to_another_root_and_back_has_the_same_pending_writes():

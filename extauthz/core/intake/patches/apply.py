@@ -17,8 +17,7 @@ from extauthz.core import quantities
 from extauthz.core.model import Tree
 
 from ..faults import PatchError
-from ..work import CHOICE, Work
-from .trees import copied
+from ..work import CHOICE, OPEN, Work
 
 MAX_TEMPLATES: Final = 256
 """Most results that one configuration may have; ten containers with two resources have up to 41."""
@@ -52,9 +51,11 @@ class _Open(NamedTuple):
 def templates(live: _Map, applied: _Map, work: Work) -> list[_Map]:
     """Pruned trees that bound what applying the pruned ``applied`` to the pruned ``live`` leaves behind.
 
-    Raises PatchError where there are too many, or where a quantity cannot be read.
+    Both are used up. Raises MeaningError where there are too many, or where a quantity cannot be read.
     """
     pod = applied["template"]["spec"]
+    listed = sum(_size(tree["template"]["spec"]) for tree in (live, applied))
+    work.spend(OPEN * listed, _PLACE, "send the whole object by PUT")
     merged = _merged(live["template"]["spec"], pod)
     fields = list(_open_fields(merged, pod))
     _raise_requests(merged, fields)
@@ -84,15 +85,15 @@ def _merged(live: Tree, applied: Tree) -> Tree:
     if isinstance(live, list) and isinstance(applied, list):
         return _merged_list(live, applied)
     if not isinstance(live, dict) or not isinstance(applied, dict):
-        return copied(applied)
-    return copied(live) | {key: _merged(live.get(key), value) for key, value in applied.items()}
+        return applied
+    return live | {key: _merged(live.get(key), value) for key, value in applied.items()}
 
 
 def _merged_list(live: list[_Map], applied: list[_Map]) -> list[_Map]:
     known = {item["name"]: item for item in live}
     named = {item["name"] for item in applied}
     own = [_merged(known.get(item["name"]), item) for item in applied]
-    rest = [copied(item) for item in live if item["name"] not in named]
+    rest = [item for item in live if item["name"] not in named]
     # Sidecars that start first weigh on every init container: the most that any order of both can come to.
     return sorted(own + rest, key=lambda item: item.get("restartPolicy") != "Always") if rest else own
 

@@ -1,0 +1,82 @@
+"""``make fuzz``: mutate costly bodies for FUZZ_SECONDS, print the worst of each kind, exit 1 beyond the budget."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+
+from .measure import FIXED, FLOOR_BYTES, MEMORY_FIXED, MEMORY_PER_BYTE, PER_BYTE, Case, Cost, cost, floor_s, peak_bytes
+from .shapes import KINDS
+
+MAX_BYTES = 3 << 20
+
+
+def search(seconds: float, seed: int) -> tuple[dict[tuple[str, bool], Cost], float, int]:
+    """The worst of each kind, the floor, and how many were tried."""
+    draw, floor, tried = random.Random(seed), floor_s(), 0
+    worst: dict[tuple[str, bool], Cost] = {}
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        case = mutated(draw, worst)
+        found = measured(case, floor)
+        tried += 1
+        key = case.kind, case.scale
+        if found is not None and (key not in worst or found.ratio(floor) > worst[key].ratio(floor)):
+            worst[key] = found
+    return worst, floor, tried
+
+
+def mutated(draw: random.Random, worst: dict[tuple[str, bool], Cost]) -> Case:
+    """A case of a kind that is drawn: a new one, or its worst one so far in another size or for another workload."""
+    kind, scale = draw.choice(sorted(KINDS)), draw.random() < 0.25
+    known = worst.get((kind, scale))
+    if known is None or draw.random() < 0.6:
+        shape = draw.choice(sorted(KINDS[kind][2]))
+        return Case(kind, shape, int(10 ** draw.uniform(0, 6)), draw.choice((1, 10, 100, 500, 4000)), scale)
+    containers = draw.choice((known.case.containers, 1, 100, 700, 1000))
+    return known.case._replace(
+        size=max(1, int(known.case.size * draw.choice((0.5, 0.8, 1, 1.2, 2)))), containers=containers
+    )
+
+
+def measured(case: Case, floor: float) -> Cost | None:
+    """Its cost; where it is too much, that of the fastest of more runs, as other work may have been in the way."""
+    if len(case.body()) > MAX_BYTES:
+        return None
+    found = cost(case)
+    return cost(case, 5) if found.ratio(floor) > 0.5 else found
+
+
+def report(worst: dict[tuple[str, bool], Cost], floor: float) -> bool:
+    """Print a line for each kind. Returns whether all are within the budget."""
+    heads = f"{'size':>8} {'KiB':>8} {'ms':>8} {'ms/KiB':>8} {'peak MiB':>9} {'of budget':>9}"
+    print(f"{'kind':30} {'shape':18} {heads}  result")
+    good = True
+    for (kind, scale), found in sorted(worst.items()):
+        peak = peak_bytes(found.case)
+        share = max(found.ratio(floor), peak / (MEMORY_FIXED + MEMORY_PER_BYTE * found.bytes))
+        good = good and share <= 1
+        kib, ms = found.bytes / 1024, found.seconds * 1000
+        name = f"{kind}{' (scale)' * scale}"
+        print(
+            f"{name:30} {found.case.shape:18} {found.case.size:8} {kib:8.1f} {ms:8.2f} {ms / kib:8.3f}"
+            f" {peak / 2**20:9.1f} {share:9.0%}  {found.result} ({found.case.containers} containers)"
+        )
+    return good
+
+
+def main() -> int:
+    seconds = float(os.environ.get("FUZZ_SECONDS", "60"))
+    seed = int(os.environ.get("FUZZ_SEED") or random.SystemRandom().randrange(10**9))
+    print(f"FUZZ_SEED={seed} FUZZ_SECONDS={seconds:g}")
+    worst, floor, tried = search(seconds, seed)
+    floor_ms = floor * 1000
+    print(f"{tried} bodies; floor: json.loads of an ordinary object of {FLOOR_BYTES >> 10} KiB takes {floor_ms:.2f} ms")
+    print(f"budget: {FIXED} floors, and {PER_BYTE} for each {FLOOR_BYTES >> 10} KiB of the body")
+    return 0 if report(worst, floor) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
