@@ -1,10 +1,10 @@
-"""What one quota has room for is charged before another refuses it: a retry then grows nothing, and is allowed."""
+"""What one quota has room for is charged before another refuses it: others are then refused for want of it."""
 
 from extauthz.core.decision.gate import Gate
 
 from .planting import replaced
 
-CAUGHT_BY = "never over"
+CAUGHT_BY = "never in the way of less"
 LEDGER = "memory"
 FAULTS = "none"
 

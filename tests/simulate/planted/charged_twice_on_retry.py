@@ -1,6 +1,7 @@
 """An identical retry is charged once more."""
 
-from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.entry import Step
+from extauthz.core.ledger.ledger import Ledger, Proposal
 
 from .planting import replaced
 
@@ -15,7 +16,8 @@ def propose(self, ref, intent, born=None, known=None):
     same = any(one.replicas == intent.replicas for one in proposal.entry.live_intents())
     if same and intent.replicas and proposal.after is before and before.pod is not None:
         doubled = before.with_count(2 * intent.replicas)
-        return proposal._replace(after=doubled, **self._accounts.weigh(before, doubled)._asdict())
+        step = Step(before, doubled, proposal.base, doubled)
+        return Proposal(proposal.entry, proposal.head, *step, *self._accounts.weigh(step))
     return proposal
 
 

@@ -9,8 +9,8 @@ LEDGER = "memory"
 FAULTS = "cut"
 
 
-def weigh(self, before, after):
-    growth = original(self, before, after)
+def weigh(self, step):
+    growth = original(self, step)
     return growth._replace(shortages=tuple(one for one in growth.shortages if one.hard))
 
 

@@ -24,8 +24,8 @@ async def call(self, request):
         return self._tell(self._gate.decide(request, first.id, now_s), asked)
 
 
-def fits(self, before, after):
-    return weigh(self, before, after)._replace(shortages=())
+def fits(self, step):
+    return weigh(self, step)._replace(shortages=())
 
 
 weigh = Accounts.weigh
