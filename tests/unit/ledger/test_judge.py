@@ -92,7 +92,7 @@ class Judged(RuleBasedStateMachine):
         if decision.verdict in OTHER_REASONS:
             return
         if decision.verdict is Verdict.ALLOW:
-            assert right or self.is_coarse(promise), f"{decision.reason}: over"
+            assert right, f"{decision.reason}: over"
             self.promises[decision.id] = promise
         elif not self.is_coarse(promise):
             assert not right, decision.sentence
