@@ -124,3 +124,9 @@ def test_where_not_even_zero_replicas_would_fit_no_count_is_named_with_surge_eit
     ask = Asker(gate([quota("acme", {"count/deployments.apps": "1"})], workload("web", 1), policy=policy))
     denied = ask(create(workload("api", 3)))
     assert (denied.verdict, denied.fits) == (Verdict.DENY, None)
+
+
+def test_a_workload_that_only_a_create_tells_of_is_known_to_one_write_after_the_other():
+    ask = Asker(gate([quota("acme", {"pods": "10"})]))
+    asked = (create(workload("api", 1)), scale("api", 2), scale("api", 3))
+    assert [ask(one).verdict for one in asked] == [Verdict.ALLOW] * 3
