@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import check, cluster, decision, latency, report, sharing
+from . import check, cluster, decision, latency, neighbours, report, sharing
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -32,7 +32,7 @@ NOTES = (
     "each, every one of which the access log tells to be refused; beside two of the same release that write it once a "
     "decision. Writes that lost against another gate's, and those that only take out what has ended, count as writes. "
     "Latency: one check at a time, beside a gate with a ledger in memory. Free: zero targets, dry runs, refusals, and "
-    "an HPA's write of the count that is there.",
+    "an HPA's write of the count that is there. Neighbours: one gate and two tenants; one of them leaves its writes open.",
 )
 
 
@@ -59,6 +59,7 @@ def measure(*, quick: bool) -> list[Figure]:
         *latency.measure(latency.QUICK if quick else latency.FULL, say),
         *cluster.measure(cluster.QUICK if quick else cluster.FULL, say),
         *sharing.measure(sharing.QUICK if quick else sharing.FULL, say),
+        *neighbours.measure(sharing.QUICK if quick else sharing.FULL, say),
     ]
 
 

@@ -51,12 +51,14 @@ class Size:
     seconds: float
     """A kind of gate and round."""
     latencies: int
+    open: int
+    """Writes that another tenant asks for and that stay open."""
     free: int
     """Checks of each of the four kinds that cost no API call."""
 
 
-FULL = Size(workloads=200, rounds=8, seconds=3.0, latencies=300, free=100)
-QUICK = Size(workloads=20, rounds=1, seconds=0.5, latencies=10, free=5)
+FULL = Size(workloads=200, rounds=8, seconds=3.0, latencies=300, open=8000, free=100)
+QUICK = Size(workloads=20, rounds=1, seconds=0.5, latencies=10, open=64, free=5)
 
 
 @dataclass
@@ -75,9 +77,9 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         return []
     say("starting a real API server, and gates of three kinds")
     with running_plane() as plane, ExitStack() as stack:
-        _fill(plane, size)
+        fill(plane, size)
         shared, single, memory = (
-            [stack.enter_context(_gate(plane, f"{name}-{n}", ledger, serve)) for n in range(count)]
+            [stack.enter_context(gate(plane, f"{name}-{n}", ledger, serve)) for n in range(count)]
             for name, ledger, serve, count in (
                 ("shared", "kubernetes", SERVE, GATES),
                 ("single", "kubernetes", one_by_one.SERVE, GATES),
@@ -88,29 +90,30 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         return asyncio.run(_figures(size, (shared, single), memory[0], free, say))
 
 
-def _fill(plane: Plane, size: Size) -> None:
+def fill(plane: Plane, size: Size, namespace: str = NAMESPACE) -> None:
+    """A tenant: a namespace, its quota, and Deployments of one replica."""
     for name in ("crd.yaml", "ledger-crd.yaml"):
         plane.kubectl("apply", "--server-side", f"--filename={DEPLOY / name}")
     eventually(lambda: plane.api.serves("WorkspaceQuota"))
     eventually(lambda: plane.api.serves("WorkspaceLedger.extauthz.dev/v1alpha1"))
-    labels = {"workspace": NAMESPACE}
-    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+    labels = {"workspace": namespace}
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
     spec = {"namespaceSelector": {"matchLabels": labels}, "hard": {"pods": "1G"}}
-    metadata = {"name": NAMESPACE}
+    metadata = {"name": namespace}
     plane.api.create(
         {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": metadata, "spec": spec}
     )
     for number in range(size.workloads):
-        plane.api.create(_deployment(number))
+        plane.api.create(_deployment(number, namespace))
 
 
-def _deployment(number: int) -> Tree:
+def _deployment(number: int, namespace: str) -> Tree:
     name = f"web-{number}"
     pod = {"containers": [{"name": "main", "image": "registry.test/app:1"}]}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": {"app": name}},
@@ -119,7 +122,7 @@ def _deployment(number: int) -> Tree:
     }
 
 
-def _gate(plane: Plane, name: str, ledger: str, serve: Sequence[str]) -> Gate:
+def gate(plane: Plane, name: str, ledger: str, serve: Sequence[str]) -> Gate:
     flags = [
         f"--kubeconfig={plane.kubeconfig}",
         f"--ledger={ledger}",
@@ -175,32 +178,33 @@ def _refusal(decision_id: str) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def _patch(number: int, replicas: int, query: str = "") -> bytes:
-    return _request("PATCH", f"web-{number}", {"spec": {"replicas": replicas}}, query)
+def patch(number: int, replicas: int, query: str = "", namespace: str = NAMESPACE) -> bytes:
+    """A CheckRequest of a merge patch of a scale."""
+    return _request("PATCH", f"web-{number}", {"spec": {"replicas": replicas}}, query, namespace)
 
 
-def _request(method: str, name: str, body: Tree, query: str = "") -> bytes:
+def _request(method: str, name: str, body: Tree, query: str = "", namespace: str = NAMESPACE) -> bytes:
     request = CheckRequest()
     http = request.attributes.request.http
     http.method = method
-    http.path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}/scale{query}"
+    http.path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale{query}"
     http.headers["content-type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
     http.raw_body = json.dumps(body).encode()
     return bytes(request.SerializeToString())
 
 
-def _growth(size: Size) -> Iterator[bytes]:
+def growth(size: Size) -> Iterator[bytes]:
     """Each workload in turn, and every time for one replica more."""
     for replicas in itertools.count(FIRST_COUNT):
         for number in range(size.workloads):
-            yield _patch(number, replicas)
+            yield patch(number, replicas)
 
 
 def _free(plane: Plane, size: Size) -> list[bytes]:
     """Checks that cost no API call: zero targets, dry runs, refusals, and what the API server takes only on the version
     that is there and that grows nothing."""
     kinds = ((0, ""), (FIRST_COUNT, "?dryRun=All"), (2 * 10**9, ""))
-    asked = [_patch(n % size.workloads, *kind) for n in range(size.free) for kind in kinds]
+    asked = [patch(n % size.workloads, *kind) for n in range(size.free) for kind in kinds]
     versions = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in plane.api.list("Deployment")}
     return asked + [_harmless(n % size.workloads, versions) for n in range(size.free)]
 
@@ -219,13 +223,13 @@ async def _figures(
     async with AsyncExitStack() as stack:
         ways = [[await stack.enter_async_context(Client(gate)) for gate in gates] for gates in kinds]
         alone = await stack.enter_async_context(Client(memory))
-        growth = _growth(size)
+        requests = growth(size)
         found = [_Found(), _Found()]
         for number in range(size.rounds):
             for way, one in zip(ways, found, strict=True):
-                await _round(way, growth, size.seconds, one)
+                await _round(way, requests, size.seconds, one)
             say(f"ledger that gates share, round {number + 1} of {size.rounds}: {found[0].a_second[-1]:.0f}/s")
-        latency = await _latencies(ways[0][0], alone, growth, size.latencies)
+        latency = await _latencies(ways[0][0], alone, requests, size.latencies)
         calls = await _calls_of(ways[0][0], free)
     if refused := [one.refused for one in found if one.refused]:
         say(f"refused as unavailable for want of an agreement in time: {refused}")

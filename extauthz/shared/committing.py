@@ -16,7 +16,7 @@ from typing import Protocol
 
 from extauthz.core.decision import sentences
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.payload import TooLargeError, decode, encode
+from extauthz.core.ledger.payload import TooLargeError, decode
 from extauthz.core.model import Decision, Operation, Reading, Verdict, WorkloadRef
 
 from .replica import Progress, Replica
@@ -269,9 +269,8 @@ class Committer:
     async def _write(self, batch: list[_Waiter]) -> float:
         base = self.replica.base
         begun_s = self._clock()
-        payload = self.replica.next_payload()
         try:
-            stored = await self._store.put(encode(payload), len(payload.intents), base)
+            stored = await self._store.put(*self.replica.next_text(), base)
         except TooLargeError as error:
             self._wrote("too-large", 0)
             for waiter in batch:

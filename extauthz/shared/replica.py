@@ -17,7 +17,7 @@ from cachetools import FIFOCache
 from extauthz.core.ledger import record
 from extauthz.core.ledger.intents import Intent, is_newer
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.payload import OtherFormatError, Payload, PayloadError, decode
+from extauthz.core.ledger.payload import OtherFormatError, Payload, PayloadError, decode, encode
 from extauthz.core.ledger.record import RecordError
 from extauthz.core.model import WorkloadRef
 
@@ -95,6 +95,8 @@ class Replica:
         """Everything was listed anew after a hold: the next write ends it."""
         self._seen_s = clock()
         """When the ledger's clock was at ``payload.clock_ms``."""
+        self._text, self._written = "", self.payload
+        """What this gate wrote last, or tried to: it need not be parsed when it comes back."""
         self._lines: dict[str, Line] = {}
         self._taken: Counter[str] = Counter()
         """Bytes of lines, by tenant."""
@@ -118,7 +120,7 @@ class Replica:
         if base is not None and not is_newer(stored.version, base.version):
             return
         try:
-            payload = decode(stored.payload)
+            payload = self._written if stored.payload == self._text else decode(stored.payload)
             before = self.payload.intents if base is not None and base.uid == stored.uid else {}
             changed = [one for one in payload.intents if before.get(one) != payload.intents[one]]
             found = [self._load(one, payload) for one in changed]
@@ -221,8 +223,13 @@ class Replica:
         waits = self._lines or self.payload.holds
         return bool(waits) and self._clock() - self._seen_s > self._window_s / AGES
 
-    def next_payload(self) -> Payload:
-        """The object with all pending writes that are in memory."""
+    def next_text(self) -> tuple[str, int]:
+        """The object with all pending writes that are in memory, and how many these are. Raises TooLargeError."""
+        payload = self._next()
+        self._text, self._written = encode(payload), payload
+        return self._text, len(payload.intents)
+
+    def _next(self) -> Payload:
         self._keep_lines()
         templates: dict[str, str] = {}
         for line in self._lines.values():
