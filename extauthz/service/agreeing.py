@@ -37,7 +37,7 @@ class LedgerInput:
         return [] if self.known.is_set() else ["workspaceledgers.extauthz.dev has not been listed yet"]
 
     def notes(self) -> list[str]:
-        """Which ledgers are new."""
+        """Whether the ledger keeps growth back."""
         return self._committer.notes()
 
     def stale(self) -> str | None:

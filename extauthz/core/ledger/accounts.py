@@ -263,10 +263,13 @@ def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
 
 
 def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:
-    """What the write grows in one quota: above the envelope there, and above what is observed there."""
+    """What the write grows in one quota: above the envelope there, and above what is observed there.
+
+    In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
+    """
     before, after, base, own = step
     risen_here = _risen(_standing(before, node)[1], after.envelope.amounts)
-    above_here = _risen(_standing(base, node)[1], own.envelope.amounts) if node in own.envelope_in else {}
+    above_here = _risen(_standing(base, node)[1], own.envelope.amounts)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}

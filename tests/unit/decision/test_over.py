@@ -154,7 +154,8 @@ def test_a_label_that_moves_a_workload_is_growth_there_though_an_earlier_move_is
         QuotaTree.build([quotas[0], quota("small", {CPU: "3"}, namespaces={}, workloads={"tier": "b"})]), 0.0
     )
     assert ask(scale("web", 5)).verdict is Verdict.DENY
-    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 4)).verdict is Verdict.DENY, "nothing of it is observed there, and it may land there"
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW
 
 
 def revision(name: str, replicas: int) -> dict:
@@ -236,3 +237,16 @@ def test_a_question_that_breaks_anywhere_has_changed_nothing(number: int, monkey
             break
     assert left[0] > 0
     assert broken == step - 1
+
+
+def test_a_count_that_was_raised_past_the_gate_does_not_follow_a_pending_move_into_a_full_quota():
+    """A PUT of no replicas moves web there; somebody scales it past the gate; then a scale may land after the PUT."""
+    front = quota("front", {CPU: "4"}, namespaces={}, workloads={"tier": "front"})
+    ask = Asker(gate([front], workload("web", 0, labels={"app": "web"})))
+    moved = workload("web", 0, labels={"app": "web", "tier": "front"})
+    del moved["metadata"]["resourceVersion"], moved["metadata"]["uid"]
+    headers = {"content-type": "application/json"}
+    assert ask(Request("PUT", path("web"), headers, json.dumps(moved).encode())).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(workload("web", 5, labels={"app": "web"}, version="2")))
+    assert ask(scale("web", 5)).reason == "exceeded-quota"
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW

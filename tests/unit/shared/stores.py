@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from extauthz.shared.memory import MemoryStore
-from extauthz.shared.store import Conflict, Refused, Stored, Unclear
+from extauthz.shared.store import Conflict, Follower, Refused, Stored, Unclear
 
 
 class Odd(MemoryStore):
@@ -89,3 +89,20 @@ class Barred(MemoryStore):
             self.waiting += 1
             await self._bar.wait()
         return await super().put(payload, writes, before)
+
+
+class Deaf(MemoryStore):
+    """Tells the followers that come after the first few nothing more than what there is when they come."""
+
+    def __init__(self, hear: int) -> None:
+        super().__init__()
+        self._hear = hear
+
+    async def run(self, follower: Follower) -> None:
+        self._hear -= 1
+        if self._hear >= 0:
+            await super().run(follower)
+        if self._object is not None:
+            follower.changed(self._object)
+        follower.listed()
+        await asyncio.Event().wait()

@@ -19,7 +19,7 @@ from extauthz.shared.memory import MemoryStore
 from extauthz.shared.store import Refused
 from extauthz.testing.builders import create, patch, path, pod, quota, scale, workload
 from tests.unit.shared.gates import Member, W, members, tree, until
-from tests.unit.shared.stores import Barred, Late, Odd
+from tests.unit.shared.stores import Barred, Deaf, Late, Odd
 
 PODS = {"pods": "10"}
 TEN = [quota("acme", PODS)]
@@ -181,6 +181,21 @@ async def test_a_quota_that_moves_to_another_root_and_back_has_the_same_pending_
             for gate in (first, second):
                 gate.gate.load_quotas(tree(*quotas), 0.0)
             assert (await second.ask(scale("api", 3))).reason == "exceeded-quota"
+
+
+async def test_a_gate_whose_watch_of_the_ledger_is_late_grants_nothing_on_old_knowledge():
+    """A namespace moves from one root to another meanwhile; the compare-and-swap shows what the watch has not."""
+    quotas = [quota("acme", {"pods": "100"}), quota("zoo", PODS)]
+    store = Deaf(hear=1)
+    await store.put(encode(Payload()), 0, None)
+    async with members(2, quotas, WEB, API, store=store, released=False) as (first, deaf):
+        granted = await first.ask(scale("web", 9))
+        assert granted.id not in deaf.agreed, "it was told of nothing"
+        for gate in (first, deaf):
+            gate.gate.observe_namespace("team-a", {"workspace": "zoo"})
+        refused = await deaf.ask(scale("api", 3))
+        assert refused.reason == "exceeded-quota"
+        assert granted.id in deaf.agreed
 
 
 async def test_a_quota_that_is_deleted_and_made_again_has_them_too():
