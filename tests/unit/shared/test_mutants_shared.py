@@ -67,3 +67,12 @@ async def test_a_write_that_is_carried_out_after_its_caller_left_is_taken_out_an
         assert await store.carry_out()
         await until(lambda: not decode(store._object.payload).intents)
         assert gate.reserved == {}
+
+
+async def test_why_the_ledger_is_not_written_is_told_once_and_not_at_every_try():
+    store = Odd()
+    async with members(1, TEN, workload("web", 1), store=store) as (gate,):
+        store.faults = ["refused", "refused"]
+        assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
+        told = [fields for event, fields in gate.told if event == "ledger-not-written"]
+        assert told == [{"level": "warning", "why": "etcd is away"}]
