@@ -244,12 +244,13 @@ class Replica:
 
     def _keep_lines(self) -> None:
         """A line for each pending write in memory, and for no other."""
-        for intent_id in [one for one in self._lines if not self._ledger.follows(one)]:
-            self._drop_line(intent_id)
         for ref, intent in self._ledger.live_intents():
             line = self._lines.get(intent.id)
             if line is None or intent.expires_s > line.expires_s or _leaves(intent) > line.leaves:
                 self._set_line(intent.id, self._line(ref, intent))
+        if len(self._lines) > self._ledger.intents:
+            for intent_id in [one for one in self._lines if not self._ledger.follows(one)]:
+                self._drop_line(intent_id)
 
     def _set_line(self, intent_id: str, line: Line) -> None:
         if intent_id in self._lines:

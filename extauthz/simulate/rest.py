@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from extauthz.core.ledger.payload import decode
+from extauthz.core.ledger.payload import PayloadError, decode
 from extauthz.core.model import Verdict
 
 from . import objects
@@ -93,9 +93,13 @@ class Rest:
         for member in live:
             found += member.unwell()
         for tree in world.server.objects(LEDGERS).values():
-            payload = decode(tree["spec"]["payload"])
-            if payload.intents or payload.holds:
-                found.append(f"the ledger has intents {list(payload.intents)}, holds: {payload.holds}")
+            try:
+                payload = decode(tree["spec"]["payload"])
+            except PayloadError as error:
+                found.append(f"the ledger cannot be read: {error}")
+            else:
+                if payload.intents or payload.holds:
+                    found.append(f"the ledger has intents {list(payload.intents)}, holds: {payload.holds}")
         return found
 
     def _wrong(self, member: Member) -> list[str]:
