@@ -32,7 +32,7 @@ NOTES = (
     "each, every one of which the access log tells to be refused; beside two of the same release that write it once a "
     "decision. Writes that lost against another gate's, and those that only take out what has ended, count as writes. "
     "Latency: one check at a time, beside a gate with a ledger in memory. Free: zero targets, dry runs, refusals, and "
-    "an HPA's write of the count that is there. Neighbours: one gate and two tenants; one of them leaves its writes open.",
+    "an HPA's write of the count that is there. Neighbours: one gate, two tenants, and one leaves its writes open.",
 )
 
 

@@ -270,7 +270,9 @@ class Committer:
         base = self.replica.base
         begun_s = self._clock()
         try:
-            stored = await self._store.put(*self.replica.next_text(), base)
+            text, writes = self.replica.next_text()
+            begun_s = self._clock()
+            stored = await self._store.put(text, writes, base)
         except TooLargeError as error:
             self._wrote("too-large", 0)
             for waiter in batch:

@@ -88,6 +88,8 @@ class Replica:
         self._tell = tell
         self._holds_new = holds_new
         self.base: Stored | None = None
+        self._is_new = True
+        """There is no object, or none that a gate wrote: the next write makes it."""
         self.payload = self._anew(0)
         self.unreadable = ""
         """Why the object cannot be read, where a gate of another release wrote it."""
@@ -130,7 +132,7 @@ class Replica:
         if base is None or base.uid != stored.uid:
             self._forget_lines()
         self.released = self.released and payload.holds
-        self.base, self.payload, self.unreadable = stored, payload, ""
+        self.base, self.payload, self.unreadable, self._is_new = stored, payload, "", False
         self._seen_s = self._clock() if seen_s is None else seen_s
         for vanished in before.keys() - payload.intents.keys():
             self._ledger.forget(vanished)
@@ -142,7 +144,7 @@ class Replica:
         if self.base is not None:
             clock_ms = self.now_ms()
             self.base, self.payload, self._seen_s = None, self._anew(clock_ms), self._clock()
-            self.unreadable = ""
+            self.unreadable, self._is_new = "", True
             self._forget_lines()
 
     def _load(self, intent_id: str, payload: Payload) -> tuple[WorkloadRef, Intent]:
@@ -161,7 +163,7 @@ class Replica:
         """What cannot be read still holds its room: all that is known stays. What no gate wrote is written anew."""
         self._tell("error", "ledger-unreadable", why=str(error))
         clock_ms = self.now_ms()
-        self.base, self._seen_s = stored, self._clock()
+        self.base, self._seen_s, self._is_new = stored, self._clock(), True
         self._forget_lines()
         self.payload = Payload(clock_ms=clock_ms, holds=True, hold_ends_ms=clock_ms + self._window_ms())
         self.unreadable = str(error) if isinstance(error, OtherFormatError) else ""
@@ -208,7 +210,10 @@ class Replica:
             return False
         line = self._line(*found)
         self._set_line(intent_id, line)
-        return any(self._taken[tenant] > MAX_TENANT_BYTES for tenant in line.tenants)
+        is_full = any(self._taken[tenant] > MAX_TENANT_BYTES for tenant in line.tenants)
+        if is_full:
+            self._drop_line(intent_id)
+        return is_full
 
     # What to write.
 
@@ -239,8 +244,10 @@ class Replica:
             if version:  # where there is no object of a kind, nobody can have seen one
                 watermark[kind] = max(version, watermark.get(kind, 0))
         intents = {intent_id: line.text for intent_id, line in self._lines.items()}
-        holds = self.payload.holds and not self.released
-        return Payload(intents, templates, watermark, self.now_ms(), holds, self.payload.hold_ends_ms)
+        holds, now_ms = self.payload.holds and not self.released, self.now_ms()
+        # A hold begins when the object is made, and not when it was missed: others may have made and lost one meanwhile.
+        ends_ms = now_ms + self._window_ms() if self._is_new else self.payload.hold_ends_ms
+        return Payload(intents, templates, watermark, now_ms, holds, ends_ms)
 
     def _keep_lines(self) -> None:
         """A line for each pending write in memory, and for no other."""
