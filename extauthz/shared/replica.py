@@ -245,7 +245,7 @@ class Replica:
                 watermark[kind] = max(version, watermark.get(kind, 0))
         intents = {intent_id: line.text for intent_id, line in self._lines.items()}
         holds, now_ms = self.payload.holds and not self.released, self.now_ms()
-        # A hold begins when the object is made, and not when it was missed: others may have made and lost one meanwhile.
+        # A hold begins when the object is made, and not when it was missed: others may have lost one meanwhile.
         ends_ms = now_ms + self._window_ms() if self._is_new else self.payload.hold_ends_ms
         return Payload(intents, templates, watermark, now_ms, holds, ends_ms)
 
