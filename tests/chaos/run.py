@@ -13,7 +13,7 @@ from tests.chaos import estate
 from tests.chaos.faults import Faults
 from tests.chaos.history import Judge, Watcher
 from tests.chaos.scalers import Scalers
-from tests.controlplane.api import eventually
+from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Site, Sites
 
@@ -111,8 +111,13 @@ def _restless(sites: Sites, judge: Judge, watcher: Watcher) -> list[str]:
 
     def is_at_rest() -> bool:
         found[:] = [wrong for number, site in enumerate(sites) for wrong in _wrong(number, site, judge)]
-        if intents := sites.payload().intents:
-            found.append(f"the ledger still holds {len(intents)} pending writes")
+        try:
+            intents = sites.payload().intents
+        except RefusedError as error:
+            found.append(f"the ledger was deleted, and not made anew yet: {error}")
+        else:
+            if intents:
+                found.append(f"the ledger still holds {len(intents)} pending writes")
         return not found
 
     deadline = time.monotonic() + REST_WITHIN_S
