@@ -44,12 +44,14 @@ def _scale(world: World, step: Step, random: Random) -> None:
     how, key = step.how, key_of(step.how["workload"])
 
     async def autoscaler() -> None:
+        world.client.under_way += 1  # between two tries too
         for _ in range(how["tries"]):
             held = world.server.objects(DEPLOYMENTS).get(key)
             version = held["metadata"]["resourceVersion"] if held is not None else "1"
             sent = objects.scale(key, how["to"], how["as"], version)
             await world.client.send(sent, how, random)
             await asyncio.sleep(AGAIN_S * random.random())
+        world.client.under_way -= 1
 
     world.spawn(autoscaler())
 
