@@ -27,9 +27,9 @@ ABANDONED = 65_536
 """Ids that are remembered for having been given up. One that is forgotten is taken for another gate's, until its window
 has passed."""
 
-MAX_TENANT_BYTES = 96 * 1024
-"""What the pending writes under one quota may take in the object, so that a quarter of it is the most that one tenant
-can fill. Some 900 writes of a count."""
+MAX_TENANT_BYTES = 64 * 1024
+"""What the pending writes under one quota may take in the object, so that a sixth of it is the most that one tenant
+can fill. Some 700 writes of a count."""
 
 AGES = 8
 """So many times within a landing window the ledger's clock is written, while a write pends or growth is held."""

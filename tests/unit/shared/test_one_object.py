@@ -383,4 +383,4 @@ async def test_the_clock_of_the_ledger_is_never_ahead_of_real_time():
 
 
 def test_what_tenants_may_fill_leaves_room_for_others():
-    assert 4 * replica.MAX_TENANT_BYTES * 4 // 3 <= payload.MAX_TEXT_BYTES, "four of them fill it at the worst"
+    assert 6 * replica.MAX_TENANT_BYTES * 4 // 3 <= payload.MAX_TEXT_BYTES, "six of them fill it at the worst"
