@@ -90,22 +90,23 @@ class Replica:
         self.base: Stored | None = None
         self._is_new = True
         """There is no object, or none that a gate wrote: the next write makes it."""
-        self.payload = self._anew(0)
+        self.payload = self._anew(0, holds=holds_new)
         self.unreadable = ""
         """Why the object cannot be read, where a gate of another release wrote it."""
         self.released = False
         """Everything was listed anew after a hold: the next write ends it."""
         self._seen_s = clock()
         """When the ledger's clock was at ``payload.clock_ms``."""
-        self._text, self._written = "", self.payload
+        self._text: str | None = None
+        self._written = self.payload
         """What this gate wrote last, or tried to: it need not be parsed when it comes back."""
         self._lines: dict[str, Line] = {}
         self._taken: Counter[str] = Counter()
         """Bytes of lines, by tenant."""
         self._abandoned: FIFOCache[str, None] = FIFOCache(ABANDONED)
 
-    def _anew(self, clock_ms: int) -> Payload:
-        return Payload(clock_ms=clock_ms, holds=self._holds_new, hold_ends_ms=clock_ms + self._window_ms())
+    def _anew(self, clock_ms: int, *, holds: bool) -> Payload:
+        return Payload(clock_ms=clock_ms, holds=holds, hold_ends_ms=clock_ms + self._window_ms())
 
     def _window_ms(self) -> int:
         return int(self._window_s * 1000)
@@ -142,10 +143,8 @@ class Replica:
     def gone(self) -> None:
         """There is no such object any more. What it held still pends, and will be in the next one."""
         if self.base is not None:
-            clock_ms = self.now_ms()
-            self.base, self.payload, self._seen_s = None, self._anew(clock_ms), self._clock()
-            self.unreadable, self._is_new = "", True
-            self._forget_lines()
+            self._start_over(None, holds=self._holds_new)
+            self.unreadable = ""
 
     def _load(self, intent_id: str, payload: Payload) -> tuple[WorkloadRef, Intent]:
         """Raises RecordError."""
@@ -162,11 +161,15 @@ class Replica:
     def _cannot_read(self, stored: Stored, error: Exception) -> None:
         """What cannot be read still holds its room: all that is known stays. What no gate wrote is written anew."""
         self._tell("error", "ledger-unreadable", why=str(error))
-        clock_ms = self.now_ms()
-        self.base, self._seen_s, self._is_new = stored, self._clock(), True
-        self._forget_lines()
-        self.payload = Payload(clock_ms=clock_ms, holds=True, hold_ends_ms=clock_ms + self._window_ms())
+        self._start_over(stored, holds=True)
         self.unreadable = str(error) if isinstance(error, OtherFormatError) else ""
+
+    def _start_over(self, base: Stored | None, *, holds: bool) -> None:
+        """The object will be made anew. Its clock goes on."""
+        clock_ms = self.now_ms()
+        self.base, self._seen_s, self._is_new = base, self._clock(), True
+        self.payload = self._anew(clock_ms, holds=holds)
+        self._forget_lines()
 
     def _adopt(self, ref: WorkloadRef, intent: Intent) -> None:
         """Another gate's, or one of this gate's own that is agreed upon now."""

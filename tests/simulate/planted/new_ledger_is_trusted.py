@@ -20,4 +20,4 @@ original = Replica.gone
 
 
 def planted():
-    return replaced(Replica, gone=gone, _anew=lambda self, clock_ms: Payload(clock_ms=clock_ms))
+    return replaced(Replica, gone=gone, _anew=lambda self, clock_ms, holds: Payload(clock_ms=clock_ms))

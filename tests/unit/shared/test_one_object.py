@@ -266,6 +266,14 @@ async def test_an_object_that_no_gate_wrote_takes_no_room_away_holds_growth_and_
         assert (await first.ask(scale("api", 2))).verdict is Verdict.ALLOW
 
 
+async def test_an_object_without_content_is_none_that_a_gate_wrote_at_its_start_either():
+    store = MemoryStore()
+    await store.put("", 0, None)
+    async with members(1, TEN, WEB, store=store, window_s=30.0, released=False) as (gate,):
+        assert "ledger-unreadable" in [event for event, _ in gate.told]
+        assert (await gate.ask(scale("web", 2))).reason == "hold"
+
+
 async def test_a_line_that_cannot_be_read_makes_the_whole_object_unreadable_and_nothing_is_forgotten():
     store = MemoryStore()
     async with members(1, TEN, WEB, store=store, window_s=30.0) as (gate,):
