@@ -13,12 +13,15 @@ from .shapes import KINDS
 MAX_BYTES = 3 << 20
 
 
-def search(seconds: float, seed: int) -> tuple[dict[tuple[str, bool], Cost], float, int]:
-    """The worst of each kind, the floor, and how many were tried."""
+def search(seconds: float, seed: int, tries: int = 1) -> tuple[dict[tuple[str, bool], Cost], float, int]:
+    """Try bodies for ``seconds``, and at least ``tries`` of them.
+
+    Returns the worst of each kind, the floor in seconds, and how many were tried.
+    """
     draw, floor, tried = random.Random(seed), floor_s(), 0
     worst: dict[tuple[str, bool], Cost] = {}
     ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
+    while time.monotonic() < ends or tried < tries:
         case = mutated(draw, worst)
         found = measured(case, floor)
         tried += 1
