@@ -15,7 +15,7 @@ import grpc
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.model import Request
-from extauthz.doors import ext_authz
+from extauthz.servers import ext_authz
 from extauthz.testing.gate import Gate
 
 from . import inputs, noop

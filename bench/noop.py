@@ -15,8 +15,8 @@ import grpc
 import uvloop
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.doors import ext_authz
-from extauthz.doors.grouping import Grouping
+from extauthz.servers import ext_authz
+from extauthz.servers.grouping import Grouping
 
 
 def allowed(message: CheckRequest) -> CheckResponse:

@@ -20,7 +20,7 @@ import grpc.aio
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.doors import access_log, ext_authz
+from extauthz.servers import access_log, ext_authz
 from extauthz.testing.gate import SERVE, Gate
 from tests.controlplane import parts
 from tests.controlplane.api import eventually

@@ -11,7 +11,7 @@ DATA = 65
 """A file is wrong: settings, quotas, state, body. The message names file, line, field and cure."""
 
 UNAVAILABLE = 69
-"""A door cannot be opened, for example because the port is taken. Trying again may help."""
+"""An address cannot be listened on, for example because the port is taken. Trying again may help."""
 
 
 BROKEN_PIPE = 141

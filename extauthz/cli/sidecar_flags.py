@@ -77,7 +77,7 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
         dest="apiserver_ca_file",
         help=f"The CA that it is verified by. Default: {defaults.apiserver_ca_file}.",
     )
-    place("--gate", help=f"The gate's gRPC door, also unix:/path. Default: {shown(defaults.gate)}.")
+    place("--gate", help=f"The gate's gRPC server, also unix:/path. Default: {shown(defaults.gate)}.")
     place(
         "--gate-failover",
         dest="failover_gates",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
-from extauthz.core.intake import objects
-from extauthz.core.intake.faults import ObjectError
-from extauthz.core.intake.fields import boolean, items, mapping, replicas, text
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects import workloads
+from extauthz.core.objects.fields import boolean, items, mapping, replicas, text
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]
 
@@ -85,8 +85,8 @@ def unreadable(root: Tree) -> Observed:
     observed = Observed(1, None, resource_version=version_of(root))
     with suppress(ObjectError):
         observed.uid = text(metadata.get("uid"), "metadata.uid")
-        observed.labels = objects.labels_text(mapping(metadata.get("labels"), "metadata.labels"))
-        observed.owner = objects.controller(metadata.get("ownerReferences"))
+        observed.labels = workloads.labels_text(mapping(metadata.get("labels"), "metadata.labels"))
+        observed.owner = workloads.controller(metadata.get("ownerReferences"))
     return observed
 
 
@@ -148,7 +148,7 @@ def pod(root: Tree) -> Workload | None:
     status = mapping(root.get("status"), "status")
     if status.get("phase") in _TERMINAL:
         return None
-    ref, observed = _single("", "pods", root, objects.pod_template(root.get("spec")))
+    ref, observed = _single("", "pods", root, workloads.pod_template(root.get("spec")))
     if mapping(root.get("metadata"), "metadata").get("deletionTimestamp") is not None:
         observed.owner = None
     return ref, observed
@@ -156,7 +156,7 @@ def pod(root: Tree) -> Workload | None:
 
 def claim(root: Tree) -> Workload:
     """A PersistentVolumeClaim, as a workload of one replica. Raises ObjectError."""
-    return _single("", "persistentvolumeclaims", root, objects.claim_template(root))
+    return _single("", "persistentvolumeclaims", root, workloads.claim_template(root))
 
 
 def job(root: Tree) -> Workload | None:
@@ -169,7 +169,7 @@ def job(root: Tree) -> Workload | None:
     ref, observed = _single("batch", "jobs", root, _pruned({"template": spec.get("template")}))
     selector = mapping(spec.get("selector"), "spec.selector")
     observed.replicas = _parallel(spec, status)
-    observed.selector = objects.labels_text(mapping(selector.get("matchLabels"), "spec.selector.matchLabels")) or None
+    observed.selector = workloads.labels_text(mapping(selector.get("matchLabels"), "spec.selector.matchLabels")) or None
     return ref, observed
 
 
@@ -204,7 +204,7 @@ def revision(root: Tree) -> Workload:
 
 def is_of_a_stateful_set(root: Tree) -> bool:
     """Whether a ControllerRevision is; DaemonSets have them too. Raises ObjectError."""
-    owner = objects.controller(mapping(root.get("metadata"), "metadata").get("ownerReferences"))
+    owner = workloads.controller(mapping(root.get("metadata"), "metadata").get("ownerReferences"))
     return owner is not None and owner[:2] == ("apps", "StatefulSet")
 
 
@@ -223,7 +223,7 @@ def old_revision(root: Tree) -> str:
 
 
 def _pruned(spec: Tree) -> Template:
-    return objects.intern(objects.prune(spec))
+    return workloads.intern(workloads.prune(spec))
 
 
 def _single(group: str, resource: str, root: Tree, template: Template) -> Workload:
@@ -232,15 +232,15 @@ def _single(group: str, resource: str, root: Tree, template: Template) -> Worklo
     return ref, Observed(
         replicas=1,
         template=template,
-        labels=objects.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
+        labels=workloads.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
         uid=text(metadata.get("uid"), "metadata.uid"),
         resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
-        owner=objects.controller(metadata.get("ownerReferences")),
+        owner=workloads.controller(metadata.get("ownerReferences")),
     )
 
 
 COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
-    **dict.fromkeys(objects.RESOURCES, objects.observe),
+    **dict.fromkeys(workloads.RESOURCES, workloads.observe),
     ("", "Pod"): pod,
     ("", "PersistentVolumeClaim"): claim,
     ("batch", "Job"): job,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from extauthz.cluster.picture import ClusterState, Picture
-from extauthz.core.intake.faults import ObjectError
+from extauthz.core.errors import ObjectError
 from extauthz.core.resourcelists import FootprintError
 from extauthz.files import content, lines
 from extauthz.files.content import Content

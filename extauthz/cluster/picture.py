@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from extauthz.cluster import facts
 from extauthz.cluster.facts import ClaimClass, Workload
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.faults import ObjectError
-from extauthz.core.intake.fields import mapping
 from extauthz.core.model import Amounts, Observed, Tree, WorkloadRef
+from extauthz.core.objects.fields import mapping
 
 
 @dataclass(frozen=True, slots=True)

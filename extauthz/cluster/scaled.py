@@ -12,11 +12,11 @@ from extauthz.cluster.facts import Workload, required
 from extauthz.cluster.selectors import parsed
 from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
 from extauthz.core.decision.gate import Gate
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import FootprintError, per_pod
-from extauthz.core.intake import objects
-from extauthz.core.intake.faults import ObjectError
-from extauthz.core.intake.fields import mapping, replicas, text
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects import workloads
+from extauthz.core.objects.fields import mapping, replicas, text
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.discovery import Keys, ScaledKind
 from extauthz.kube.resource import Resource
@@ -38,10 +38,10 @@ def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
         Observed(
             replicas=replicas(_at(root, kind.spec_replicas), _DEFAULT_REPLICAS, ".".join(kind.spec_replicas)),
             template=_template(_at(root, template)),
-            labels=objects.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
+            labels=workloads.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
             uid=text(metadata.get("uid"), "metadata.uid"),
             resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
-            owner=objects.controller(metadata.get("ownerReferences")),
+            owner=workloads.controller(metadata.get("ownerReferences")),
             selector=_plain(selector_of(kind, root)),
         ),
     )
@@ -67,13 +67,13 @@ def _template(tree: Tree) -> Template | None:
     """A PodTemplateSpec, told by its containers; anything else of that name is the kind's own affair."""
     if not isinstance(_at(tree, ("spec", "containers")), list):
         return None
-    return objects.intern(objects.prune({"template": tree}))
+    return workloads.intern(workloads.prune({"template": tree}))
 
 
 def _plain(selector: LabelSelector | None) -> str | None:
     if selector is None or selector.requirements:
         return None
-    return objects.labels_text(dict(selector.match_labels)) or None
+    return workloads.labels_text(dict(selector.match_labels)) or None
 
 
 class PodPrices:
@@ -115,7 +115,7 @@ class PodPrices:
         for ref, selector in self._wanted.get(namespace, {}).items():
             pods = self._pods.setdefault(ref, {})
             before = pods.pop(name, None)
-            if pod is not None and pod.template is not None and selector.matches(objects.labels_dict(pod.labels)):
+            if pod is not None and pod.template is not None and selector.matches(workloads.labels_dict(pod.labels)):
                 pods[name] = pod.template
             if pods.get(name) != before:
                 self._changed(ref)
@@ -150,7 +150,7 @@ def dearest(templates: Iterable[Template]) -> Template | None:
         volumes += [one for one in tree["template"]["spec"].get("volumes", ()) if "ephemeral" in one]
     resources = {kind: _of_kind(highest, f"{kind}.") for kind in ("requests", "limits")}
     pod = {"containers": [{"name": "dearest", "resources": resources}], "volumes": volumes}
-    return objects.intern({"template": {"spec": pod}})
+    return workloads.intern({"template": {"spec": pod}})
 
 
 def _of_kind(amounts: Mapping[str, int], prefix: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from extauthz.core.intake.faults import ObjectError
+from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
 from extauthz.core.quota.selectors import LabelSelector, Requirement
 

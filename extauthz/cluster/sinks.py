@@ -13,8 +13,8 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from extauthz.cluster import facts
 from extauthz.cluster.facts import Workload
 from extauthz.core.decision.gate import Gate
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.faults import ObjectError
 from extauthz.core.ledger.intents import is_newer
 from extauthz.core.model import Observed, Tree, WorkloadRef
 from extauthz.core.quota.selectors import LabelSelector

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extauthz.cluster import facts
 from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.faults import ObjectError
+from extauthz.core.errors import ObjectError
 from extauthz.core.model import Observed, Tree, WorkloadRef
 from extauthz.kube.resource import Resource
 

@@ -75,7 +75,7 @@ class Precondition(NamedTuple):
 NO_PRECONDITION = Precondition()
 
 
-# What a body says. Each is resolved against the observed object by ``intake.resolve``.
+# What a body says. Each is resolved against the observed object by ``effects.resolve``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Template:
 
     Pruned to what costs, and to what patches address it by: names of containers, ``resources``, ``restartPolicy`` of
     init containers, ``overhead``, ``runtimeClassName``, pod-level ``resources``; of claims the name,
-    ``resources.requests.storage`` and ``storageClassName``. Equal templates are one object (``intake.objects.intern``).
+    ``resources.requests.storage`` and ``storageClassName``. Equal templates are one object (``objects.workloads``).
     """
 
     text: bytes

@@ -1,6 +1,6 @@
-"""What the doctor looks for, by the names that renderer and doors give. A test (``tests/envoy``) holds them equal.
+"""What the doctor looks for, by the names that renderer and servers give. A test (``tests/envoy``) holds them equal.
 
-Repeated here, because the renderer's modules load all of Envoy's messages, and the door's all of gRPC.
+Repeated here, because the renderer's modules load all of Envoy's messages, and the server's all of gRPC.
 """
 
 from __future__ import annotations

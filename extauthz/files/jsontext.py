@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from json import JSONDecodeError
 
-from extauthz.core.intake import gojson
-from extauthz.core.intake.errors import BodyError
+from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
+from extauthz.core.wire import gojson
 
 from .spans import Piece, Span, TextError
 

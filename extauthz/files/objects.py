@@ -1,7 +1,7 @@
 """Kubernetes objects in a YAML or JSON file, one at a time, Lists unfolded; each knows where it stands.
 
 Objects are handed out while the text is read: a List of 100,000 workloads is never in memory as one tree. Scalars mean
-what they mean to ``kubectl`` (``core.intake.goyaml``), and a key that is given twice is refused.
+what they mean to ``kubectl`` (``core.wire.goyaml``), and a key that is given twice is refused.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from extauthz.core.intake import gojson
-from extauthz.core.intake.errors import BodyError
+from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
+from extauthz.core.wire import gojson
 
 from . import jsontext, lines, yamltext
 from .content import Content

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import yaml
 
-from extauthz.core.intake.errors import BodyError
-from extauthz.core.intake.goyaml import Composer
+from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
+from extauthz.core.wire.goyaml import Composer
 
 from .events import Events, end, start
 from .spans import Piece, Span, TextError

@@ -67,8 +67,8 @@ class GateOptions:
             raise ValueError("--ledger memory is for a single gate: add --replicas 1, or leave --ledger out")
 
 
-def container(options: GateOptions, *doors: str) -> dict[str, Tree]:
-    """The gate's own, with the flags of its doors."""
+def container(options: GateOptions, *servers: str) -> dict[str, Tree]:
+    """The gate's own, with the flags of its servers."""
     chosen = {"--mode": (options.mode, Mode.ENFORCE), "--log-level": (options.log_level, "info")}
     return {
         "name": "gate",
@@ -78,7 +78,7 @@ def container(options: GateOptions, *doors: str) -> dict[str, Tree]:
             "--quotas=kubernetes",
             "--state=kubernetes",
             f"--ledger={options.ledger}",
-            *doors,
+            *servers,
             *(f"{flag}={value}" for flag, (value, default) in chosen.items() if value != default),
         ],
         # The first lists of a large cluster take a while; until then the gate lives, and is not ready.

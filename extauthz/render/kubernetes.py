@@ -126,8 +126,8 @@ PARTS: dict[str, Callable[[GateOptions], Part]] = {
 
 def _pod(options: GateOptions) -> dict[str, Tree]:
     files = ("--tls-cert=tls.crt", "--tls-key=tls.key", "--tls-client-ca=ca.crt")
-    doors = [f"--{name}=:{port}" for name, port in PORTS.items()]
-    gate = container(options, *doors, *(flag.replace("=", f"={TLS_FOLDER}/") for flag in files)) | {
+    servers = [f"--{name}=:{port}" for name, port in PORTS.items()]
+    gate = container(options, *servers, *(flag.replace("=", f"={TLS_FOLDER}/") for flag in files)) | {
         "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 2, "failureThreshold": 2},
         "volumeMounts": [mount("tls", TLS_FOLDER)],

@@ -1,4 +1,4 @@
-"""Where a door listens: ``host:port``, ``[v6]:port``, ``:port`` (all interfaces) or ``unix:/path``."""
+"""Where a server listens: ``host:port``, ``[v6]:port``, ``:port`` (all interfaces) or ``unix:/path``."""
 
 from __future__ import annotations
 

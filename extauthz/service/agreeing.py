@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 
 from extauthz.cluster.live import Watch
+from extauthz.ledger_store.committing import Committer
 from extauthz.observe.metrics import Metrics
-from extauthz.shared.committing import Committer
 
 
 class LedgerInput:

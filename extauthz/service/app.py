@@ -1,4 +1,4 @@
-"""The gate as a process: settings in, doors open, a clean stop. What is behind the doors is ``assembly``."""
+"""The gate as a process: settings in, servers up, a clean stop. What is behind the servers is ``assembly``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import grpc.aio
 import uvloop
 
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.doors.ext_authz import Checks
-from extauthz.doors.http import Readiness, application
 from extauthz.kube.connection import Connection, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.servers.ext_authz import Checks
+from extauthz.servers.http import Readiness, application
 from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
 from extauthz.service.assembly import Assembly, Surroundings
@@ -43,7 +43,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
 
     Raises:
         FilesError: quotas or state cannot be used.
-        ListenError: a door cannot be opened.
+        ListenError: an address cannot be listened on.
         SettingsError: the handover file cannot be written, or it cannot be told where the cluster is.
     """
     log = Log(stream, settings.log_level, settings.log_format)
@@ -68,7 +68,7 @@ class App:
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
-        """What stands in the way of checks besides missing inputs; empty while the doors are open."""
+        """What stands in the way of checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
 
     async def run(self) -> None:
@@ -82,7 +82,7 @@ class App:
                 self._log.event("info", "stopped")
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
-        """The operators' door opens first: a liveness probe must not end a gate that reads a large state."""
+        """The operators' server opens first: a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
         runner, address = await listening.bind_http(app, self._settings)
         stack.push_async_callback(runner.cleanup)

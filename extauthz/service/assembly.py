@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
 from extauthz.core.ledger.intents import Event
-from extauthz.doors.access_log import AccessLogs
-from extauthz.doors.ext_authz import Checks, Decide
-from extauthz.doors.terse import terse
 from extauthz.kube.connection import Connection
+from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.servers.access_log import AccessLogs
+from extauthz.servers.ext_authz import Checks, Decide
+from extauthz.servers.terse import terse
 from extauthz.service import sources
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
@@ -28,7 +29,6 @@ from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
-from extauthz.shared.store import LedgerStore
 
 TICK_S = 1.0
 """How late an intent may end. W is tens of seconds."""

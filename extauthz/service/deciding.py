@@ -66,7 +66,7 @@ class Decides(Protocol):
 
 
 class Deciding:
-    """Callable by every door. Never raises, and waits only to look at a workload that was not seen yet, and for
+    """Callable by every server. Never raises, and waits only to look at a workload that was not seen yet, and for
     other gates to agree: what goes wrong inside is an answer too.
 
     Args:

@@ -1,4 +1,4 @@
-"""Binds the doors to their addresses: TCP or unix socket, plain or TLS, and health and reflection beside them."""
+"""Binds the servers to their addresses: TCP or unix socket, plain or TLS, and health and reflection beside them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
-from extauthz.doors import access_log, ext_authz
+from extauthz.servers import access_log, ext_authz
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
@@ -30,7 +30,7 @@ SERVER_OPTIONS = (
 
 
 class ListenError(Exception):
-    """A door cannot be opened. The text names the flag, what is wrong and the cure."""
+    """an address cannot be listened on. The text names the flag, what is wrong and the cure."""
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # grpcio ships no types
@@ -81,7 +81,7 @@ def grpc_server(
 
 
 def bind_grpc(server: grpc.aio.Server, settings: Settings, credentials: grpc.ServerCredentials | None) -> Address:
-    """Bind the ext_authz door, plain without credentials; the address with the port that was really taken.
+    """Bind the ext_authz server, plain without credentials; the address with the port that was really taken.
 
     Raises:
         ListenError: the address is taken or not ours.
@@ -101,7 +101,7 @@ def bind_grpc(server: grpc.aio.Server, settings: Settings, credentials: grpc.Ser
 
 
 async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRunner, Address]:
-    """Start the operators' door; the runner (to be cleaned up) and the address that was really taken.
+    """Start the operators' server; the runner (to be cleaned up) and the address that was really taken.
 
     Raises:
         ListenError: the address is taken or not ours.

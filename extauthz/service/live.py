@@ -16,12 +16,12 @@ from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
 from extauthz.kube.discovery import Keys
 from extauthz.kube.resource import Resource
+from extauthz.ledger_store.replica import Progress
 from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock
-from extauthz.shared.replica import Progress
 from extauthz.sources.kubernetes import LiveQuotas, Quotas
 
 

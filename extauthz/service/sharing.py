@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extauthz.shared.replica import Progress
+from extauthz.ledger_store.replica import Progress
 
 
 class Together:

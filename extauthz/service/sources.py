@@ -11,6 +11,9 @@ from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.files.problems import FileProblem
 from extauthz.kube.connection import Connection
+from extauthz.ledger_store.committing import Committer
+from extauthz.ledger_store.kubernetes import KubernetesStore
+from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service import unmatched
@@ -20,9 +23,6 @@ from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, St
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
 from extauthz.service.settings import KUBERNETES, Settings, templates
 from extauthz.service.sharing import Together
-from extauthz.shared.committing import Committer
-from extauthz.shared.kubernetes import KubernetesStore
-from extauthz.shared.store import LedgerStore
 from extauthz.sources import file as quota_file
 
 

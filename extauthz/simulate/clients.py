@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Protocol
 
 from extauthz.core.model import Request, Verdict
-from extauthz.doors.access_log import Fate
 from extauthz.kube.connection import ApiError
+from extauthz.servers.access_log import Fate
 
 from . import wire
 from .checks import Checks

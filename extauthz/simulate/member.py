@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision
-from extauthz.doors.ext_authz import Checks
+from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.servers.ext_authz import Checks
 from extauthz.service.assembly import Assembly, Surroundings
 from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.service.settings import Settings
-from extauthz.shared.store import LedgerStore
 
 from .connection import Link, SimulatedConnection
 from .loop import VirtualLoop

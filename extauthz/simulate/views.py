@@ -19,7 +19,7 @@ from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Truth
 
 UNSEEN_S = 14.0
 """How long a gate may take to see what no gate has granted: the time after which it takes a watch for stalled, and a
-little. Within it a cut, a move, or growth at another door, may not bear on grants yet."""
+little. Within it a cut, a move, or growth at another way, may not bear on grants yet."""
 
 KEPT_S = 30.0
 """How long before that it is remembered: a write may have been decided so long ago that lands now."""

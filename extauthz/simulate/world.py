@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from extauthz.core.ledger.payload import Payload, encode
-from extauthz.shared.memory import MemoryStore
+from extauthz.ledger_store.memory import MemoryStore
 
 from . import objects
 from .checks import Checks, Violation

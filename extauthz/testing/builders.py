@@ -10,8 +10,8 @@ from typing import Any
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.objects import observe
 from extauthz.core.model import Amounts, Decision, Observed, Request, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
 

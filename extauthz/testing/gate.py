@@ -109,7 +109,7 @@ class Gate:
         return next((float(line.rpartition(" ")[2]) for line in page if line.rpartition(" ")[0] == series), 0.0)
 
     def page(self, path: str) -> str:
-        """A page of the operators' door: ``/metrics``, ``/readyz``.
+        """A page of the operators' server: ``/metrics``, ``/readyz``.
 
         Raises:
             OSError: it does not answer, or not with 200.

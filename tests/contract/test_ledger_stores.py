@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from extauthz.kube.connection import ApiError, Connection, connect
-from extauthz.shared.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
-from extauthz.shared.memory import MemoryStore
-from extauthz.shared.store import Conflict, LedgerStore, Refused, Stored, Unclear
+from extauthz.ledger_store.kubernetes import NAME, WORKSPACE_LEDGERS, KubernetesStore
+from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from extauthz.core import footprint
+from extauthz.core.effects.resolve import resolve
 from extauthz.core.intake import read
-from extauthz.core.intake.objects import labels_text, observe
-from extauthz.core.intake.resolve import resolve
 from extauthz.core.model import NotAWrite, Observed, Outcome, Request, Template, Unreadable, WorkloadRef, Write
+from extauthz.core.objects.workloads import labels_text, observe
 from tests.controlplane.fixtures import REPLICAS_PATHS
 
 Tree = Any

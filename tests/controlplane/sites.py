@@ -17,8 +17,8 @@ from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.ledger.payload import Payload, decode
+from extauthz.ledger_store.kubernetes import NAME
 from extauthz.render.options import Endpoint, Profile, SidecarOptions
-from extauthz.shared.kubernetes import NAME
 from extauthz.testing.background import Background
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import SERVE, Gate

@@ -14,9 +14,9 @@ from extauthz.cluster.live import PHASES, LiveCluster
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import connect
+from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS
 from extauthz.service.settings import Settings, word
 from extauthz.service.version import VERSION
-from extauthz.shared.kubernetes import WORKSPACE_LEDGERS
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, RefusedError, eventually

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from extauthz.core.ledger.intents import Event
-from extauthz.doors import access_log
-from extauthz.doors.access_log import Fate
+from extauthz.servers import access_log
+from extauthz.servers.access_log import Fate
 from tests.controlplane import fixtures
 from tests.controlplane.plane import Plane
 

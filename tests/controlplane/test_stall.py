@@ -18,7 +18,7 @@ from tests.controlplane.living import deployment, namespace
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
-    from tests.doors.running import ask, scale
+    from tests.servers.running import ask, scale
 
 pytestmark = pytest.mark.controlplane
 

@@ -11,9 +11,9 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.doctor import names
-from extauthz.doors import ext_authz as door
 from extauthz.render import clusters, envoy, replies, secrets
 from extauthz.render.options import Endpoint, Outage, Profile
+from extauthz.servers import ext_authz as door
 from extauthz.testing import authz
 from extauthz.testing.certs import Authority
 from extauthz.testing.stack import Stack, unused_port

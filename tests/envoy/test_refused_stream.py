@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.ledger.intents import Event
-from extauthz.doors import access_log
 from extauthz.render.options import Endpoint
+from extauthz.servers import access_log
 from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body
 from tests.envoy.h2server import H2Server, How
 

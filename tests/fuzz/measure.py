@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from extauthz.core.intake.objects import intern, prune
+from extauthz.core.effects.resolve import resolve
 from extauthz.core.intake.read import read
-from extauthz.core.intake.resolve import resolve
 from extauthz.core.model import Observed, Request, Write
+from extauthz.core.objects.workloads import intern, prune
 
 from .shapes import KINDS
 

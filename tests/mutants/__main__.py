@@ -29,9 +29,9 @@ LEDGER, DECISION = "tests/unit/ledger", "tests/unit/decision"
 AREAS: dict[str, tuple[str, ...]] = {
     "extauthz/core/ledger": (DECISION, LEDGER, "tests/unit/test_recounting.py", "tests/unit/test_handover_file.py"),
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
-    "extauthz/shared": ("tests/unit/shared", "tests/contract/test_ledger_stores.py"),
+    "extauthz/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
     "extauthz/cluster/reads.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
-    "extauthz/doors/access_log.py": ("tests/doors/test_access_log.py", "tests/doors/test_access_log_stream.py"),
+    "extauthz/servers/access_log.py": ("tests/servers/test_access_log.py", "tests/servers/test_access_log_stream.py"),
 }
 """What is changed, and the tests that should notice: the fast ones first."""
 WANTED = 0.95

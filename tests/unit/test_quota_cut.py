@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Verdict
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.quota_status import Facts, status_of

@@ -11,7 +11,7 @@ from math import ceil
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.question import Question
-from extauthz.core.intake.resolve import resolve
+from extauthz.core.effects.resolve import resolve
 from extauthz.core.ledger.intents import Intent
 from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Verdict, Write
 

@@ -17,8 +17,8 @@ from extauthz.core.decision.known import Known
 from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.question import Question
 from extauthz.core.decision.scales import Scales
+from extauthz.core.effects.resolve import resolve
 from extauthz.core.intake.read import read
-from extauthz.core.intake.resolve import resolve
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (

@@ -1,8 +1,10 @@
-"""HTTP request → ``Write``, ``NotAWrite`` or ``Unreadable``: what a request means, read as the API server reads it."""
+"""An HTTP request → ``Write``, ``NotAWrite`` or ``Unreadable``: what it means, read as the API server reads it.
+
+In: method, path, headers and body. Out: one of the three, with a stable code where it cannot be read.
+"""
 
 from __future__ import annotations
 
-from .read import read
-from .resolve import resolve
+from extauthz.core.intake.read import read
 
-__all__ = ["read", "resolve"]
+__all__ = ["read"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .percent import PercentError, unquote
+from extauthz.core.wire.percent import PercentError, unquote
 
 MAX_PARAMETERS = 10_000
 """``net/url.defaultMaxParams``: of more, Go reads none at all (since 1.24.12 and 1.25.6; before, it read them all)."""

@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from extauthz.core.budget import SMALL_BYTES, VALUE, Work, of_body
+from extauthz.core.errors import BodyError
+from extauthz.core.intake import media, preconditions, routes
+from extauthz.core.intake.media import Encoding, Meaning
 from extauthz.core.model import (
     Apply,
     Change,
@@ -23,11 +27,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-
-from . import gocbor, gojson, goproto, goyaml, media, preconditions, protofields, routes
-from .errors import BodyError
-from .media import Encoding, Meaning
-from .work import SMALL_BYTES, VALUE, Work, of_body
+from extauthz.core.wire import gocbor, gojson, goproto, goyaml, protofields
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """``MaxRequestBodyBytes`` of the generic API server's config: a longer body is answered with 413."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from extauthz.core.intake import query
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
-
-from . import query
-from .percent import PercentError, unquote
+from extauthz.core.wire.percent import PercentError, unquote
 
 
 class Route(NamedTuple):

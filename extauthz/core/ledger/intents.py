@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extauthz.core.intake.resolve import resolve
+from extauthz.core.effects.resolve import resolve
 from extauthz.core.model import Labels, Observed, Outcome, OwnerRef, Precondition, Template, Write
 
 

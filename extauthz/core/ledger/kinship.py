@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from extauthz.core.intake.objects import labels_dict
 from extauthz.core.model import Kind, Labels, Observed, OwnerRef, WorkloadRef
+from extauthz.core.objects.workloads import labels_dict
 
 DEPLOYMENTS: Final = ("apps", "deployments")
 STATEFUL_SETS: Final = ("apps", "statefulsets")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 
 from extauthz.core.footprint import LimitRangeDefaults, per_claim, per_pod
-from extauthz.core.intake.objects import labels_dict
 from extauthz.core.model import Amounts, Labels, Template
+from extauthz.core.objects.workloads import labels_dict
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
 Nodes = tuple[QuotaNode, ...]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
-from .selectors import Anchor, LabelSelector
+from extauthz.core.quota.selectors import Anchor, LabelSelector
 
 Item = TypeVar("Item")
 Place: TypeAlias = tuple[int, Anchor]

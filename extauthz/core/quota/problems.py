@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from ..model import Tree
+from extauthz.core.model import Tree
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and list indexes from the root of the object down to the field."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from ..model import Tree
-from .problems import Path, Problems, shown
+from extauthz.core.model import Tree
+from extauthz.core.quota.problems import Path, Problems, shown
 
 Anchor: TypeAlias = tuple[str, str | None]
 """A label that must be there: key and value, or a key with any value (``None``)."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from .. import quantities, resources
-from ..model import Amounts, OnUnknown, Tree, Unknown
-from . import selectors
-from .problems import Path, Problem, Problems, shown
-from .selectors import LabelSelector
+from extauthz.core import quantities, resources
+from extauthz.core.model import Amounts, OnUnknown, Tree, Unknown
+from extauthz.core.quota import selectors
+from extauthz.core.quota.problems import Path, Problem, Problems, shown
+from extauthz.core.quota.selectors import LabelSelector
 
 GROUP = "extauthz.dev"
 API_VERSION = f"{GROUP}/v1alpha1"
@@ -35,7 +35,7 @@ class Mode(StrEnum):
     ENFORCE = "Enforce"
     """Refuse."""
     CLAMP = "Clamp"
-    """Grant what still fits where a door can change the write; refuse elsewhere."""
+    """Grant what still fits where a server can change the write; refuse elsewhere."""
     AUDIT = "Audit"
     """Let it pass and say what would have been refused."""
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..model import Tree
-from .problems import Problem
+from extauthz.core.model import Tree
+from extauthz.core.quota.problems import Problem
 
 
 class Fault(StrEnum):

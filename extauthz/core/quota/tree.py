@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..model import Amounts, OnUnknown, Unknown
-from .index import SelectorIndex
-from .problems import Path, Problem
-from .spec import Mode, WorkspaceQuota
+from extauthz.core.model import Amounts, OnUnknown, Unknown
+from extauthz.core.quota.index import SelectorIndex
+from extauthz.core.quota.problems import Path, Problem
+from extauthz.core.quota.spec import Mode, WorkspaceQuota
 
 
 class QuotaNode:

@@ -1,6 +1,6 @@
 """A pending write of another gate never expires here: its gate dies, and the room is gone for good."""
 
-from extauthz.shared.replica import Replica
+from extauthz.ledger_store.replica import Replica
 
 from .planting import replaced
 

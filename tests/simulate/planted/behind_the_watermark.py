@@ -1,6 +1,6 @@
 """A gate decides though the writers before it have seen more of the cluster."""
 
-from extauthz.shared.replica import Replica
+from extauthz.ledger_store.replica import Replica
 
 from .planting import replaced
 

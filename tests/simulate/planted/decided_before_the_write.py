@@ -1,6 +1,6 @@
 """A grant is decided when it is asked for, and the write that carries it begins on what another gate wrote since."""
 
-from extauthz.shared.committing import Committer
+from extauthz.ledger_store.committing import Committer
 
 from .planting import replaced
 

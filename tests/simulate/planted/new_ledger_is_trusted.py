@@ -1,7 +1,7 @@
 """A ledger object that was deleted is made again and grants at once, whatever the deleted one held."""
 
 from extauthz.core.ledger.payload import Payload
-from extauthz.shared.replica import Replica
+from extauthz.ledger_store.replica import Replica
 
 from .planting import replaced
 

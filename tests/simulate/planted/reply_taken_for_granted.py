@@ -1,6 +1,6 @@
 """A compare-and-swap whose reply got lost is taken for done."""
 
-from extauthz.shared.committing import Committer
+from extauthz.ledger_store.committing import Committer
 
 from .planting import replaced
 

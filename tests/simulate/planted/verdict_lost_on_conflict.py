@@ -1,6 +1,6 @@
 """What was decided before another gate wrote is granted after it all the same (as in kubernetes#141904)."""
 
-from extauthz.shared.committing import Committer
+from extauthz.ledger_store.committing import Committer
 
 from .planting import replaced
 

@@ -12,10 +12,10 @@ from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects, de
 from extauthz.cluster.selectors import parsed
 from extauthz.cluster.sinks import Seen, Troubles
 from extauthz.core.decision.gate import Gate
+from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
-from extauthz.core.intake import objects
-from extauthz.core.intake.faults import ObjectError
 from extauthz.core.model import Observed, WorkloadRef
+from extauthz.core.objects import workloads
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_refused(tree):
 
 
 def priced(*requests: Tree) -> Tree:
-    return [objects.pod_template(pod(one)["spec"]) for one in requests]
+    return [workloads.pod_template(pod(one)["spec"]) for one in requests]
 
 
 def cost(template: Tree) -> dict[str, int]:
@@ -109,7 +109,7 @@ def test_the_dearest_has_the_claims_of_all():
     claim = {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     with_claim = pod({"cpu": "1"})["spec"] | {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}]}
     (plain,) = priced({"cpu": "2"})
-    found = cost(dearest([plain, objects.pod_template(with_claim)]))
+    found = cost(dearest([plain, workloads.pod_template(with_claim)]))
     assert (found["requests.storage"], found["requests.cpu"]) == (2**30 * CPU, 2 * CPU)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extauthz.cluster.selectors import parsed, spelled
-from extauthz.core.intake.faults import ObjectError
+from extauthz.core.errors import ObjectError
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Request, Verdict
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import (
     Asker,
     create,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.scope import Scope
 from extauthz.core.model import Request, Verdict
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, workload
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core import footprint
+from extauthz.core.budget import Work, of_meaning
+from extauthz.core.effects.applied import applied
+from extauthz.core.effects.patches import apply
+from extauthz.core.errors import ObjectError, PatchError
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.applied import applied
-from extauthz.core.intake.faults import ObjectError, PatchError
-from extauthz.core.intake.objects import intern, prune
-from extauthz.core.intake.patches import apply
-from extauthz.core.intake.work import Work, of_meaning
 from extauthz.core.model import Apply, Observed, Operation, Outcome, OwnerRef, WorkloadRef, Write
+from extauthz.core.objects.workloads import intern, prune
 
 NANO = 10**9
 WEB = WorkloadRef("apps", "deployments", "shop", "web")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import gocbor
-from extauthz.core.intake.errors import BodyError
-from extauthz.core.intake.gojson import Number
+from extauthz.core.errors import BodyError
+from extauthz.core.wire import gocbor
+from extauthz.core.wire.gojson import Number
 
 SELF_DESCRIBED = bytes.fromhex("d9d9f7")
 

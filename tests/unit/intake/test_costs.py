@@ -16,10 +16,17 @@ from collections.abc import Callable
 import cbor2
 import pytest
 
-from extauthz.core.intake.errors import BodyError
+from extauthz.core.budget import (
+    BASE,
+    MOST,
+    SCALE,
+    Work,
+    of_body,
+    of_meaning,
+)
+from extauthz.core.effects.resolve import resolve
+from extauthz.core.errors import BodyError
 from extauthz.core.intake.read import MAX_KEPT, Reader, read
-from extauthz.core.intake.resolve import resolve
-from extauthz.core.intake.work import BASE, MOST, SCALE, Work, of_body, of_meaning
 from extauthz.core.model import Outcome, Put, Request, Unreadable, Write
 from tests.fuzz.measure import OBJECT, Case, observed, run
 

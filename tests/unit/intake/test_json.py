@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import gojson
-from extauthz.core.intake.errors import BodyError
-from extauthz.core.intake.gojson import Number
+from extauthz.core.errors import BodyError
+from extauthz.core.wire import gojson
+from extauthz.core.wire.gojson import Number
 from extauthz.testing.hanging import not_hanging
 
 TREES = st.recursive(

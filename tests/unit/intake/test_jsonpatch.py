@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.core.intake.effects import Area
-from extauthz.core.intake.faults import PatchError
-from extauthz.core.intake.partial import Hidden, Partial
-from extauthz.core.intake.patches import jsonpatch
-from extauthz.core.intake.patches.trees import MAX_DEPTH
-from extauthz.core.intake.work import of_meaning
+from extauthz.core.budget import of_meaning
+from extauthz.core.effects.outcome import Area
+from extauthz.core.effects.patches import jsonpatch
+from extauthz.core.effects.patches.trees import MAX_DEPTH
+from extauthz.core.errors import PatchError
+from extauthz.core.objects.partial import Hidden, Partial
 
 
 def applied(document, operations):

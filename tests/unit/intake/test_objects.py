@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core import footprint
-from extauthz.core.intake.documents import document, scale_document
-from extauthz.core.intake.faults import ObjectError
-from extauthz.core.intake.gojson import Number
-from extauthz.core.intake.objects import (
+from extauthz.core.errors import ObjectError
+from extauthz.core.model import Observed, OwnerRef, WorkloadRef
+from extauthz.core.objects.documents import document, scale_document
+from extauthz.core.objects.partial import Hidden
+from extauthz.core.objects.workloads import (
     claim_template,
     controller,
     intern,
@@ -23,8 +24,7 @@ from extauthz.core.intake.objects import (
     pod_template,
     prune,
 )
-from extauthz.core.intake.partial import Hidden
-from extauthz.core.model import Observed, OwnerRef, WorkloadRef
+from extauthz.core.wire.gojson import Number
 
 CONTAINER = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": 1}}}
 

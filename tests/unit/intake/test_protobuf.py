@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import goproto
-from extauthz.core.intake.errors import BodyError
-from extauthz.core.intake.protofields import OBJECTS, SCALE
+from extauthz.core.errors import BodyError
+from extauthz.core.wire import goproto
+from extauthz.core.wire.protofields import OBJECTS, SCALE
 
 
 def varint(number: int) -> bytes:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import read
-from extauthz.core.intake.protofields import OBJECTS
 from extauthz.core.intake.read import MAX_KEPT, Reader
 from extauthz.core.model import (
     Apply,
@@ -26,6 +25,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
+from extauthz.core.wire.protofields import OBJECTS
 from extauthz.testing.hanging import not_hanging
 
 WEB = WorkloadRef("apps", "deployments", "ns", "web")

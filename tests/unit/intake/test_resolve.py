@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake.gojson import Number
-from extauthz.core.intake.objects import intern, observe, prune
-from extauthz.core.intake.resolve import resolve, resolve_by_document
+from extauthz.core.effects.resolve import resolve, resolve_by_document
 from extauthz.core.model import (
     Apply,
     JsonPatch,
@@ -26,6 +24,8 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
+from extauthz.core.objects.workloads import intern, observe, prune
+from extauthz.core.wire.gojson import Number
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}},

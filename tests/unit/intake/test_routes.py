@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.intake import query, routes
-from extauthz.core.intake.percent import PercentError, unquote
 from extauthz.core.intake.routes import Route
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
+from extauthz.core.wire.percent import PercentError, unquote
 
 WEB = WorkloadRef("apps", "deployments", "ns", "web")
 OBJECT = "/apis/apps/v1/namespaces/ns/deployments/web"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.core.intake.faults import PatchError
-from extauthz.core.intake.partial import Hidden, Partial
-from extauthz.core.intake.patches.strategic import merge
+from extauthz.core.effects.patches.strategic import merge
+from extauthz.core.errors import PatchError
+from extauthz.core.objects.partial import Hidden, Partial
 
 
 def container(name, cpu="1"):

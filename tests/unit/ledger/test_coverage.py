@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.objects import observe
 from extauthz.core.model import Observed, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import gate, owned_by, quota, workload
 
 ACME = quota("acme", {"pods": "10"}, parent="corp")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake import objects
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
+from extauthz.core.objects import workloads
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 NANO = 10**9
@@ -30,7 +30,7 @@ def books(ask: Asker, key: str = "requests.cpu") -> tuple[int, int]:
 
 def see(ask: Asker, *seen: tuple[WorkloadRef, Observed | None] | dict[str, Any]) -> None:
     for one in seen:
-        ref, observed = objects.observe(one) if isinstance(one, dict) else one
+        ref, observed = workloads.observe(one) if isinstance(one, dict) else one
         ask.gate.observe(ref, observed)
 
 
@@ -39,7 +39,7 @@ def owner(name: str, kind: str = "ReplicaSet", group: str = "apps", uid: str = "
 
 
 def a_pod(name: str, of: OwnerRef | None = None, cpu: int = 1, labels: str = "app=web") -> tuple[WorkloadRef, Observed]:
-    template = objects.pod_template(pod({"cpu": str(cpu)})["spec"])
+    template = workloads.pod_template(pod({"cpu": str(cpu)})["spec"])
     return WorkloadRef("", "pods", "team-a", name), Observed(1, template, labels, owner=of)
 
 
@@ -191,7 +191,7 @@ def test_pods_are_known_by_the_uid_where_their_owner_s_selector_is_not_kept(sele
 
 
 def test_a_job_covers_its_pods():
-    ref, running = WorkloadRef("batch", "jobs", "team-a", "sum"), objects.observe(workload("sum", 2))[1]
+    ref, running = WorkloadRef("batch", "jobs", "team-a", "sum"), workloads.observe(workload("sum", 2))[1]
     running.selector = "job=sum"
     ask = asker()
     see(ask, *pods(3, owner("sum", "Job", "batch"), labels="job=sum"), (ref, running))
@@ -204,7 +204,7 @@ def test_a_job_covers_its_pods():
 
 
 def old_revision(cpu: int, uid: str = "uid-db") -> tuple[WorkloadRef, Observed]:
-    template = objects.intern(objects.prune({"template": pod({"cpu": str(cpu)})}))
+    template = workloads.intern(workloads.prune({"template": pod({"cpu": str(cpu)})}))
     ref = WorkloadRef("apps", "controllerrevisions", "team-a", "db-1")
     return ref, Observed(1, template, owner=OwnerRef("apps", "StatefulSet", "db", uid))
 
@@ -243,7 +243,7 @@ def db(replicas: int, storage: str = "5", start: int = 0, **more: Any) -> dict[s
 def claim(name: str, storage: str = "5", storage_class: str | None = None) -> tuple[WorkloadRef, Observed]:
     spec = {"resources": {"requests": {"storage": storage}}, "storageClassName": storage_class}
     ref = WorkloadRef("", "persistentvolumeclaims", "team-a", name)
-    return ref, Observed(1, objects.claim_template({"spec": spec}))
+    return ref, Observed(1, workloads.claim_template({"spec": spec}))
 
 
 def claims(*ordinals: int, storage: str = "5") -> list[tuple[WorkloadRef, Observed]]:
@@ -339,7 +339,7 @@ def test_a_claim_that_can_not_be_priced_makes_usage_unknown():
 
 
 def test_a_stateful_set_that_can_not_be_priced_makes_usage_unknown_whatever_claims_there_are():
-    ref, odd = objects.observe(db(1))
+    ref, odd = workloads.observe(db(1))
     claim = b'{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "much"}}}}'
     odd.template = Template(b'{"template": {"spec": {}}, "volumeClaimTemplates": [%s]}' % claim)
     ask = asker(db(1))
@@ -374,7 +374,7 @@ def scratch_set(replicas: int) -> dict[str, Any]:
 
 def scratch_pod(name: str, of: OwnerRef | None = WEB_SET) -> tuple[WorkloadRef, Observed]:
     ref, observed = a_pod(name, of)
-    observed.template = objects.pod_template(with_scratch(pod({"cpu": "1"})["spec"]))
+    observed.template = workloads.pod_template(with_scratch(pod({"cpu": "1"})["spec"]))
     return ref, observed
 
 
@@ -428,7 +428,7 @@ def test_claims_that_a_stateful_set_is_granted_hide_none_of_what_its_pods_claim(
 
 
 def rollout(replicas: int, selector: str | None = "app=web", cpu: str = "1") -> tuple[WorkloadRef, Observed]:
-    observed = objects.observe(workload("shop", replicas, {"cpu": cpu}))[1]
+    observed = workloads.observe(workload("shop", replicas, {"cpu": cpu}))[1]
     observed.selector, observed.max_surge = selector, None
     return WorkloadRef("example.com", "rollouts", "team-a", "shop"), observed
 

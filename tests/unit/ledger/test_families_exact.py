@@ -11,8 +11,8 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import objects
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
+from extauthz.core.objects import workloads
 from extauthz.testing.builders import Asker, gate, pod, quota, scale
 
 NANO = 10**9
@@ -52,7 +52,7 @@ class Thing:
         return Observed(
             replicas=self.replicas,
             template=self.template(),
-            labels=objects.labels_text(labels),
+            labels=workloads.labels_text(labels),
             uid=self.uid,
             resource_version=str(version),
             owner=OwnerRef(GROUPS[self.owner[0]], *self.owner) if self.owner else None,
@@ -61,16 +61,16 @@ class Thing:
 
     def template(self):
         if self.kind == "PersistentVolumeClaim":
-            return objects.claim_template({"spec": claim_spec(self.size)})
+            return workloads.claim_template({"spec": claim_spec(self.size)})
         if self.kind == "Pod":
             volume = {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec(self.storage)}}}
             spec = pod({"cpu": str(self.size)})["spec"] | ({"volumes": [volume]} if self.storage else {})
-            return objects.pod_template(spec)
+            return workloads.pod_template(spec)
         spec: dict = {"template": pod({"cpu": str(self.size)})}
         if self.storage:
             spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim_spec(self.storage)}]
             spec["ordinals"] = {"start": self.start}
-        return objects.intern(objects.prune(spec))
+        return workloads.intern(workloads.prune(spec))
 
 
 def claim_spec(size: int) -> dict:

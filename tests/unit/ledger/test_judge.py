@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.simulate.judge import Key, Promise, Quota, State, View, landed, may_allow
 from extauthz.testing.builders import Asker, gate, path, put_scale, quota, scale, workload

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Template, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
     Asker,

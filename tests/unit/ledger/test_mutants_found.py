@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.objects import claim_template
 from extauthz.core.ledger.accounts import Difference
 from extauthz.core.ledger.charge import highest
 from extauthz.core.ledger.claims import split
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.model import Observed, Precondition, Request, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import claim_template
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

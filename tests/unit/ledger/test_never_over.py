@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, gate, patch, path, put_scale, quota, scale, workload
 
 HARD = {"acme": 12, "team": 8}

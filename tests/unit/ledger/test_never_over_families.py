@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, workload
 
 HARD = {"root": 14, "a": 10, "b": 8}

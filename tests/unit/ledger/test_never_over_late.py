@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 HARD = 6

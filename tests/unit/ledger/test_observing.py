@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Observed, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, gate, put_scale, quota, scale, workload
 
 CPU = 10**9

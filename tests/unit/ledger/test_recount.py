@@ -9,10 +9,10 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.accounts import Difference
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, gate, owned_by, quota, scale, workload
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extauthz.core.intake.objects import intern
 from extauthz.core.ledger.scope import Scope
+from extauthz.core.objects.workloads import intern
 from extauthz.testing.builders import pod
 
 

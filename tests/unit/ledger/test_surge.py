@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.objects import observe
 from extauthz.core.model import Verdict
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, put_scale, quota, scale, workload
 
 CPU = 10**9

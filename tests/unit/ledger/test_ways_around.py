@@ -8,9 +8,9 @@ from itertools import count
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.objects import observe
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import (
     Asker,
     create,

@@ -1,0 +1,89 @@
+"""What one request may cost: the one place where the work of reading it is counted, and where it ends.
+
+Whoever reaches Envoy can send any body, before the API server authenticates it. So everything that takes more than a
+few steps for each byte is counted here, in units of about a quarter of a microsecond. docs/limits.md is the table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from extauthz.core.errors import BodyError, MeaningError
+
+VALUE: Final = 4
+"""A value that is decoded from JSON, CBOR or protobuf, and walked a few times later."""
+
+YAML_NODE: Final = 8
+"""A node of a YAML document, an alias counted with all that it stands for."""
+
+OPERATION: Final = 8
+"""An operation of a JSON Patch. Each token of its pointers is one unit more."""
+
+WALKED: Final = 2
+"""A value that a JSON Patch moves or copies, each time."""
+
+CONTAINER: Final = 24
+"""An item of a list in a pod template: a container, a volume, a claim."""
+
+AMOUNT: Final = 4
+"""An entry of a map of resources, a label, an owner reference."""
+
+TEXT_BYTES: Final = 16
+"""Characters of YAML that libyaml scans for one unit."""
+
+TEMPLATE_BYTES: Final = 8
+"""Bytes of the pod template in the cluster that are decoded for one unit."""
+
+OPEN: Final = 20
+"""A container that an apply is compared with, or brings: whose its fields are is not known."""
+
+CHOICE: Final = 8
+"""A container of one of the templates that an apply may leave."""
+
+SHIFTED: Final = 512
+"""Items of a list that are moved for one unit, where another is put in between or taken out."""
+
+BASE: Final = 24_000
+"""Units that every request has: about 6 ms."""
+
+SCALE: Final = 4_000
+"""Units of a write of a scale, and of a body that the reader may remember: about 1 ms."""
+
+MOST: Final = 400_000
+"""Units that the longest body has."""
+
+SMALL_BYTES: Final = 256
+"""A body of that many bytes has no more units than a scale."""
+
+CURE: Final = "write less at once"
+
+
+class Work:
+    """Counts the units that one request has used."""
+
+    __slots__ = ("_error", "left", "limit")
+
+    def __init__(self, limit: int, error: type[BodyError] | type[MeaningError] = BodyError) -> None:
+        self.limit = self.left = limit
+        self._error = error
+
+    def spend(self, units: int, place: str, cure: str = CURE) -> None:
+        """Use units at a place of the request. Raises the error with the code ``too-complex`` where none are left."""
+        self.left -= units
+        if self.left < 0:
+            raise self._error("too-complex", f"{place}: more than {self.limit} units of work; {cure}")
+
+    @property
+    def used(self) -> int:
+        """The units used so far."""
+        return self.limit - self.left
+
+
+def of_body(size: int, *, scale: bool) -> Work:
+    """What decoding a body of ``size`` bytes may cost: a share for each byte, and what every request has."""
+    return Work(SCALE if scale or size <= SMALL_BYTES else min(BASE + size // 2, MOST))
+
+
+def of_meaning(*, scale: bool) -> Work:
+    """What working out the effect of a decoded body may cost, beyond a few steps for each of its values."""
+    return Work(SCALE if scale else BASE, MeaningError)

@@ -1,0 +1,36 @@
+"""What cannot be read or followed, by stable codes: bodies, objects, patches, and what costs too much."""
+
+from __future__ import annotations
+
+
+class BodyError(Exception):
+    """A body that the gate cannot read, or that the API server would refuse.
+
+    ``code`` is stable and kebab-case (a metric label), ``detail`` names the place and the cure.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+
+
+class MeaningError(Exception):
+    """A body that decodes, and whose effect cannot be told, or that the API server would refuse."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+
+
+class ObjectError(MeaningError):
+    """An object whose field is not of the type that the API server takes."""
+
+    def __init__(self, path: str, detail: str, code: str = "malformed-object") -> None:
+        super().__init__(code, f"{path}: {detail}")
+        self.path = path
+
+
+class PatchError(MeaningError):
+    """A patch that the API server would refuse, or that depends on what the gate did not keep."""

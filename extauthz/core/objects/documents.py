@@ -1,0 +1,76 @@
+"""The document that a patch applies to: a workload, or its scale, as far as the gate knows it."""
+
+from __future__ import annotations
+
+import json
+
+from extauthz.core.model import Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects.partial import Hidden, Partial
+from extauthz.core.objects.workloads import labels_dict
+
+
+def document(ref: WorkloadRef, observed: Observed | None) -> Partial:
+    """The workload's own document. Where nothing was observed it holds ``Hidden.BASE``.
+
+    ``resources`` are always there, as the API server prints them even when they are empty, and so are labels, so
+    that a patch that adds the first one can be read.
+    """
+    if observed is None:
+        metadata: dict[str, Tree] = {"labels": Hidden.BASE}
+        spec: dict[str, Tree] = {"replicas": Hidden.BASE} | _unknown_template()
+    else:
+        metadata = _identity(observed) | {"labels": labels_dict(observed.labels)}
+        spec = {"replicas": observed.replicas} | _template(observed.template)
+    metadata |= {"name": ref.name, "namespace": ref.namespace}
+    return Partial("object", {"metadata": Partial("metadata", metadata), "spec": Partial("spec", spec)})
+
+
+def scale_document(ref: WorkloadRef, observed: Observed | None) -> Partial:
+    """The workload's ``Scale`` (autoscaling/v1), whose spec has nothing but the replicas."""
+    metadata = {"name": ref.name, "namespace": ref.namespace} | (_identity(observed) if observed else {})
+    spec = {"replicas": observed.replicas if observed else Hidden.BASE}
+    return Partial("object", {"metadata": Partial("metadata", metadata), "spec": spec})
+
+
+def _identity(observed: Observed) -> dict[str, Tree]:
+    return {"uid": observed.uid, "resourceVersion": observed.resource_version}
+
+
+def _unknown_template() -> dict[str, Tree]:
+    return {"template": Hidden.BASE, "volumeClaimTemplates": Hidden.BASE}
+
+
+def _template(template: Template | None) -> dict[str, Tree]:
+    if template is None:
+        return _unknown_template()
+    tree = json.loads(template.text)
+    spec: dict[str, Tree] = {"template": Partial("template", {"spec": _pod(tree["template"]["spec"])})}
+    if "volumeClaimTemplates" in tree:
+        spec["volumeClaimTemplates"] = [_claim(claim) for claim in tree["volumeClaimTemplates"]]
+    if "ordinals" in tree:
+        spec["ordinals"] = tree["ordinals"]
+    return spec
+
+
+def _pod(pod: dict[str, Tree]) -> Partial:
+    lists: dict[str, list[Tree]] = {
+        key: [Partial("container", {"resources": {}} | item) for item in pod[key]]
+        for key in ("containers", "initContainers")
+        if key in pod
+    }
+    if "volumes" in pod:
+        lists["volumes"] = [_volume(volume) for volume in pod["volumes"]]
+    return Partial("pod", pod | lists)
+
+
+def _volume(volume: dict[str, Tree]) -> Partial:
+    if "ephemeral" in volume:
+        claim = _claim(volume["ephemeral"]["volumeClaimTemplate"])
+        volume = volume | {"ephemeral": {"volumeClaimTemplate": claim}}
+    return Partial("volume", volume)
+
+
+def _claim(claim: dict[str, Tree]) -> Partial:
+    spec = Partial("claim-spec", {"resources": {}} | claim["spec"])
+    metadata = Partial("claim-metadata", claim.get("metadata", {}))
+    return Partial("claim", {"metadata": metadata, "spec": spec})

@@ -1,0 +1,101 @@
+"""Typed access to the fields of a decoded tree, as tolerant as the API server: null is the same as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NoReturn
+
+from extauthz.core.errors import ObjectError
+from extauthz.core.model import Tree
+from extauthz.core.objects.partial import Hidden, Partial
+
+MAX_REPLICAS: Final = 2**31 - 1
+"""``spec.replicas`` is an int32 everywhere (``k8s.io/api/apps/v1/types.go``, ``autoscaling/v1/types.go``)."""
+
+_INT32: Final = 2**31
+_INT64: Final = 2**63
+_NOTHING: Final[dict[str, Tree]] = {}
+
+
+def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
+    """An object's keys; null has none. ``of``: the kind of Partial that may stand here. Raises ObjectError."""
+    if isinstance(value, Partial):
+        return value if value.of == of else _unseen(path)
+    if isinstance(value, dict):
+        return value
+    return _NOTHING if value is None else wrong(value, path, "an object")
+
+
+def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree], str]]:
+    """A list's objects, each with its path; a null among them is an empty one, as in Go. Raises ObjectError."""
+    if value is None:
+        return
+    if not isinstance(value, list):
+        wrong(value, path, "a list")
+    for index, item in enumerate(value):
+        at = f"{path}[{index}]"
+        yield mapping(item, at, of), at
+
+
+def text(value: Tree, path: str) -> str:
+    """A string; null is the empty one. Raises ObjectError."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else wrong(value, path, "a string")
+
+
+def boolean(value: Tree, path: str) -> bool:
+    """True or false; null is false. Raises ObjectError."""
+    if isinstance(value, bool):
+        return value
+    return False if value is None else wrong(value, path, "true or false")
+
+
+def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
+    """A count as a JSON decoder fills an int32: no fraction, exponent or string. Raises ObjectError."""
+    if value is None:
+        return default
+    if isinstance(value, Hidden):
+        _unseen(path)
+    if type(value) is not int:
+        raise ObjectError(path, f"must be a whole number, not {_shown(value)}", "replicas-not-an-integer")
+    if value < 0:
+        raise ObjectError(path, f"must not be below zero, is {_shown(value)}", "replicas-negative")
+    if value > MAX_REPLICAS:
+        raise ObjectError(path, f"must be at most {MAX_REPLICAS}, is {_shown(value)}", "replicas-too-large")
+    return value
+
+
+def converted_int32(value: Tree) -> Tree:
+    """A number as the unstructured converter puts it into an int32, where no JSON decoder stands in between.
+
+    ``fromUnstructured`` (``k8s.io/apimachinery/pkg/runtime/converter.go``) takes a whole float, and lets an int64
+    wrap around. What a float beyond 64 bits becomes depends on the machine: it is left as it is, like anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_INT64 <= value < _INT64:
+        return value
+    return (int(value) + _INT32) % (2 * _INT32) - _INT32 if value == int(value) else value
+
+
+def wrong(value: Tree, path: str, wanted: str) -> NoReturn:
+    """Raises the ObjectError that says what stands where something else should."""
+    if isinstance(value, Hidden):
+        _unseen(path)
+    raise ObjectError(path, f"must be {wanted}, not {_shown(value)}")
+
+
+def _unseen(path: str) -> NoReturn:
+    cure = "send the value itself, or the whole object by PUT"
+    raise ObjectError(path, f"comes from a field that the gate does not keep; {cure}", "patch-from-unseen-field")
+
+
+def _shown(value: Tree) -> str:
+    """A value as a sentence may quote it: short, whatever it is."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a number beyond 64 bits"
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."

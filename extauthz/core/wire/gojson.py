@@ -1,0 +1,169 @@
+"""Reads JSON the way the API server does: ``sigs.k8s.io/json``, a case-sensitive ``encoding/json`` that keeps integers.
+
+The scanner is the standard library's; its hooks and the checks here close the gap to Go's reading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from math import isinf
+from typing import NoReturn
+
+from extauthz.core.budget import VALUE, Work
+from extauthz.core.errors import BodyError
+from extauthz.core.model import Tree
+
+MAX_DEPTH = 100
+"""Deeper bodies are refused. The server allows 10,000 (``encoding/json`` ``maxNestingDepth``); a workload needs 20."""
+
+MAX_CONTAINERS = 100_000
+"""Objects and arrays in one body: bounds time and memory (an empty object costs two bytes to send and 64 to hold)."""
+
+_FEW = 500
+"""Values of which no budget runs out."""
+
+MAX_NUMBER_CHARS = 400
+"""Longer spellings of a fraction are refused: no float64 needs more than 330 characters to be written out in full."""
+
+
+_SPACE = " \t\n\r"
+
+
+class Number(float):
+    """A JSON number that is not spelled as an integer (``3.0``, ``1e2``), with its source text.
+
+    Where the server decodes into a typed integer, it refuses these; where it goes through an untyped tree (strategic
+    merge patch, apply) it may take ``3.0`` for 3. A quantity (``cpu: 0.1``) is read from ``text``, as the server does.
+    """
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        if len(text) > MAX_NUMBER_CHARS:
+            raise BodyError("number-too-long", f"a number of {len(text)} characters")
+        number = super().__new__(cls, text)
+        if isinf(number):
+            raise BodyError("number-out-of-range", f"{text} is outside the range of a float64")
+        number.text = text
+        return number
+
+
+def _object(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
+    # Of duplicate keys Go merges structs and lets the last scalar win, differently in typed and untyped targets.
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise BodyError("duplicate-key", f"{_first_duplicate(pairs)[:40]!a} is given more than once in one object")
+    return members
+
+
+def _first_duplicate(pairs: list[tuple[str, Tree]]) -> str:
+    return next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+
+
+def _constant(name: str) -> NoReturn:
+    raise BodyError("not-a-number", f"{name} is not JSON")
+
+
+def decoder(fraction: Callable[[str], Tree]) -> json.JSONDecoder:
+    """A decoder that makes of a number that is not spelled as an integer what ``fraction`` makes of its text."""
+    return json.JSONDecoder(object_pairs_hook=_object, parse_float=fraction, parse_constant=_constant)
+
+
+DECODER = decoder(Number)
+
+
+def text(data: bytes) -> str:
+    """The text of a body. Raises ``BodyError``: ``invalid-utf8``."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        # Go puts U+FFFD there and reads on.
+        raise BodyError("invalid-utf8", f"byte {error.start} is not UTF-8") from None
+
+
+def loads(data: bytes, decoder: json.JSONDecoder = DECODER, work: Work | None = None) -> Tree:
+    """Decodes one JSON text. Integers are ``int``, other numbers ``Number`` (or what ``decoder`` was made with).
+
+    Raises ``BodyError``: ``json-syntax``, ``invalid-utf8``, ``duplicate-key``, ``too-deep``, ``too-many-values``,
+    ``not-a-number``, ``number-out-of-range``, ``number-too-long``, ``lone-surrogate``, ``too-complex``.
+    """
+    # Each takes two bytes, so that short bodies, as those of scales are, need no counting.
+    containers = data.count(b"{") + data.count(b"[") if len(data) > 2 * MAX_DEPTH else 0
+    if work is not None:
+        work.spend(VALUE * values(data), "the JSON values of the body")
+    elif containers > MAX_CONTAINERS:
+        raise BodyError("too-many-values", f"more than {MAX_CONTAINERS} objects and arrays")
+    source = text(data)
+    try:
+        tree = _decode(source, decoder)
+    except json.JSONDecodeError as error:
+        raise BodyError("json-syntax", f"{error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise BodyError("too-deep", f"nested more than {MAX_DEPTH} deep") from None
+    except ValueError:
+        raise BodyError("number-too-long", "an integer of more than 4,300 digits") from None
+    if containers > MAX_DEPTH or b"\\u" in data:
+        check(tree)
+    return tree
+
+
+def values(data: bytes) -> int:
+    """How many values a JSON text has, keys left out, an empty list or object for two: counted before it is decoded.
+
+    >>> values(b'{"a": [1, 2], "b": "xyz"}')
+    5
+    """
+    most = _separators(data)
+    if most <= _FEW or b'"' not in data:
+        return most
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
+    strings = plain.count(b'"') // 2
+    if strings > 2 * MAX_CONTAINERS:  # a key and a string for each value: not worth to take them apart
+        return strings // 2
+    return _separators(b"".join(plain.split(b'"')[::2]))
+
+
+def _separators(data: bytes) -> int:
+    return 1 + data.count(b",") + data.count(b"{") + data.count(b"[")
+
+
+def _decode(source: str, decoder: json.JSONDecoder) -> Tree:
+    """``decoder.decode``, without its regular expressions for what nearly all send: no white space before an object,
+    and at most a line break after it."""
+    if source.startswith(("{", "[")):
+        tree, end = decoder.raw_decode(source)
+        if end == len(source) or not source[end:].strip(_SPACE):
+            return tree
+    return decoder.decode(source)
+
+
+def check(tree: Tree) -> None:
+    """Refuses trees nested deeper than ``MAX_DEPTH`` and strings that hold half a surrogate pair.
+
+    Go reads a lone ``\\ud800`` as U+FFFD; Python keeps it, and cannot encode it again.
+    """
+    level, depth = [tree], 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise BodyError("too-deep", f"nested more than {MAX_DEPTH} deep")
+        below: list[Tree] = []
+        for node in level:
+            if type(node) is dict:
+                below += node
+                below += node.values()
+            elif type(node) is list:
+                below += node
+            elif type(node) is str and not _encodable(node):
+                raise BodyError("lone-surrogate", f"{node[:40]!a} holds half a surrogate pair")
+        level, depth = below, depth + 1
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

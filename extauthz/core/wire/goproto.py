@@ -1,0 +1,181 @@
+"""Reads ``application/vnd.kubernetes.protobuf`` into the tree that the same object has in JSON.
+
+A body is ``k8s\\0`` and a ``runtime.Unknown`` around the object (``apimachinery/pkg/runtime/serializer/protobuf``). The
+rules of the wire are those of the ``Unmarshal`` methods that gogo generates (``k8s.io/api/*/v1/generated.pb.go``): a
+message that comes twice is merged, a scalar that comes twice is replaced, an ``int32`` keeps the low 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from extauthz.core.budget import VALUE, Work
+from extauthz.core.errors import BodyError
+from extauthz.core.model import Tree
+from extauthz.core.wire.protofields import (
+    INT_OR_STRING,
+    QUANTITY_ENTRY,
+    STRING_ENTRY,
+    UNKNOWN,
+    Kind,
+    Message,
+)
+
+MAGIC = b"k8s\x00"
+
+MAX_FIELDS = 100_000
+"""Fields of one body: bounds the time (an unknown field costs two bytes to send)."""
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+_FIXED_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
+
+
+def loads(data: bytes, message: Message, work: Work | None = None) -> dict[str, Tree]:
+    """Decodes one object of the type ``message``, whatever kind the envelope names: the path decides that.
+
+    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``duplicate-key``, ``invalid-utf8``,
+    ``too-complex``.
+    """
+    if not data.startswith(MAGIC):
+        raise BodyError("protobuf-envelope", "the body does not begin with the four bytes k8s\\0")
+    reader = _Reader(work or Work(VALUE * MAX_FIELDS))
+    envelope = reader.message(UNKNOWN, data[len(MAGIC) :], {})
+    tree = {key: value for key, value in envelope.get("typeMeta", {}).items() if value}
+    return reader.message(message, envelope.get("raw", b""), tree)
+
+
+class _Reader:
+    """Reads the messages of one body and counts their fields."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def message(self, message: Message, data: bytes, tree: dict[str, Tree]) -> dict[str, Tree]:
+        """Merges an encoded message into ``tree``."""
+        for number, wire_type, value in self._fields(data):
+            field = message.get(number)
+            if field is None:
+                continue
+            self._work.spend(2 * VALUE, "the protobuf fields of the body")
+            expected, put = _PUT[field.kind]
+            if wire_type != expected:
+                raise BodyError("protobuf-syntax", f"field {field.key} has wire type {wire_type}")
+            put(self, tree, field.key, value, field.message)
+        return tree
+
+    def _fields(self, data: bytes) -> Iterator[tuple[int, int, Any]]:
+        at = 0
+        while at < len(data):
+            self._work.spend(VALUE, "the protobuf fields of the body")
+            tag, at = _varint(data, at)
+            number = (tag >> 3) & 0xFFFF_FFFF  # int32(wire >> 3)
+            if not 0 < number < 1 << 31:
+                raise BodyError("protobuf-syntax", f"field number {number}")
+            value, at = _value(data, at, tag & 7)
+            yield number, tag & 7, value
+
+
+def _value(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
+    if wire_type == _VARINT:
+        return _varint(data, at)
+    if wire_type == _BYTES:
+        length, at = _varint(data, at)
+    elif wire_type in _FIXED_LENGTHS:
+        length = _FIXED_LENGTHS[wire_type]
+    else:
+        # Groups too: Go steps over unknown ones, and no type of the Kubernetes API has any.
+        raise BodyError("protobuf-syntax", f"wire type {wire_type} at byte {at}")
+    if length > len(data) - at:
+        raise BodyError("protobuf-syntax", f"{length} bytes announced at byte {at}, {len(data) - at} are there")
+    return data[at : at + length], at + length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned 64-bit number and where it ends; as in Go, bits beyond the 64th are dropped."""
+    number = shift = 0
+    for byte in data[at : at + 10]:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return number & 0xFFFF_FFFF_FFFF_FFFF, at + shift // 7
+    raise BodyError("protobuf-syntax", f"the number at byte {at} is cut off or too long")
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise BodyError("invalid-utf8", f"{data[:40]!r} is not UTF-8") from None
+
+
+def _int32(value: int) -> int:
+    low = value & 0xFFFF_FFFF
+    return low - (1 << 32) if low >> 31 else low
+
+
+# One function a kind. All take (reader, tree, key, value, message type of the value).
+
+
+def _put_string(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    tree[key] = _text(value)
+
+
+def _put_strings(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    tree.setdefault(key, []).append(_text(value))
+
+
+def _put_raw(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    tree[key] = value
+
+
+def _put_int32(reader: _Reader, tree: dict[str, Tree], key: str, value: int, message: Message) -> None:
+    tree[key] = _int32(value)
+
+
+def _put_bool(reader: _Reader, tree: dict[str, Tree], key: str, value: int, message: Message) -> None:
+    tree[key] = value != 0
+
+
+def _put_message(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    reader.message(message, value, tree.setdefault(key, {}))
+
+
+def _put_messages(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    tree.setdefault(key, []).append(reader.message(message, value, {}))
+
+
+def _put_string_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    entry = reader.message(STRING_ENTRY, value, {})
+    tree.setdefault(key, {})[entry.get("key", "")] = entry.get("value", "")
+
+
+def _put_quantity_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    entry = reader.message(QUANTITY_ENTRY, value, {})
+    # Of values that come twice Go takes the last; other messages it merges.
+    quantity = entry.get("value", [{}])[-1]
+    tree.setdefault(key, {})[entry.get("key", "")] = quantity.get("string", "0")
+
+
+def _put_int_or_string(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
+    if key in tree:
+        raise BodyError("duplicate-key", f"{key} is given more than once")
+    # intstr.Type: 0 is Int, 1 is String.
+    either = reader.message(INT_OR_STRING, value, {})
+    tree[key] = either.get("strVal", "") if either.get("type", 0) else either.get("intVal", 0)
+
+
+_PUT: dict[Kind, tuple[int, Callable[[_Reader, dict[str, Tree], str, Any, Message], None]]] = {
+    Kind.STRING: (_BYTES, _put_string),
+    Kind.STRINGS: (_BYTES, _put_strings),
+    Kind.RAW: (_BYTES, _put_raw),
+    Kind.INT32: (_VARINT, _put_int32),
+    Kind.BOOL: (_VARINT, _put_bool),
+    Kind.MESSAGE: (_BYTES, _put_message),
+    Kind.MESSAGES: (_BYTES, _put_messages),
+    Kind.STRING_MAP: (_BYTES, _put_string_entry),
+    Kind.QUANTITY_MAP: (_BYTES, _put_quantity_entry),
+    Kind.INT_OR_STRING: (_BYTES, _put_int_or_string),
+}
+"""Kind to its wire type and how its value gets into the tree."""

@@ -1,0 +1,342 @@
+"""Grants that several gates agree upon: decided and written into the ledger object in one step, then answered.
+
+A write that would be granted waits for the next write of the object. When that begins, all who wait are decided, one
+after the other, on what is known at that moment; the object is written on the condition that it is as this gate last
+saw it. If another gate was first, nothing of it counts, and all are decided anew. So no decision is older than the
+state that its commit is checked against.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from traceback import format_exception
+from typing import Protocol
+
+from extauthz.core.decision import sentences
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.payload import TooLargeError, decode
+from extauthz.core.model import Decision, Operation, Reading, Verdict, WorkloadRef
+from extauthz.ledger_store.replica import Progress, Replica
+from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
+
+WITHIN_S = 1.5
+"""From the first decision to the answer: less than Envoy's ext_authz timeout as ``extauthz render`` sets it (2 s)."""
+
+HOUSEKEEPING_S = 0.25
+"""How often it is looked whether pending writes have ended."""
+
+CATCH_UP_S = 0.005
+"""How often it is looked whether a watch has come as far as another gate's; the same event is on its way to both."""
+
+AGAIN_S = 0.05
+"""Before a write is tried again that failed for no other writer's sake."""
+
+IDLE_AGAIN_S = 1.0
+"""The same where nobody waits for it."""
+
+HELD = "grants no growth for now: its ledger is new, and writes that were allowed before may still land"
+
+HARMLESS = frozenset({"no-growth", "no-quota"})
+"""Reasons of grants that a hold does not concern."""
+
+
+class Decides(Protocol):
+    """What is wanted of the gate."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    def judge(
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+    ) -> Decision:
+        """Decide a write from memory; a grant is recorded there."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """One write on its way into the ledger object. ``answer`` is set once, with what becomes of it."""
+
+    reading: Reading
+    source: str
+    decision: Decision
+    answer: asyncio.Future[Decision]
+    trouble: str = "its ledger was not written in time"
+    """Why it is not answered yet."""
+    rounds: int = 0
+    """How often it was decided."""
+
+    @property
+    def remakes(self) -> bool:
+        """It would make an object anew that is believed to be there. If that is gone, all of it is growth."""
+        decision = self.decision
+        creates = not decision.scale and decision.operation in (Operation.CREATE, Operation.APPLY)
+        return creates and decision.replicas_before is not None
+
+
+class Committer:
+    """Takes grants into the ledger object, and pending writes that have ended out of it.
+
+    Args:
+        window_s: the landing window.
+        look: reads one workload as it is from then on; false: it could not be read.
+        list_anew: lists all that counts once more; then a hold whose time has passed may end.
+        holds_new: whether a new ledger holds growth back for a landing window, as an earlier one may have been lost.
+        wrote: told of each write: ``ok``, ``conflict``, ``unclear``, ``refused``, ``too-large``; and how many grants
+            went with it.
+        tell: a line for the log: level, event and fields.
+    """
+
+    def __init__(
+        self,
+        gate: Decides,
+        store: LedgerStore,
+        progress: Progress,
+        window_s: float,
+        clock: Callable[[], float],
+        *,
+        look: Callable[[WorkloadRef], Awaitable[bool]],
+        list_anew: Callable[[], Awaitable[None]],
+        holds_new: bool = True,
+        wrote: Callable[[str, int], None] = lambda result, grants: None,
+        tell: Callable[..., None] = lambda *event, **fields: None,
+    ) -> None:
+        self._gate = gate
+        self._store = store
+        self._clock = clock
+        self._look = look
+        self._list_anew = list_anew
+        self._wrote = wrote
+        self._tell = tell
+        self.replica = Replica(gate.ledger, progress, window_s, clock, tell, holds_new=holds_new)
+        self.known = asyncio.Event()
+        """It has been seen whether there is an object."""
+        self._queue: list[_Waiter] = []
+        self._wake = asyncio.Event()
+        self._told = ""
+        """What last kept the object from being written."""
+
+    # The request path.
+
+    async def commit(self, reading: Reading, source: str, decision: Decision) -> Decision:
+        """The answer to a write that ``decision``, which recorded nothing, would grant."""
+        waiter = _Waiter(reading, source, decision, asyncio.get_running_loop().create_future())
+        granted = False
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                if waiter.remakes and not await self._is_looked_at(waiter):
+                    why = "cannot tell whether it is there: it could not be read"
+                    return _refused(decision, "ledger-unavailable", why)
+                self._queue.append(waiter)
+                self._wake.set()
+                answer = await waiter.answer
+            granted = answer.verdict is Verdict.ALLOW
+        except TimeoutError:
+            why = f"could not agree upon it with the other gates: {waiter.trouble}"
+            return _refused(waiter.decision, "ledger-unavailable", why)
+        finally:
+            if not granted:
+                waiter.answer.cancel()
+                self.replica.abandon(decision.id)
+        return answer
+
+    async def _is_looked_at(self, waiter: _Waiter) -> bool:
+        """Another gate may know that an object is gone which this one still counts: only a read tells."""
+        waiter.trouble = "it could not be read"
+        ref = waiter.decision.ref
+        return ref is None or await self._look(ref)
+
+    # Beside the requests. A follower of the store.
+
+    def changed(self, stored: Stored) -> None:
+        self.replica.take(stored)
+
+    def gone(self) -> None:
+        self.replica.gone()
+
+    def listed(self) -> None:
+        self.known.set()
+
+    async def run(self) -> None:
+        """Follow the object and write it, for ever. Ends by cancellation."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._store.run(self))
+            await self.known.wait()
+            group.create_task(self._keep_writing())
+            group.create_task(self._release_holds())
+
+    async def _release_holds(self) -> None:
+        """End a hold whose time has passed, on what is listed from then on."""
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            held = self.replica.base
+            if held is not None and self.replica.hold_is_over and not self.replica.released:
+                await self._list_anew()
+                base = self.replica.base
+                is_the_same = base is not None and base.uid == held.uid
+                self.replica.released = is_the_same and self.replica.hold_is_over
+
+    def notes(self) -> list[str]:
+        """What keeps growth back, for those who look at the gate."""
+        if self.replica.unreadable:
+            return [f"grants no growth: the ledger cannot be read ({self.replica.unreadable})"]
+        return ["grants no growth: the ledger is new"] if self.replica.holds else []
+
+    # Writing.
+
+    async def _keep_writing(self) -> None:
+        while True:
+            if not self._queue:
+                self._wake.clear()
+                try:
+                    async with asyncio.timeout(HOUSEKEEPING_S):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+            try:
+                pause_s = await self._round()
+            except Exception as error:  # noqa: BLE001 (whoever waits is refused in time; the writer goes on)
+                self._tell("error", "ledger-writer-failed", traceback="".join(format_exception(error)))
+                pause_s = AGAIN_S
+            if pause_s:
+                await asyncio.sleep(pause_s)
+
+    async def _round(self) -> float:
+        """Decide all who wait and write the object. Returns for how long to pause before the next round, in seconds."""
+        waiting = self._waiting()
+        obstacle = self._obstacle()
+        if obstacle is not None:
+            self._put_back(waiting, obstacle)
+            return CATCH_UP_S if waiting else 0.0
+        batch = [waiter for waiter in waiting if self._decide(waiter)]
+        if not batch and not self.replica.wants_write():
+            return 0.0
+        return await self._write(batch)
+
+    def _waiting(self) -> list[_Waiter]:
+        queue, self._queue = self._queue, []
+        return [one for one in queue if not one.answer.done()]
+
+    def _put_back(self, waiting: list[_Waiter], trouble: str) -> None:
+        """They wait on, before those that came since, and are decided anew."""
+        for waiter in waiting:
+            waiter.trouble = trouble
+        self._queue = waiting + self._queue
+
+    def _obstacle(self) -> str | None:
+        """Why nothing may be granted right now; what it is passes by itself, or says its cure."""
+        if self.replica.unreadable:
+            return f"the ledger cannot be read: {self.replica.unreadable}"
+        behind = self.replica.behind()
+        return f"another gate has seen more of {behind}" if behind is not None else None
+
+    def _decide(self, waiter: _Waiter) -> bool:
+        """Decide it by what is known now. True: it is granted as soon as the object is written; else it is answered."""
+        if waiter.decision.intent == waiter.decision.id and self.replica.agrees(waiter.decision.id):
+            return self._answer(waiter, waiter.decision)  # a write that was in doubt was carried out
+        if waiter.rounds and waiter.remakes:  # what the look has shown may be outdated
+            return self._answer(waiter, _refused(waiter.decision, "ledger-unavailable", "is behind another gate"))
+        waiter.rounds += 1
+        decision_id = waiter.decision.id
+        decision = self._gate.judge(waiter.reading, decision_id, self._clock(), source=waiter.source)
+        waiter.decision = decision
+        if decision.intent is None:
+            return self._answer(waiter, decision)
+        if self.replica.holds and decision.reason not in HARMLESS:
+            return self._take_back(waiter, "hold", HELD)
+        if self.replica.is_full(decision.intent):
+            why = "has no room in the ledger: too many writes under this quota may still land; try again shortly"
+            return self._take_back(waiter, "ledger-full", why)
+        return True
+
+    def _take_back(self, waiter: _Waiter, reason: str, why: str) -> bool:
+        self._undo(waiter)
+        return self._answer(waiter, _refused(waiter.decision, reason, why))
+
+    @staticmethod
+    def _answer(waiter: _Waiter, decision: Decision) -> bool:
+        if not waiter.answer.done():
+            waiter.answer.set_result(decision)
+        return False
+
+    def _undo(self, waiter: _Waiter) -> None:
+        """Nothing of it counts, unless the object holds it. What it only renewed was there before, and stays."""
+        if waiter.decision.intent == waiter.decision.id and not self.replica.agrees(waiter.decision.id):
+            self._gate.ledger.forget(waiter.decision.id)
+
+    async def _write(self, batch: list[_Waiter]) -> float:
+        base = self.replica.base
+        begun_s = self._clock()
+        try:
+            text, writes = self.replica.next_text()
+            begun_s = self._clock()
+            stored = await self._store.put(text, writes, base)
+        except TooLargeError as error:
+            self._wrote("too-large", 0)
+            for waiter in batch:
+                self._take_back(waiter, "ledger-full", f"has no room in the ledger: {error}")
+            return self._failed([], str(error))
+        except Conflict:
+            self._wrote("conflict", 0)
+            return await self._look_again(base, batch, "other gates were first")
+        except Unclear as error:
+            self._wrote("unclear", 0)
+            return await self._look_again(base, batch, str(error))
+        except Refused as error:
+            self._wrote("refused", 0)
+            return self._failed(batch, str(error))
+        self._written(stored, batch, begun_s)
+        return 0.0
+
+    def _written(self, stored: Stored, batch: list[_Waiter], begun_s: float | None = None) -> None:
+        self._wrote("ok", len(batch))
+        self._told = ""
+        self.replica.take(stored, begun_s)
+        for waiter in batch:
+            self._answer(waiter, waiter.decision)
+
+    async def _look_again(self, base: Stored | None, batch: list[_Waiter], trouble: str) -> float:
+        """Somebody else wrote, or we may have: the newest state tells. Until it is known, the batch counts."""
+        try:
+            stored = await self._store.get()
+        except Refused as error:
+            return self._failed(batch, f"{trouble}; {error}")
+        if stored is not None and self._holds(stored, batch):
+            self._written(stored, batch)
+            return 0.0
+        for waiter in batch:
+            self._undo(waiter)
+        if stored is None:
+            self.replica.gone()
+        else:
+            self.replica.take(stored)
+        self._put_back(batch, trouble)
+        is_newer = stored is not None and (base is None or stored[1:] != base[1:])
+        return 0.0 if is_newer else AGAIN_S
+
+    def _holds(self, stored: Stored, batch: list[_Waiter]) -> bool:
+        """Whether the write that is in doubt was carried out: it brought all of its batch, or nothing."""
+        new = [one.decision.id for one in batch if one.decision.intent == one.decision.id]
+        if not new:
+            return False
+        try:
+            return all(one in decode(stored.payload).intents for one in new)
+        except ValueError:
+            return False
+
+    def _failed(self, batch: list[_Waiter], trouble: str) -> float:
+        """Nothing is known to be written. Who waits waits on, and is decided anew."""
+        for waiter in batch:
+            self._undo(waiter)
+        self._put_back(batch, trouble)
+        if self._told != trouble:
+            self._told = trouble
+            self._tell("warning", "ledger-not-written", why=trouble)
+        return AGAIN_S if self._queue else IDLE_AGAIN_S
+
+
+def _refused(decision: Decision, reason: str, why: str) -> Decision:
+    """The same write, not granted."""
+    sentence = sentences.unavailable(decision.ref, why)
+    return decision._replace(verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, intent=None, pends=False)

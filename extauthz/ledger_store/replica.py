@@ -1,0 +1,297 @@
+"""What one gate knows of the ledger object, and what it would write into it. Synchronous; waits for nothing.
+
+Every gate holds the pending writes of all gates in its own in-memory ledger, so that every decision is the same pure
+step. One that appears in the object is adopted, and one that has vanished from it is forgotten: some gate has ended it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from cachetools import FIFOCache
+
+from extauthz.core.ledger import record
+from extauthz.core.ledger.intents import Intent, is_newer
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.payload import OtherFormatError, Payload, PayloadError, decode, encode
+from extauthz.core.ledger.record import RecordError
+from extauthz.core.model import WorkloadRef
+from extauthz.ledger_store.store import Stored
+
+ABANDONED = 65_536
+"""Ids that are remembered for having been given up. One that is forgotten is taken for another gate's, until its window
+has passed."""
+
+MAX_TENANT_BYTES = 64 * 1024
+"""What the pending writes under one quota may take in the object, so that a sixth of it is the most that one tenant
+can fill. Some 700 writes of a count."""
+
+AGES = 8
+"""So many times within a landing window the ledger's clock is written, while a write pends or growth is held."""
+
+
+class Progress(Protocol):
+    """How far this gate has come in seeing the cluster."""
+
+    def seen(self) -> Mapping[str, int]:
+        """``deployments.apps`` to the highest resourceVersion of any object of that kind that it was shown."""
+
+    def has_reached(self, kind: str, version: int) -> bool:
+        """Whether every change of that kind up to ``version`` has been shown to it; also if there is no such kind."""
+
+
+class Line(NamedTuple):
+    """A pending write as it stands in the object."""
+
+    text: str
+    templates: Mapping[str, str]
+    """By hash."""
+    tenants: frozenset[str]
+    expires_s: float
+    leaves: int
+    """How many templates and labels it may leave: more, where what a patch finds has changed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, templates included."""
+        return len(self.text) + sum(map(len, self.templates.values()))
+
+
+class Replica:
+    """The ledger object as this gate last saw it.
+
+    Args:
+        window_s: the landing window.
+        tell: a line for the log: level, event and fields.
+        holds_new: whether a new object holds growth back for a landing window.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        progress: Progress,
+        window_s: float,
+        clock: Callable[[], float],
+        tell: Callable[..., None],
+        *,
+        holds_new: bool = True,
+    ) -> None:
+        self._ledger = ledger
+        self._progress = progress
+        self._window_s = window_s
+        self._clock = clock
+        self._tell = tell
+        self._holds_new = holds_new
+        self.base: Stored | None = None
+        self._is_new = True
+        """There is no object, or none that a gate wrote: the next write makes it."""
+        self.payload = self._anew(0, holds=holds_new)
+        self.unreadable = ""
+        """Why the object cannot be read, where a gate of another release wrote it."""
+        self.released = False
+        """Everything was listed anew after a hold: the next write ends it."""
+        self._seen_s = clock()
+        """When the ledger's clock was at ``payload.clock_ms``."""
+        self._text: str | None = None
+        self._written = self.payload
+        """What this gate wrote last, or tried to: it need not be parsed when it comes back."""
+        self._lines: dict[str, Line] = {}
+        self._taken: Counter[str] = Counter()
+        """Bytes of lines, by tenant."""
+        self._abandoned: FIFOCache[str, None] = FIFOCache(ABANDONED)
+
+    def _anew(self, clock_ms: int, *, holds: bool) -> Payload:
+        return Payload(clock_ms=clock_ms, holds=holds, hold_ends_ms=clock_ms + self._window_ms())
+
+    def _window_ms(self) -> int:
+        return int(self._window_s * 1000)
+
+    def now_ms(self) -> int:
+        """The ledger's clock. It never runs ahead of real time."""
+        return self.payload.clock_ms + int((self._clock() - self._seen_s) * 1000)
+
+    # What is seen.
+
+    def take(self, stored: Stored, seen_s: float | None = None) -> None:
+        """The object as it is now, or as it was some time ago. ``seen_s``: when this gate itself made its content."""
+        base = self.base
+        if base is not None and not is_newer(stored.version, base.version):
+            return
+        try:
+            payload = self._written if stored.payload == self._text else decode(stored.payload)
+            before = self.payload.intents if base is not None and base.uid == stored.uid else {}
+            changed = [one for one in payload.intents if before.get(one) != payload.intents[one]]
+            found = [self._load(one, payload) for one in changed]
+        except (PayloadError, RecordError) as error:
+            self._cannot_read(stored, error)
+            return
+        if base is None or base.uid != stored.uid:
+            self._forget_lines()
+        self.released = self.released and payload.holds
+        self.base, self.payload, self.unreadable, self._is_new = stored, payload, "", False
+        self._seen_s = self._clock() if seen_s is None else seen_s
+        for vanished in before.keys() - payload.intents.keys():
+            self._ledger.forget(vanished)
+        for ref, intent in found:
+            self._adopt(ref, intent)
+
+    def gone(self) -> None:
+        """There is no such object any more. What it held still pends, and will be in the next one."""
+        if self.base is not None:
+            self._start_over(None, holds=self._holds_new)
+            self.unreadable = ""
+
+    def _load(self, intent_id: str, payload: Payload) -> tuple[WorkloadRef, Intent]:
+        """Raises RecordError."""
+        now_s = self._clock()
+        try:
+            tree = json.loads(payload.intents[intent_id])
+            left_ms = int(tree["until_ms"]) - payload.clock_ms
+            templates = [payload.templates[key] for key in tree.get("templates", ())]
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise RecordError(repr(error)) from error
+        expires_s = now_s + max(left_ms, 0) / 1000
+        return record.load({**tree, "id": intent_id, "templates": templates}, expires_s, now_s)
+
+    def _cannot_read(self, stored: Stored, error: Exception) -> None:
+        """What cannot be read still holds its room: all that is known stays. What no gate wrote is written anew."""
+        self._tell("error", "ledger-unreadable", why=str(error))
+        self._start_over(stored, holds=True)
+        self.unreadable = str(error) if isinstance(error, OtherFormatError) else ""
+
+    def _start_over(self, base: Stored | None, *, holds: bool) -> None:
+        """The object will be made anew. Its clock goes on."""
+        clock_ms = self.now_ms()
+        self.base, self._seen_s, self._is_new = base, self._clock(), True
+        self.payload = self._anew(clock_ms, holds=holds)
+        self._forget_lines()
+
+    def _adopt(self, ref: WorkloadRef, intent: Intent) -> None:
+        """Another gate's, or one of this gate's own that is agreed upon now."""
+        line = self._lines.get(intent.id)
+        if intent.id in self._abandoned or (line is not None and line.text == self.payload.intents[intent.id]):
+            return
+        self._ledger.forget(intent.id)
+        self._ledger.adopt(ref, intent)
+        self._set_line(intent.id, self._line(ref, intent)._replace(text=self.payload.intents[intent.id]))
+
+    def abandon(self, intent_id: str) -> None:
+        """A pending write of this gate was not granted after all. If it gets into the object, it is taken out again."""
+        self._abandoned[intent_id] = None
+        self._ledger.forget(intent_id)
+
+    # What stands in the way of a grant.
+
+    def behind(self) -> str | None:
+        """A kind of which writers have seen more than this gate; ``None``: there is none."""
+        marks = self.payload.watermark.items()
+        return next((kind for kind, at in marks if not self._progress.has_reached(kind, at)), None)
+
+    @property
+    def holds(self) -> bool:
+        """Whether writes may still land that an earlier ledger has known and this one does not."""
+        return self.payload.holds
+
+    @property
+    def hold_is_over(self) -> bool:
+        """Whether none of them can land any more. Growth waits for a list and a write nevertheless."""
+        return self.payload.holds and self.now_ms() >= self.payload.hold_ends_ms
+
+    def agrees(self, intent_id: str) -> bool:
+        """Whether the object holds a pending write that is in memory too."""
+        return intent_id in self.payload.intents and self._ledger.follows(intent_id)
+
+    def is_full(self, intent_id: str) -> bool:
+        """Whether a new pending write, which is in memory so far, is more than its tenant may have in the object."""
+        found = self._ledger.intent(intent_id)
+        if found is None or intent_id in self.payload.intents:
+            return False
+        line = self._line(*found)
+        self._set_line(intent_id, line)
+        is_full = any(self._taken[tenant] > MAX_TENANT_BYTES for tenant in line.tenants)
+        if is_full:
+            self._drop_line(intent_id)
+        return is_full
+
+    # What to write.
+
+    def wants_write(self) -> bool:
+        """Whether the object should be written even if nobody waits for it."""
+        self._keep_lines()
+        if self.base is None or (self.payload.holds and self.released):
+            return True
+        known = self.payload.intents
+        if len(known) != len(self._lines) or any(known.get(one) != line.text for one, line in self._lines.items()):
+            return True
+        waits = self._lines or self.payload.holds
+        return bool(waits) and self._clock() - self._seen_s > self._window_s / AGES
+
+    def next_text(self) -> tuple[str, int]:
+        """The object with all pending writes that are in memory, and how many these are. Raises TooLargeError."""
+        payload = self._next()
+        self._text, self._written = encode(payload), payload
+        return self._text, len(payload.intents)
+
+    def _next(self) -> Payload:
+        self._keep_lines()
+        templates: dict[str, str] = {}
+        for line in self._lines.values():
+            templates.update(line.templates)
+        watermark = dict(self.payload.watermark)
+        for kind, version in self._progress.seen().items():
+            if version:  # where there is no object of a kind, nobody can have seen one
+                watermark[kind] = max(version, watermark.get(kind, 0))
+        intents = {intent_id: line.text for intent_id, line in self._lines.items()}
+        holds, now_ms = self.payload.holds and not self.released, self.now_ms()
+        # A hold begins when the object is made, and not when it was missed: others may have lost one meanwhile.
+        ends_ms = now_ms + self._window_ms() if self._is_new else self.payload.hold_ends_ms
+        return Payload(intents, templates, watermark, now_ms, holds, ends_ms)
+
+    def _keep_lines(self) -> None:
+        """A line for each pending write in memory, and for no other."""
+        for ref, intent in self._ledger.live_intents():
+            line = self._lines.get(intent.id)
+            if line is None or intent.expires_s > line.expires_s or _leaves(intent) > line.leaves:
+                self._set_line(intent.id, self._line(ref, intent))
+        if len(self._lines) > self._ledger.intents:
+            for intent_id in [one for one in self._lines if not self._ledger.follows(one)]:
+                self._drop_line(intent_id)
+
+    def _set_line(self, intent_id: str, line: Line) -> None:
+        if intent_id in self._lines:
+            self._drop_line(intent_id)
+        self._lines[intent_id] = line
+        for tenant in line.tenants:
+            self._taken[tenant] += line.size
+
+    def _drop_line(self, intent_id: str) -> None:
+        line = self._lines.pop(intent_id)
+        for tenant in line.tenants:
+            self._taken[tenant] -= line.size
+            if not self._taken[tenant]:
+                del self._taken[tenant]
+
+    def _forget_lines(self) -> None:
+        """The object is another one: what is released of it, and the times in lines, mean nothing in the next."""
+        self._lines.clear()
+        self._taken.clear()
+        self.released = False
+
+    def _line(self, ref: WorkloadRef, intent: Intent) -> Line:
+        tree = record.dump(ref, intent)
+        texts = [template.text.decode() for template in intent.templates]
+        templates = {hashlib.blake2b(text.encode(), digest_size=12).hexdigest(): text for text in texts}
+        if templates:
+            tree["templates"] = list(templates)
+        tree["until_ms"] = self.now_ms() + max(round((intent.expires_s - self._clock()) * 1000), 0) + 1
+        del tree["id"]
+        tenants = self._ledger.leaf_quotas_of(intent.id) or frozenset({f"namespace {ref.namespace}"})
+        return Line(json.dumps(tree, separators=(",", ":")), templates, tenants, intent.expires_s, _leaves(intent))
+
+
+def _leaves(intent: Intent) -> int:
+    return len(intent.templates) + len(intent.labels)

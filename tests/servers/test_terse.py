@@ -1,0 +1,69 @@
+"""Terse refusals: no quota and no number for whoever may reach Envoy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from extauthz.core.model import Decision, Request, Shortage, Verdict, WorkloadRef
+from extauthz.servers import status
+from extauthz.servers.terse import terse
+
+from .running import Running, within
+
+WEB = WorkloadRef("apps", "deployments", "shop", "web")
+SECRET = 'deployments.apps "web" is forbidden: exceeded workspace quota: secret-corp, used: pods=3, limited: pods=4'
+SHORT = Shortage("secret-corp", ("secret-corp",), "pods", 2, 3, 0, 4)
+REFUSED = Decision("d7", Verdict.DENY, "exceeded-quota", SECRET, WEB, shortages=(SHORT,))
+
+
+def decided(decision: Decision) -> Decision:
+    found = terse(lambda request: decision)(Request("PATCH", "/", {}, b""))
+    assert isinstance(found, Decision)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ref", "sentence"),
+    [
+        (Verdict.DENY, WEB, 'deployments.apps "web" is forbidden: exceeded a workspace quota (decision d7)'),
+        (
+            Verdict.UNAVAILABLE,
+            None,
+            "this write was not decided by the quota gate; it is safe to try again (decision d7)",
+        ),
+    ],
+)
+def test_a_refusal_names_no_quota_and_no_number(verdict: Verdict, ref: WorkloadRef | None, sentence: str):
+    _, body = status.of(decided(REFUSED._replace(verdict=verdict, ref=ref)))
+    assert json.loads(body)["message"] == sentence
+    assert "secret-corp" not in body
+
+
+def test_what_is_allowed_stays_as_it_is():
+    allowed = REFUSED._replace(verdict=Verdict.ALLOW)
+    assert decided(allowed) is allowed
+
+
+async def test_a_decision_that_comes_later_is_shortened_too():
+    async def later() -> Decision:
+        return REFUSED
+
+    found = await terse(lambda request: later())(Request("PATCH", "/", {}, b""))
+    assert "secret-corp" not in found.sentence
+
+
+def test_a_long_name_does_not_hide_the_id():
+    assert decided(REFUSED._replace(ref=WEB._replace(name="n" * 10**6))).sentence.endswith(" (decision d7)")
+
+
+@pytest.mark.parametrize(("flags", "told"), [((), True), (("--refusals", "terse"), False)], ids=["full", "terse"])
+def test_the_gate_tells_clients_what_the_setting_says_and_the_log_everything(tmp_path: Path, flags, told: bool):
+    with Running(tmp_path, *flags) as gate:
+        answer = gate.check(9)
+        assert answer.denied_response is not None
+        assert ("acme" in answer.denied_response.body) is told
+        assert within(5, lambda: gate.events("decision"))
+        assert "acme" in gate.events("decision")[0]["sentence"]

@@ -1,0 +1,255 @@
+"""Several gates grant no more than one would: each grant is in a ledger object before it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+import pytest
+
+from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.payload import decode
+from extauthz.core.model import Verdict, WorkloadRef
+from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.store import Stored
+from extauthz.testing.builders import create, quota, scale, workload
+from tests.unit.ledger_store.gates import Member, members, until
+from tests.unit.ledger_store.stores import Odd
+
+CPU = {"requests.cpu": "10"}
+
+
+def allowed(answers: list) -> int:
+    return sum(answer.verdict is Verdict.ALLOW for answer in answers)
+
+
+async def test_of_many_grants_at_many_gates_only_what_fits_is_granted():
+    names = [f"w{n}" for n in range(30)]
+    async with members(3, [quota("acme", CPU)], *(workload(name, 0) for name in names)) as gates:
+        answers = await asyncio.gather(*(gates[n % 3].ask(scale(name, 1)) for n, name in enumerate(names)))
+        assert allowed(answers) == 10
+        assert {answer.verdict for answer in answers} == {Verdict.ALLOW, Verdict.DENY}
+        await until(lambda: all(gate.reserved == {"requests.cpu": 10 * 10**9} for gate in gates))
+
+
+async def test_arrivals_during_a_write_go_with_the_next():
+    names = [f"w{n}" for n in range(50)]
+    async with members(1, [quota("acme", {"requests.cpu": "99"})], *(workload(name, 0) for name in names)) as (gate,):
+        gate.writes.clear()
+        assert allowed(await asyncio.gather(*(gate.ask(scale(name, 1)) for name in names))) == 50
+        assert gate.writes in ([("ok", 50)], [("ok", 1), ("ok", 49)])
+
+
+async def test_what_needs_no_intent_writes_nothing():
+    async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
+        gate.writes.clear()
+        question = scale("web", 9)._replace(target=scale("web").target + "?dryRun=All")
+        answers = [await gate.ask(one) for one in (scale("web", 0), question, scale("web", 99))]
+        assert [answer.verdict for answer in answers] == [Verdict.ALLOW, Verdict.ALLOW, Verdict.DENY]
+        assert gate.writes == []
+
+
+async def test_an_intent_that_ends_at_one_gate_leaves_all():
+    async with members(3, [quota("acme", CPU)], workload("web", 1)) as gates:
+        granted = await gates[0].ask(scale("web", 5))
+        await until(lambda: all(gate.gate.ledger.follows(granted.id) for gate in gates))
+        gates[1].gate.settle(granted.id, Event.REFUSED, 0.0)  # the access log came to another gate
+        await until(lambda: not any(gate.gate.ledger.follows(granted.id) for gate in gates))
+        assert (await gates[2].ask(scale("web", 10))).verdict is Verdict.ALLOW
+
+
+async def test_who_is_behind_waits_and_grants_nothing():
+    async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
+        first.sight.shown = first.sight.at = {"deployments.apps": 7}
+        await first.ask(scale("web", 2))
+        await until(lambda: second.committer.replica.behind())
+        refused = await second.ask(scale("web", 3))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
+        assert "has seen more of deployments.apps" in refused.sentence
+        waiting = asyncio.create_task(second.ask(scale("web", 3)))
+        await asyncio.sleep(0.05)
+        second.sight.at = {"deployments.apps": 7}
+        assert (await waiting).verdict is Verdict.ALLOW
+
+
+async def test_who_lists_anew_a_kind_of_which_there_is_nothing_keeps_nobody_waiting():
+    async with members(1, [quota("acme", CPU)], workload("web", 1)) as (gate,):
+        gate.sight.shown = {"deployments.apps": 7, "jobs.batch": 0}
+        gate.sight.at = {"deployments.apps": 7}
+        await gate.ask(scale("web", 2))
+        assert gate.committer.replica.payload.watermark == {"deployments.apps": 7}
+
+
+async def test_a_new_ledger_holds_growth_back_until_w_and_a_list():
+    async with members(2, [quota("acme", CPU)], workload("web", 5), window_s=0.5, released=False) as (first, second):
+        await until(lambda: second.committer.replica.holds and first.committer.notes())
+        held = await second.ask(scale("web", 6))
+        assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
+        assert (await second.ask(scale("web", 3))).verdict is Verdict.ALLOW, "shrinking passes"
+        await until(lambda: not first.committer.notes() and not second.committer.notes())
+        assert first.lists + second.lists >= 1
+        assert (await second.ask(scale("web", 6))).verdict is Verdict.ALLOW
+
+
+async def test_an_object_that_was_deleted_is_made_again_with_all_that_is_agreed_upon():
+    store = MemoryStore()
+    async with members(2, [quota("acme", CPU)], workload("web", 5), store=store) as (first, second):
+        granted = await first.ask(scale("web", 9))
+        store.delete()
+        await until(lambda: second.committer.replica.base and second.committer.notes())
+        await until(lambda: granted.id in second.agreed)
+        assert first.gate.ledger.follows(granted.id)
+        assert second.gate.ledger.follows(granted.id)
+
+
+async def test_a_gate_that_starts_knows_what_others_have_granted():
+    store = MemoryStore()
+    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (first,):
+        await first.ask(scale("web", 9))
+        async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, released=False) as (late,):
+            assert late.reserved == first.reserved
+            assert late.committer.notes() == [], "nothing is held: all that is under way is known"
+
+
+async def test_an_intent_of_a_gate_that_died_expires_elsewhere_by_its_own_clock():
+    store = MemoryStore()
+    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (first,):
+        granted = await first.ask(scale("web", 9))
+    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, window_s=0.3) as (heir,):
+        _, intent = heir.gate.ledger.intent(granted.id)
+        assert heir.gate.ledger.consistent_read(intent.expires_s - 0.01) == 0
+        assert heir.gate.ledger.consistent_read(intent.expires_s) == 1
+        await until(lambda: not decode(heir.committer.replica.base.payload).intents)
+
+
+async def test_a_workload_of_two_trees_is_charged_in_both_at_every_gate():
+    both = [quota("acme", CPU), quota("gpu", {"pods": "7"}, namespaces={})]
+    async with members(2, both, workload("web", 5), workload("api", 0)) as (first, second):
+        granted = await first.ask(scale("web", 7))
+        assert granted.verdict is Verdict.ALLOW
+        await until(lambda: granted.id in second.agreed)
+        assert (await second.ask(scale("api", 1))).shortages[0].quota == "gpu"
+        first.gate.settle(granted.id, Event.REFUSED, 0.0)
+        await until(lambda: not second.gate.ledger.follows(granted.id))
+        assert (await second.ask(scale("api", 1))).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "faults", [["refused"], ["conflict"], ["lost before"], ["lost after"], ["conflict", "lost after"]], ids="+".join
+)
+async def test_a_write_that_fails_is_tried_again_and_granted_once(faults: list[str]):
+    async with members(2, [quota("acme", CPU)], workload("web", 5), store=Odd(*faults)) as (first, second):
+        assert (await first.ask(scale("web", 10))).verdict is Verdict.ALLOW
+        await until(lambda: second.reserved == {"requests.cpu": 5 * 10**9})
+        assert len(second.agreed) == 1
+
+
+async def test_what_can_not_be_written_is_refused_and_leaves_nothing():
+    store = Odd()
+    async with members(2, [quota("acme", CPU)], workload("web", 5), store=store) as (first, second):
+        store.faults = ["lost before", *["refused"] * 200]
+        store.is_away = True
+        refused = await first.ask(scale("web", 10))
+        assert (refused.verdict, refused.reason, refused.intent) == (Verdict.UNAVAILABLE, "ledger-unavailable", None)
+        store.is_away, store.faults = False, []
+        await until(lambda: not first.reserved and not second.reserved)
+        assert (await second.ask(scale("web", 10))).verdict is Verdict.ALLOW
+
+
+async def test_a_caller_that_went_away_is_granted_nothing():
+    async with members(2, [quota("acme", CPU)], workload("web", 5)) as (first, second):
+        asking = asyncio.create_task(first.ask(scale("web", 10)))
+        await asyncio.sleep(0)
+        asking.cancel()
+        await until(lambda: not first.reserved and not second.reserved)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_order_of_things_goes_over(seed: int):
+    """Gates that ask, settle and are slow, over two trees and a workload of both."""
+    chance = random.Random(seed)
+    names = [f"w{n}" for n in range(8)]
+    quotas = [quota("acme", CPU), quota("gpu", {"pods": "12"}, namespaces={})]
+
+    class Slow(MemoryStore):
+        async def put(self, *args) -> Stored:
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+            return await super().put(*args)
+
+    async with members(3, quotas, *(workload(name, 0) for name in names), store=Slow()) as gates:
+        granted: dict[str, tuple[str, int]] = {}
+
+        async def one(gate: Member) -> None:
+            name, replicas = chance.choice(names), chance.randrange(1, 6)
+            answer = await gate.ask(scale(name, replicas))
+            if answer.verdict is not Verdict.ALLOW:
+                return
+            granted[answer.id] = name, replicas
+            assert sum(max((n for w, n in granted.values() if w == each), default=0) for each in names) <= 10
+            for _ in range(chance.randrange(8)):
+                await asyncio.sleep(0)
+            if chance.random() < 0.7:
+                del granted[answer.id]
+                chance.choice(gates).gate.settle(answer.id, Event.REFUSED, 0.0)
+
+        for _ in range(4):
+            await asyncio.gather(*(one(chance.choice(gates)) for _ in range(30)))
+
+
+async def test_what_was_decided_while_behind_is_decided_anew():
+    """DESIGN §6.8: web→9 was settled at version 7, which the second gate has not seen when it decides."""
+    objects = workload("web", 1), workload("api", 0)
+    async with members(2, [quota("acme", CPU)], *objects) as (first, second):
+        granted = await first.ask(scale("web", 9))
+        await until(lambda: second.gate.ledger.follows(granted.id))
+        web = WorkloadRef("apps", "deployments", "team-a", "web")
+        grown = replace(first.gate.ledger.get(web).observed, replicas=9, resource_version="7")
+        first.gate.observe(web, grown)
+        first.sight.shown = first.sight.at = {"deployments.apps": 7}
+        first.gate.settle(granted.id, Event.REFUSED, 0.0)  # or a read after its answer: it ends
+        await until(lambda: not second.gate.ledger.follows(granted.id))
+        waiting = asyncio.create_task(second.ask(scale("api", 5)))
+        await asyncio.sleep(0.05)
+        second.gate.observe(web, grown)
+        second.sight.at = {"deployments.apps": 7}
+        assert (await waiting).verdict is Verdict.DENY
+
+
+async def test_an_object_that_is_to_be_made_anew_is_looked_at_first():
+    """Another gate may know that it is gone, and have given its room away."""
+    async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
+        web = WorkloadRef("apps", "deployments", "team-a", "web")
+        made = await gate.ask(create(workload("web", 5)))
+        assert made.reason == "no-growth"
+        assert gate.looks == [web]
+        gate.gate.settle(made.id, Event.REFUSED, 0.0)
+        gate.can_look = False
+        refused = await gate.ask(create(workload("web", 5)))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
+        await gate.ask(create(workload("new", 1)))
+        assert gate.looks == [web, web], "what is not there is growth as it is"
+
+
+async def test_what_a_look_shows_to_be_gone_is_growth():
+    async with members(1, [quota("acme", CPU)], workload("web", 5), workload("api", 1)) as (gate,):
+
+        async def look(ref: WorkloadRef) -> bool:
+            gate.gate.observe(ref, None, version="9")
+            api = ref._replace(name="api")
+            gate.gate.observe(api, replace(gate.gate.ledger.get(api).observed, replicas=6))
+            return True
+
+        gate.committer._look = look
+        assert (await gate.ask(create(workload("web", 5)))).verdict is Verdict.DENY
+
+
+async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pytest.MonkeyPatch):
+    async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
+        monkeypatch.setattr("extauthz.core.ledger.payload.MAX_TEXT_BYTES", 100)
+        refused = await first.ask(scale("web", 2))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
+        assert not first.reserved
+        monkeypatch.undo()
+        assert (await second.ask(scale("web", 2))).verdict is Verdict.ALLOW
