@@ -1,4 +1,4 @@
 """Kubernetes objects as trees → what the product keeps of them: replicas, template, labels, owner.
 
-In: an object as the API server shows it. Out: a workload and what is observed of it, or an ``ObjectError`` with the field.
+In: an object as the API server shows it. Out: what is observed of the workload, or an ``ObjectError`` with the field.
 """
