@@ -9,18 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extauthz.core.decision import sentences
-from extauthz.core.decision.policy import Policy
-from extauthz.core.decision.question import Question
+from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.ledger.intents import Intent, State
-from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.model import NO_PRECONDITION, Decision, Verdict
+from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.model import NO_PRECONDITION, Decision
 
 MAX_IDENTICAL = 16
 """An HPA asks every 15 s and has nine within W. Each of them is ended by its own answer."""
 
 
-def twin(intent: Intent, proposal: Proposal) -> Intent | None:
+def reached(asked: Evaluation) -> Decision | None:
+    """Step: one more write would be too many, and none that is under way stands for it too."""
+    if asked.free:
+        return None
+    asked.twin = _twin(asked.intent, asked.proposal)
+    found = _bound_met(asked) if asked.twin is None else None
+    if found is None:
+        return None
+    reason, whose = found
+    return asked.unavailable(reason, f"already follows {whose} that may still land; the oldest is forgotten after W")
+
+
+def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
     """The open write that stands for ``intent`` too, as enough of the same effect are under way."""
     live = proposal.entry.intents
     if live is None or len(live) < MAX_IDENTICAL or intent.precondition != NO_PRECONDITION:
@@ -33,29 +43,17 @@ def twin(intent: Intent, proposal: Proposal) -> Intent | None:
     return max(reversed(alike), key=lambda one: one.expires_s) if len(alike) >= MAX_IDENTICAL else None
 
 
-def refusal(policy: Policy, ledger: Ledger, question: Question, intent: Intent, proposal: Proposal) -> Decision | None:
-    """Of one more write, where as many as may be are under way already."""
-    found = _bound_met(policy, ledger, question, intent, proposal)
-    if found is None:
-        return None
-    reason, whose = found
-    why = f"already follows {whose} that may still land; the oldest is forgotten after W"
-    return question.answer(Verdict.UNAVAILABLE, reason, sentences.unavailable(question.write.ref, why))
-
-
-def _bound_met(
-    policy: Policy, ledger: Ledger, question: Question, intent: Intent, proposal: Proposal
-) -> tuple[str, str] | None:
+def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
     """The reason, and whose writes these are."""
-    source = question.source
+    policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
     if source and ledger.intents_of(source) >= policy.max_intents_per_source:
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
-    live = proposal.entry.intents or {}
+    live = asked.proposal.entry.intents or {}
     if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
         return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
     if ledger.intents >= policy.max_intents:
         return "too-many-intents", f"{ledger.intents} writes"
-    for root in proposal.after.trees:
+    for root in asked.proposal.after.trees:
         if ledger.intents_in(root) >= policy.max_intents_per_tree:
             return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None
