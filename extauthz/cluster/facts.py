@@ -148,7 +148,7 @@ def pod(root: Tree) -> Workload | None:
     status = mapping(root.get("status"), "status")
     if status.get("phase") in _TERMINAL:
         return None
-    ref, observed = _single("", "pods", root, workloads.pod_template(root.get("spec")))
+    ref, observed = _single("", "pods", root, workloads.pod_template(root.get("spec"), status))
     if mapping(root.get("metadata"), "metadata").get("deletionTimestamp") is not None:
         observed.owner = None
     return ref, observed
