@@ -1,4 +1,4 @@
-"""What must hold after every step (DESIGN §4), checked against ``truth`` alone."""
+"""What must hold after every step (DESIGN §4), checked against ``reference`` alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extauthz.core.model import Decision, Verdict
 
 from . import judge
 from .judge import At, Key, Promise, State, States, View
-from .truth import DEPLOYMENTS, Truth, state
+from .reference import DEPLOYMENTS, ReferenceModel, state
 from .views import KEPT_S, UNSEEN_S, Past, Views
 
 
@@ -53,12 +53,12 @@ class Checks:
         refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
     """
 
-    def __init__(self, truth: Truth, memory_s: float, refused_s: float) -> None:
+    def __init__(self, reference: ReferenceModel, memory_s: float, refused_s: float) -> None:
         self.found: Violation | None = None
-        self._truth = truth
+        self._reference = reference
         self._memory_s = memory_s
         self._refused_s = refused_s
-        self._views = Views(truth)
+        self._views = Views(reference)
         self._ungated: deque[tuple[float, Key, Mapping[str, int]]] = deque()
         self._states: list[Asked] = []
         self._been: dict[Key, Past[State | None]] = {}
@@ -131,7 +131,7 @@ class Checks:
     # Answers.
 
     def answered(self, at_s: float, now_s: float, decision: Decision, promise: Promise) -> None:
-        """A gate that was asked at ``at_s`` has answered. Its promise is not among the truth's yet."""
+        """A gate that was asked at ``at_s`` has answered. Its promise is not among those of the reference model yet."""
         self.checked += 1
         if decision.id in self._answers:
             self.broken("once", f"decision {decision.id} was given twice")
@@ -158,16 +158,16 @@ class Checks:
                 break
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
-        charged = {**self._truth.reachable(), promise.key: {one for one in been if one is not None}}
+        charged = {**self._reference.reachable(), promise.key: {one for one in been if one is not None}}
         self._grants[decision.id] = Grant(at_s, charged)
 
     def _wrong_by(self, at_s: float, view: View, promise: Promise, been: Iterable[State | None]) -> dict[At, str]:
         """Where a write that was allowed must not have been, as one sees it who goes by ``view``."""
         key = promise.key
         was = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
-        before = self._truth.reachable(tiers=view.tiers)
+        before = self._reference.reachable(tiers=view.tiers)
         before[key] = before.get(key, set()) | {one for one in was if one is not None}
-        after = self._truth.reachable([*self._truth.promises.values(), promise], view.tiers)
+        after = self._reference.reachable([*self._reference.promises.values(), promise], view.tiers)
         wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, at_s, view, after))
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 
@@ -201,7 +201,7 @@ class Checks:
         self._states = [one for one in self._states if one.until_s >= now_s]
         tops: dict[Key, list[int]] = {}
         tiers: dict[Key, set[str]] = {}
-        last = {**self._last, **self._truth.workloads()}
+        last = {**self._last, **self._reference.workloads()}
         known = [Asked(now_s, key, one.replicas, one.cpu_m, one.tier) for key, one in last.items()]
         for _, key, replicas, cpu_m, tier in self._states + known:
             top = tops.setdefault(key, [0, 0])

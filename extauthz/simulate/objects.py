@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from extauthz.core.model import Request, Tree
 
 from .judge import Promise
+from .reference import DEPLOYMENTS, tier
 from .server import Key
-from .truth import DEPLOYMENTS, tier
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"

@@ -15,9 +15,9 @@ from itertools import islice
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from . import world
+from . import running
 from .plan import PACE, Plan, draw
-from .world import Result
+from .running import Result
 
 TRIES = 400
 """Runs that making a world shorter may take."""
@@ -81,7 +81,7 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def run(wanted: Wanted, seed: int) -> Result:
     """Run one world. Only in a process of ``workers`` does its seed always mean the same."""
     with wanted.plant() if wanted.plant is not None else nullcontext():
-        return world.run(wanted.plan(seed))
+        return running.run(wanted.plan(seed))
 
 
 def shortest(wanted: Wanted, seed: int) -> Result:
@@ -92,7 +92,7 @@ def shortest(wanted: Wanted, seed: int) -> Result:
 
 def _shortened(wanted: Wanted, seed: int) -> Result:
     with wanted.plant() if wanted.plant is not None else nullcontext():
-        return minimised(world.run(wanted.plan(seed)))
+        return minimised(running.run(wanted.plan(seed)))
 
 
 def minimised(result: Result) -> Result:
@@ -106,7 +106,7 @@ def minimised(result: Result) -> Result:
         while at < len(result.plan.steps) and tries < TRIES:
             left_out = frozenset(one.number for one in result.plan.steps[at : at + size])
             tries += 1
-            tried = world.run(result.plan.without(left_out))
+            tried = running.run(result.plan.without(left_out))
             if tried.violation is not None and tried.violation.rule == result.violation.rule:
                 result, shrunk = tried, True
             else:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
-from typing import TYPE_CHECKING
 
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
 from . import objects
 from .plan import Step
+from .reference import DEPLOYMENTS, NAMESPACES, QUOTAS
 from .server import Key
-from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
 LEDGER = "cluster"
@@ -124,12 +121,12 @@ def _relabel(world: World, step: Step, random: Random) -> None:
 
 def _ungated(world: World, method: str, path: str, body: Tree) -> None:
     """A write past the gates; that there is nothing to write is fine."""
-    before = world.truth.reachable()
+    before = world.reference.reachable()
     try:
         world.server.request(method, path, {}, body)
     except ApiError as error:
         world.tell(f"api: {error}")
-    world.checks.grew_ungated(world.loop.time(), before, world.truth.reachable())
+    world.checks.grew_ungated(world.loop.time(), before, world.reference.reachable())
 
 
 def _hold_watch(world: World, step: Step, random: Random) -> None:

@@ -14,8 +14,8 @@ from itertools import product
 from typing import Generic, TypeVar
 
 from .judge import Labels, Quota, View
+from .reference import DEPLOYMENTS, NAMESPACES, QUOTAS, ReferenceModel
 from .server import Key
-from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Truth
 
 UNSEEN_S = 14.0
 """How long a gate may take to see what no gate has granted: the time after which it takes a watch for stalled, and a
@@ -60,8 +60,8 @@ class Past(Generic[T]):
 class Views:
     """Told of all that is stored."""
 
-    def __init__(self, truth: Truth) -> None:
-        self._truth = truth
+    def __init__(self, reference: ReferenceModel) -> None:
+        self._reference = reference
         self._quotas: Past[dict[str, Quota]] = Past()
         self._namespaces: Past[dict[str, Labels]] = Past()
         self._tiers: dict[Key, Past[str]] = {}
@@ -69,10 +69,10 @@ class Views:
     def wrote(self, now_s: float, collection: str, key: Key) -> None:
         """The API server has stored something."""
         if collection == QUOTAS:
-            self._quotas.is_now(now_s, dict(self._truth.quotas()))
+            self._quotas.is_now(now_s, dict(self._reference.quotas()))
         elif collection == NAMESPACES:
-            self._namespaces.is_now(now_s, dict(self._truth.view().namespaces))
-        elif collection == DEPLOYMENTS and (one := self._truth.workloads().get(key)) is not None:
+            self._namespaces.is_now(now_s, dict(self._reference.view().namespaces))
+        elif collection == DEPLOYMENTS and (one := self._reference.workloads().get(key)) is not None:
             self._tiers.setdefault(key, Past()).is_now(now_s, one.tier)
 
     def all_known(self) -> None:

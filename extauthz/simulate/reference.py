@@ -18,7 +18,7 @@ QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
 NAMESPACES = "/api/v1/namespaces"
 
 
-class Truth:
+class ReferenceModel:
     """Reads the API server's own state."""
 
     def __init__(self, server: ApiServer) -> None:

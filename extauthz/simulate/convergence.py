@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from extauthz.core.ledger.payload import PayloadError, decode
 from extauthz.core.model import Verdict
@@ -11,13 +10,11 @@ from extauthz.core.model import Verdict
 from . import objects
 from .clients import W_S
 from .member import Member
+from .reference import DEPLOYMENTS
 from .server import Key
 from .steps import LEDGERS
-from .truth import DEPLOYMENTS
 from .wire import Answer
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 SETTLES_WITHIN_S = 3 * W_S + 90.0
 """W of what is under way, after a hold of W, and twice the longest wait before something is tried again (30 s)."""
@@ -34,16 +31,16 @@ IDLE_FOR_S = 1.0
 IDLE_TRIES = 5
 
 NANO = {"requests.cpu": 10**6}
-"""From what ``truth`` counts in to nano-units."""
+"""From what ``reference`` counts in to nano-units."""
 
 
-class Rest:
-    """Brings a world to rest and judges it."""
+class Convergence:
+    """Lets a world come to rest and judges it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def come(self) -> None:
+    async def reach(self) -> None:
         """Heal, wait, judge."""
         world = self._world
         world.tell("faults stop")
@@ -103,7 +100,7 @@ class Rest:
         return found
 
     def _wrong(self, member: Member) -> list[str]:
-        charges = self._world.truth.charges()
+        charges = self._world.reference.charges()
         rows = {(row.quota, row.resource): row for row in member.gate.usage()}
         found = [
             f"has {row.reserved} of {row.resource} in {row.quota} reserved" for row in rows.values() if row.reserved
@@ -123,10 +120,12 @@ class Rest:
         world = self._world
         tree = world.server.objects(DEPLOYMENTS)[key]
         sent = objects.scale(key, tree["spec"]["replicas"] + 1, "kpa", "")
-        after = world.truth.worst([sent.promise])
-        before = world.truth.charges()
+        after = world.reference.worst([sent.promise])
+        before = world.reference.charges()
         hard = {
-            (name, one): amount for name, quota in world.truth.quotas().items() for one, amount in quota.hard.items()
+            (name, one): amount
+            for name, quota in world.reference.quotas().items()
+            for one, amount in quota.hard.items()
         }
         fits = all(amount <= hard[one] for one, amount in after.items() if amount > before[one])
         expected = Verdict.ALLOW if fits else Verdict.DENY
