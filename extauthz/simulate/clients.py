@@ -114,10 +114,11 @@ class Client:
 
     async def _checked(self, member: Member, sent: Sent, at_s: float) -> Answer:
         """Within the gate's process."""
+        known = member.known(at_s)
         decision = wire.answer(await member.check(wire.check(sent.request)))
         logged = member.log.decisions.pop(decision.id)
         assert (logged.verdict, logged.reason) == (decision.verdict, decision.reason)
-        self._checks.answered(at_s, self._loop.time(), logged, sent.promise)
+        self._checks.answered(at_s, self._loop.time(), logged, sent.promise, known)
         if decision.verdict is Verdict.ALLOW:
             self._reference.promises[decision.id] = sent.promise
         self._tell(f"{member.name}: {_told(decision, sent)}")
@@ -158,7 +159,10 @@ class Client:
         before = self._reference.workloads()
         code = 200
         try:
-            self._server.request(sent.request.method, sent.request.target, {}, sent.body)
+            headers = sent.request.headers
+            self._server.request(
+                sent.request.method, sent.request.target, {}, sent.body, headers.get("content-type", "")
+            )
         except ApiError as error:
             code = error.status
         what = f"{decision.id} ({sent.promise.key[1]} to {sent.promise.replicas})"
@@ -184,5 +188,6 @@ class Client:
 def _told(decision: Answer, sent: Sent) -> str:
     request: Request = sent.request
     promise = sent.promise
-    to = f"{promise.replicas}" + (f" at {promise.cpu_m}m" if promise.cpu_m is not None else "")
+    count = "as many" if promise.replicas is None else f"{promise.replicas}"
+    to = count + (f" at {promise.cpu_m}m" if promise.cpu_m is not None else "")
     return f"{request.method} {promise.key[1]} to {to}: {decision.verdict} {decision.id} ({decision.reason})"

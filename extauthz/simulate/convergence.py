@@ -9,9 +9,8 @@ from extauthz.core.model import Verdict
 
 from . import objects
 from .clients import W_S
+from .judge import Key
 from .member import Member
-from .reference import DEPLOYMENTS
-from .server import Key
 from .steps import LEDGERS
 from .wire import Answer
 from .world import World
@@ -30,7 +29,7 @@ IDLE_FOR_S = 1.0
 
 IDLE_TRIES = 5
 
-NANO = {"requests.cpu": 10**6}
+NANO = {"requests.cpu": 10**6, "requests.storage": 2**30 * 10**9}
 """From what ``reference`` counts in to nano-units."""
 
 
@@ -62,7 +61,7 @@ class Convergence:
             return
         await self._must_be_idle()
         for member in world.live():
-            for key in world.server.objects(DEPLOYMENTS):
+            for key in world.reference.workloads():
                 await self._must_grow(member, key)
 
     async def _must_be_idle(self) -> None:
@@ -84,8 +83,10 @@ class Convergence:
         """What is not yet as it must be in the end."""
         world = self._world
         live = world.live()
-        if world.client.under_way or len(live) < world.plan.gates or any(one.assembly.holds for one in live):
-            return ["writes are under way, or gates are not there, or hold"]
+        if world.controllers.busy or world.client.under_way:
+            return ["writes are under way"]
+        if len(live) < world.plan.gates or any(one.assembly.holds for one in live):
+            return ["gates are not there, or hold"]
         found = [f"{one.name} {what}" for one in live for what in self._wrong(one)]
         for member in live:
             found += member.unwell()
@@ -118,8 +119,7 @@ class Convergence:
     async def _must_grow(self, member: Member, key: Key) -> None:
         """One more pod passes if it fits, and is refused for quota if not."""
         world = self._world
-        tree = world.server.objects(DEPLOYMENTS)[key]
-        sent = objects.scale(key, tree["spec"]["replicas"] + 1, "kpa", "")
+        sent = objects.scale(key, world.reference.workloads()[key].replicas + 1, "kpa", "")
         after = world.reference.worst([sent.promise])
         before = world.reference.charges()
         hard = {

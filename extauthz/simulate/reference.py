@@ -1,4 +1,4 @@
-"""What is so in the simulated cluster, and what may come to be so: counted by itself, sharing nothing with the gate.
+"""The reference model: what is so in the simulated cluster, and what may come to be so. Shares nothing with gates.
 
 A write that a gate has allowed is a *promise* until it has landed or no longer can; only the simulation knows which.
 The worst that promises can do, in whatever order they land, must fit every quota.
@@ -7,15 +7,21 @@ The worst that promises can do, in whatever order they land, must fit every quot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import count, takewhile
 
 from extauthz.core.model import Tree
 
-from .judge import Charges, Key, Labels, Promise, Quota, State, View, reachable
+from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
+from .kinds import COLLECTIONS, CPUS, REPLICA_SET, kind_of, milli, word_of
 from .server import ApiServer
 
-DEPLOYMENTS = "/apis/apps/v1/deployments"
 QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
 NAMESPACES = "/api/v1/namespaces"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CLAIMS = "/api/v1/persistentvolumeclaims"
+
+COUNTED = frozenset((*COLLECTIONS, CLAIMS))
+"""Collections in which all that is there costs."""
 
 
 class ReferenceModel:
@@ -32,7 +38,37 @@ class ReferenceModel:
 
     def workloads(self) -> dict[Key, State]:
         """What there is."""
-        return {key: state(tree) for key, tree in self._server.objects(DEPLOYMENTS).items()}
+        return {key: self._state(key, tree) for key, tree in self._trees()}
+
+    def workload(self, key: Key) -> State | None:
+        """One of them; ``None``: it is not there."""
+        tree = self._server.objects(kind_of(key).collection).get(key)
+        return self._state(key, tree) if tree is not None else None
+
+    def _trees(self) -> Iterable[tuple[Key, Tree]]:
+        for collection in COLLECTIONS:
+            for key, tree in self._server.objects(collection).items():
+                if owner(tree) is None:
+                    yield key, tree
+
+    def _state(self, key: Key, tree: Tree) -> State:
+        spec = tree["spec"]
+        price = sum(milli(one["resources"]["requests"]["cpu"]) for one in spec["template"]["spec"]["containers"])
+        claims = spec.get("volumeClaimTemplates", ())
+        size = sum(_amount("requests.storage", one["spec"]["resources"]["requests"]["storage"]) for one in claims)
+        return State(spec["replicas"], price, _labels(tree).get("tier", ""), size, self._members(key))
+
+    def _members(self, key: Key) -> Members:
+        namespace, name = key
+        if word_of(name) == "sts":
+            held = self._server.objects(CLAIMS)
+            return Members(claims=sum(1 for _ in takewhile(lambda n: (namespace, f"data-{name}-{n}") in held, count())))
+        if word_of(name) == "roll":
+            sets = self._server.objects(REPLICA_SET.collection)
+            found = ((sets.get((namespace, f"{name}-{cpu}")), milli(cpu)) for cpu in CPUS)
+            shown = ((tree["spec"]["replicas"], price) for tree, price in found if tree is not None)
+            return Members(running=tuple(one for one in shown if one[0]))
+        return Members()
 
     def view(self) -> View:
         """What is in force now."""
@@ -50,18 +86,24 @@ class ReferenceModel:
     def reachable(
         self, promises: Iterable[Promise] | None = None, tiers: Mapping[Key, str] | None = None
     ) -> dict[Key, set[State]]:
-        """What each Deployment may be like, whichever promises land; ``tiers`` instead of labels that are there."""
-        by_key: dict[Key, list[Promise]] = {key: [] for key in self._server.objects(DEPLOYMENTS)}
+        """What each workload may be like, whichever promises land; ``tiers`` instead of labels that are there."""
+        by_key: dict[Key, list[Promise]] = {key: [] for key, _ in self._trees()}
         for promise in self.promises.values() if promises is None else promises:
             by_key.setdefault(promise.key, []).append(promise)
         return {key: self._reachable_of(key, some, (tiers or {}).get(key)) for key, some in by_key.items()}
 
     def _reachable_of(self, key: Key, promises: list[Promise], label: str | None) -> set[State]:
-        tree = self._server.objects(DEPLOYMENTS).get(key)
-        if tree is None:
+        first = self.workload(key)
+        if first is None:
             return reachable(None, "", promises)
-        first = state(tree)
-        return reachable(first._replace(tier=label or first.tier), tree["metadata"]["resourceVersion"], promises)
+        version = self._server.objects(kind_of(key).collection)[key]["metadata"]["resourceVersion"]
+        return reachable(first._replace(tier=label or first.tier), version, promises)
+
+
+def owner(tree: Tree) -> str | None:
+    """Name of what an object was made for; ``None``: it stands alone."""
+    owners = tree["metadata"].get("ownerReferences")
+    return owners[0]["name"] if owners else None
 
 
 def quota(tree: Tree) -> Quota:
@@ -73,22 +115,10 @@ def quota(tree: Tree) -> Quota:
     return Quota(tree["metadata"]["name"], spec.get("parent") or "", namespaces, workloads, hard)
 
 
-def state(tree: Tree) -> State:
-    """A Deployment as it is written."""
-    containers = tree["spec"]["template"]["spec"]["containers"]
-    price = sum(_amount("requests.cpu", one["resources"]["requests"]["cpu"]) for one in containers)
-    return State(tree["spec"]["replicas"], price, _labels(tree).get("tier", ""))
-
-
-def tier(name: str) -> str:
-    """The label that Deployments of this world are made with, by their names."""
-    return name.split("-", 1)[0]
-
-
 def _amount(key: str, value: str) -> int:
-    if key != "requests.cpu":
-        return int(value)
-    return int(value[:-1]) if value.endswith("m") else int(value) * 1000
+    if key == "requests.cpu":
+        return milli(value)
+    return int(value.removesuffix("Gi"))
 
 
 def _labels(tree: Tree) -> Labels:

@@ -12,8 +12,9 @@ from extauthz.core.ledger.payload import Payload, encode
 from . import objects
 from .checks import Violation
 from .convergence import Convergence
+from .kinds import kind_of
 from .plan import Plan
-from .reference import DEPLOYMENTS, NAMESPACES, QUOTAS
+from .reference import DEFINITIONS, NAMESPACES, QUOTAS
 from .steps import LEDGER, LEDGERS, TAKEN, key_of
 from .world import World
 
@@ -57,18 +58,22 @@ async def _live(world: World) -> None:
         if world.over():
             return
         world.tell(str(step))
+        if "workload" in step.how and step.how["workload"] is None:
+            continue  # there is none of the kind that this may happen to
         TAKEN[step.what](world, step, world.random(f"step {step.number}"))
     await Convergence(world).reach()
 
 
 async def _furnish(world: World) -> None:
     """What there is at the start, with ledgers that are old in most worlds: new ones let nothing grow for W."""
+    _post(world, DEFINITIONS, objects.definition())
     for name in ("shop", "lab", "zoo"):
         _post(world, NAMESPACES, objects.namespace(name))
     for one in world.plan.quotas:
         _post(world, QUOTAS, objects.quota(one["name"], one["hard"], one))
     for workload in world.plan.workloads:
-        _post(world, DEPLOYMENTS, objects.deployment(key_of(workload), 1, "1"))
+        key = key_of(workload)
+        _post(world, kind_of(key).collection, objects.workload(key, 1, "1"))
     if world.plan.ledger != "memory" and world.plan.seed % 8:
         await _furnish_ledger(world, encode(Payload(holds=False)))
     world.checks.begins()

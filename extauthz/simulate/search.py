@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 from . import running
-from .plan import PACE, Plan, draw
+from .plan import PACE, WORDS, Plan, draw
 from .running import Result
 
 TRIES = 400
@@ -38,12 +38,14 @@ class Wanted(NamedTuple):
     """How often a kind of step happens, where it is to be more or less than usual."""
     pace: Sequence[float] = PACE
     """Seconds from one step to the next."""
+    words: Sequence[str] = WORDS
+    """Of which kinds workloads are."""
     plant: Callable[[], AbstractContextManager[None]] | None = None
     """Puts a bug into the code while a world runs."""
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""
-        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates, self.often, self.pace)
+        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates, self.often, self.pace, self.words)
         if self.only is None:
             return plan
         return plan.without(frozenset(one.number for one in plan.steps) - self.only)

@@ -8,11 +8,14 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from extauthz.core.model import Tree
 from extauthz.ledger_store.memory import MemoryStore
 
 from .checks import Checks
 from .clients import W_S, Client
 from .connection import Link, Odds
+from .controllers import Controllers
+from .judge import Key
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan
@@ -37,7 +40,8 @@ class World:
         self.reference = ReferenceModel(self.server)
         refused_s = FORGETS_S if plan.faults & UNSETTLING else 2.0
         self.checks = Checks(self.reference, FORGETS_S, refused_s)
-        self.server.wrote.append(lambda where, key, _, after: self.checks.wrote(self.loop.time(), where, key, after))
+        self.server.wrote.append(self._wrote)
+        self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
         self.trace: list[str] = []
         self.client = Client(self.loop, self.server, self.reference, self.checks, self, self.tell)
         self.members: list[Member | None] = [None] * plan.gates
@@ -67,6 +71,9 @@ class World:
     def tell(self, line: str) -> None:
         """Add to the trace."""
         self.trace.append(f"{self.loop.time():9.4f} {line}")
+
+    def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
+        self.checks.wrote(self.loop.time(), self.server.version, collection, key)
 
     # Gates.
 
