@@ -7,7 +7,6 @@ first. So the second waits until the first is settled. Counts go on beside a cha
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.question import Question
@@ -64,6 +63,6 @@ def _with(intent: Intent, left: Outcome) -> Intent:
 
 
 def _refusal(question: Question, others: list[Intent]) -> Decision:
-    left_s = max(1, ceil(max(one.expires_s for one in others) - question.now_s))
+    left_s = max(one.expires_s for one in others) - question.now_s
     sentence = sentences.change_under_way(question.write.ref, left_s)
     return question.answer(Verdict.UNAVAILABLE, "change-under-way", sentence)

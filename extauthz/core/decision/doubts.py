@@ -1,11 +1,11 @@
-"""What the gate does not know of a write that grows a workload, and what is to be done about each (DESIGN rule 6)."""
+"""What the gate does not know of a write that grows a workload, and the setting for each (docs/design.md rule 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 from typing import NamedTuple
 
+from extauthz.core.decision import sentences
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import OnUnknown, Unknown
@@ -20,16 +20,16 @@ class Doubt(NamedTuple):
 
 
 def of_growth(policy: Policy, proposal: Proposal, hold_left_s: float | None, stale: str | None) -> Iterator[Doubt]:
-    """Every doubt about growth, the gravest first. Where all may pass, what is known is weighed all the same.
+    """Everything that is unknown about growth, the gravest first. If all may pass, what is known is still checked.
 
     Args:
-        hold_left_s: for about how long the gate still holds; ``None``: it does not.
+        hold_left_s: for how long the recovery hold goes on; ``None``: there is none.
         stale: why quotas or state may be out of date; ``None``: they are not.
     """
     grown = proposal.grows
     if hold_left_s is not None:
-        left = f"about {ceil(hold_left_s)} s" if hold_left_s > 0 else "a little longer"
-        why = f"restarted and grants no growth for {left}, as writes of before may still land"
+        left = sentences.about(hold_left_s) if hold_left_s > 0 else "a little longer"
+        why = f"restarted and grants no growth for {left}: writes that were allowed before may still land"
         yield Doubt(policy.on(Unknown.UNSYNCED, grown), "hold", why)
     if stale is not None:
         yield Doubt(policy.on(Unknown.STALE, grown), "stale", f"may be out of date: {stale}")

@@ -36,7 +36,7 @@ WORKLOADS = {
     ("extensions", "replicasets"): "apps",
     ("extensions", "replicationcontrollers"): "",
 }
-"""(group, resource) in the path to the group that the object belongs to (DESIGN §6.6)."""
+"""(group, resource) in the path to the group that the object belongs to (docs/design.md L6)."""
 
 MAX_PATH = 8_192
 """Characters of a path. nginx and Apache take no more."""
