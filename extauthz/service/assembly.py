@@ -31,7 +31,7 @@ from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 
 TICK_S = 1.0
-"""How late an intent may end. W is tens of seconds."""
+"""How late an intent may end. The landing window is much longer."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Assembly:
 
     @property
     def holds(self) -> bool:
-        """Whether growth waits for W of writes that an earlier run allowed."""
+        """Whether growth waits for the landing window of writes that an earlier run allowed."""
         return bool(self._holding.notes())
 
     def missing(self) -> list[str]:

@@ -218,7 +218,7 @@ class LiveStateInput:
         self._reads.soon(ref)
 
     def tick(self, now_s: float) -> None:
-        """Intents whose W has elapsed are read by ``follow``."""
+        """Intents whose landing window has elapsed are read by ``follow``."""
 
     async def list_anew(self) -> None:
         """List all that counts once more, beside the watches."""

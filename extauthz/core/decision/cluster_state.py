@@ -37,7 +37,7 @@ class ClusterState:
         self.tick(now_s)
 
     def hold(self, about_until_s: float) -> None:
-        """Grant no growth before ``release``: writes of an earlier run may still land (DESIGN §6.5).
+        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5).
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
         """

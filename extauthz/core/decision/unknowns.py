@@ -1,9 +1,8 @@
-"""What the gate does not know of a write, and what is to be done about each (DESIGN rule 6)."""
+"""What the gate does not know of a write, and what is to be done about each (docs/design.md rule 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 from typing import NamedTuple
 
 from extauthz.core.decision import sentences
@@ -82,8 +81,8 @@ def _of_growth(asked: Evaluation) -> Iterator[_NotKnown]:
     grown = proposal.grows
     if state.hold_until_s is not None:
         left_s = state.hold_until_s - asked.now_s
-        left = f"about {ceil(left_s)} s" if left_s > 0 else "a little longer"
-        why = f"restarted and grants no growth for {left}, as writes of before may still land"
+        left = sentences.about(left_s) if left_s > 0 else "a little longer"
+        why = f"restarted and grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown), "hold", why)
     if state.stale_why is not None:
         yield _NotKnown(policy.on(Unknown.STALE, grown), "stale", f"may be out of date: {state.stale_why}")

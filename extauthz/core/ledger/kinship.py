@@ -1,4 +1,4 @@
-"""Who may create whom, and whether an object is what its owner made (DESIGN rule 8)."""
+"""Who may create whom, and whether an object is what its owner made (docs/design.md rule 8)."""
 
 from __future__ import annotations
 

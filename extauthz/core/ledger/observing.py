@@ -93,7 +93,7 @@ class Observing(Books):
             yield
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
-        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (§6.4)."""
+        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (L4)."""
         absent = {ref for kind in {*self._entries.kinds(), PODS} for ref in self._there(kind)}
         for ref, observed in workloads:
             absent.discard(ref)
