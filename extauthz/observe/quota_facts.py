@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.accounts import Coverage, UsageRow
+from extauthz.core.ledger.accounts import Covered, UsageRow
 from extauthz.core.quota.standing import Standing
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.observe.quota_status import Facts, Selected
@@ -27,7 +27,7 @@ class Survey:
 
     nodes: Mapping[str, QuotaNode]
     rows: Mapping[str, Sequence[UsageRow]]
-    coverage: Mapping[str, Coverage]
+    coverage: Mapping[str, Covered]
     above_parent: Mapping[str, tuple[str, ...]]
     parents: frozenset[str]
     """Those that have children."""
@@ -50,7 +50,7 @@ class Survey:
             unpriced=coverage.unpriced,
         )
 
-    def _selected(self, node: QuotaNode, coverage: Coverage) -> Selected:
+    def _selected(self, node: QuotaNode, coverage: Covered) -> Selected:
         if coverage.workloads:
             return Selected.WORKLOADS
         if node.quota.namespace_selector is None:
@@ -63,9 +63,9 @@ class Survey:
 async def survey(gate: Gate) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
     ledger = gate.ledger
-    tree = ledger.scope.tree
+    tree = ledger.coverage.tree
     rows: dict[str, list[UsageRow]] = {}
-    for row in await in_slices(ledger.usage()):
+    for row in await in_slices(ledger.usage.rows()):
         rows.setdefault(row.quota, []).append(row)
     above: dict[str, tuple[str, ...]] = {}
     for warning in tree.warnings:
@@ -73,10 +73,10 @@ async def survey(gate: Gate) -> Survey:
     return Survey(
         nodes={node.quota.name: node for node in tree.nodes},
         rows=rows,
-        coverage={one.quota: one for one in await in_slices(ledger.coverage())},
+        coverage={one.quota: one for one in await in_slices(ledger.usage.covered())},
         above_parent=above,
         parents=frozenset(node.parent.quota.name for node in tree.nodes if node.parent is not None),
-        selecting=await _selecting(tree, [namespace.labels for namespace in ledger.scope.namespaces.values()]),
+        selecting=await _selecting(tree, [namespace.labels for namespace in ledger.coverage.namespaces.values()]),
     )
 
 

@@ -155,7 +155,7 @@ class App:
     def _levels(self) -> Levels:
         most = self._settings.metrics_max_quotas
         gate, inputs = self._gate.gate, self._gate.inputs
-        quotas = len(gate.ledger.scope.tree.nodes)
+        quotas = len(gate.ledger.coverage.tree.nodes)
         return Levels(
             rows=list(_of_first(most, gate.usage())),
             quotas=quotas,

@@ -10,8 +10,8 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from extauthz.core.ledger.payload import Payload, encode
 from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.payload import Payload, encode
 
 from . import objects
 from .checks import Checks, Violation

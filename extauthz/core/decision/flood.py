@@ -48,7 +48,7 @@ def _bound_met(
 ) -> tuple[str, str] | None:
     """The reason, and whose writes these are."""
     source = question.source
-    if source and ledger.intents_of(source) >= policy.max_intents_per_source:
+    if source and ledger.pending.of_source(source) >= policy.max_intents_per_source:
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     live = proposal.entry.intents or {}
     if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
@@ -56,7 +56,7 @@ def _bound_met(
     if ledger.intents >= policy.max_intents:
         return "too-many-intents", f"{ledger.intents} writes"
     for root in proposal.after.trees:
-        if ledger.intents_in(root) >= policy.max_intents_per_tree:
+        if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
             return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None
 

@@ -19,7 +19,7 @@ from extauthz.core.decision.question import Question
 from extauthz.core.decision.scales import Scales
 from extauthz.core.effects.resolve import resolve
 from extauthz.core.intake.read import read
-from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (
     Decision,
@@ -32,7 +32,6 @@ from extauthz.core.model import (
     Unknown,
     Unreadable,
     Verdict,
-    WorkloadRef,
 )
 
 
@@ -52,39 +51,11 @@ class Gate(Known):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__()
         self.policy = policy if policy is not None else Policy()
-        self.ledger.scope.charge_surge = self.policy.charge_surge
+        self.ledger.pod_costs.charge_surge = self.policy.charge_surge
         self.reader: Callable[[Request], Reading] = read
         """A gate that serves has a ``Reader``, which remembers."""
         self.scales: Scales | None = None
         """Bounds of replicas besides the quotas; ``None``: there are none."""
-
-    # What became of what was allowed.
-
-    def consistent_read(self, started_s: float) -> int:
-        """The state now loaded is taken to be no older than ``started_s``: whatever had reached its W by then ends.
-
-        For sources that cannot be asked for one workload. Returns how many intents ended (§6.3e).
-        """
-        return self.ledger.consistent_read(started_s)
-
-    def settle(self, intent_id: str, event: Event, now_s: float) -> WorkloadRef | None:
-        """Tell what became of an allowed request. Returns the workload that needs a consistent read from now on."""
-        return self.ledger.settle(intent_id, event, now_s)
-
-    def due(self, now_s: float) -> Iterable[WorkloadRef]:
-        """Workloads that need a consistent read: a write of theirs was answered, or its W has elapsed. Each once.
-
-        A name that begins with ``#`` is no object's: it stands for a create that left the name to the API server. To
-        read it is to list, and to observe, all of that kind in its namespace.
-        """
-        return self.ledger.due(now_s)
-
-    def read(self, ref: WorkloadRef, started_s: float) -> int:
-        """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed (§6.3c, §6.3e).
-
-        Returns how many intents on it ended by that.
-        """
-        return self.ledger.read(ref, started_s)
 
     def export_intents(self, now_s: float) -> list[dict[str, object]]:
         """Live intents as JSON-ready records, for the next start (DESIGN §6.5)."""
@@ -129,9 +100,9 @@ class Gate(Known):
 
     def _unreadable(self, reading: Unreadable, decision_id: str) -> Decision:
         ref = reading.ref
-        if ref is not None and self.synced and not self.ledger.scope.may_cover(ref.namespace):
+        if ref is not None and self.synced and not self.ledger.coverage.may_cover(ref.namespace):
             return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
-        concerned = self.ledger.scope.candidates(ref.namespace) if ref is not None else ()
+        concerned = self.ledger.coverage.candidates(ref.namespace) if ref is not None else ()
         allow = self.policy.on(Unknown.UNREADABLE, concerned) == "allow"
         why = f"cannot read it ({reading.code}): {reading.detail}"
         verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
@@ -151,11 +122,11 @@ class Gate(Known):
                 question, self._setting(question, Unknown.UNSYNCED), "unsynced", f"{why}; try again shortly"
             )
         is_known = creates or (entry is not None and entry.is_known)
-        if not self.ledger.scope.may_cover(question.ref.namespace):
+        if not self.ledger.coverage.may_cover(question.ref.namespace):
             return self._pin(question, outcome, creates, is_known)
         if not is_known:
             return self._unknown_workload(question)
-        if question.ref.namespace not in self.ledger.scope.namespaces:
+        if question.ref.namespace not in self.ledger.coverage.namespaces:
             why = f'has not seen the namespace "{question.ref.namespace}", so cannot tell which quotas cover it'
             return self._unknown(question, self._setting(question, Unknown.WORKLOAD), "unknown-namespace", why)
         return self._weigh(question, outcome, creates)
@@ -177,7 +148,7 @@ class Gate(Known):
 
     def _setting(self, question: Question, unknown: Unknown) -> OnUnknown:
         """What is done where it is not known which of the quotas over its namespace a write concerns."""
-        return self.policy.on(unknown, self.ledger.scope.candidates(question.ref.namespace))
+        return self.policy.on(unknown, self.ledger.coverage.candidates(question.ref.namespace))
 
     def _unknown(self, question: Question, setting: OnUnknown, reason: str, why: str) -> Decision:
         verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
@@ -250,7 +221,7 @@ class Gate(Known):
         if not question.charge:
             return _Recorded("; a question, charged nothing", pends=True)
         if twin is not None:
-            self.ledger.renew(twin, intent.expires_s)
+            self.ledger.pending.renew(twin, intent.expires_s)
             return _Recorded("", pends=True, id=twin.id)
         self.ledger.record(proposal, intent)
         return _Recorded("", True, intent.id)

@@ -183,7 +183,7 @@ class Feeds:
         return next(row.used // CPU for row in self.gate.usage())
 
     def is_unknown(self) -> bool:
-        return next(one.unpriced for one in self.gate.ledger.coverage()) > 0
+        return next(one.unpriced for one in self.gate.ledger.usage.covered()) > 0
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class Fed:
         return next(row.used // CPU for row in self.gate.usage())
 
     def is_unknown(self) -> bool:
-        return next(one.unpriced for one in self.gate.ledger.coverage()) > 0
+        return next(one.unpriced for one in self.gate.ledger.usage.covered()) > 0
 
 
 @pytest.fixture
@@ -221,6 +221,6 @@ def test_runtime_classes_and_storage_classes_bear_on_what_is_there(fed):
     assert fed.cpus() == 2
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     fed.tell("storageclasses", {"metadata": {"name": "fast", "resourceVersion": "1", "annotations": default}})
-    assert fed.gate.ledger.scope.default_storage_class == "fast"
+    assert fed.gate.ledger.pod_costs.default_storage_class == "fast"
     fed.list("storageclasses")
-    assert fed.gate.ledger.scope.default_storage_class == ""
+    assert fed.gate.ledger.pod_costs.default_storage_class == ""

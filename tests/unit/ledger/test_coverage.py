@@ -16,7 +16,7 @@ WEB = quota("web", {"pods": "5"}, namespaces={"workspace": "acme"}, workloads={"
 
 
 def covered(asked: Gate) -> dict[str, int]:
-    return {one.quota: one.workloads for one in asked.ledger.coverage()}
+    return {one.quota: one.workloads for one in asked.ledger.usage.covered()}
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_workloads_of_unknown_cost_are_counted_apart():
     asked = gate([ACME, CORP], workload("web"))
     gadget = WorkloadRef("example.dev", "gadgets", "team-a", "gizmo")
     asked.observe(gadget, Observed(2, None))
-    assert {one.quota: (one.workloads, one.unpriced) for one in asked.ledger.coverage()} == {
+    assert {one.quota: (one.workloads, one.unpriced) for one in asked.ledger.usage.covered()} == {
         "acme": (2, 1),
         "corp": (2, 1),
     }
     asked.observe(gadget, None)
-    assert {one.unpriced for one in asked.ledger.coverage()} == {0}
+    assert {one.unpriced for one in asked.ledger.usage.covered()} == {0}
