@@ -26,7 +26,7 @@ _MEMORY = ("64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "4Gi")
 
 @dataclass(frozen=True)
 class Population:
-    """``ClusterPicture`` of ``workload_count`` Deployments, spread evenly over the namespaces of all workspaces."""
+    """``ClusterSnapshot`` of ``workload_count`` Deployments, spread evenly over the namespaces of all workspaces."""
 
     quota_count: int
     workload_count: int

@@ -122,7 +122,7 @@ def pod(root: Tree) -> Workload | None:
     status = mapping(root.get("status"), "status")
     if status.get("phase") in _TERMINAL:
         return None
-    ref, observed = observed_as(*PODS, root, 1, workloads.pod_template(root.get("spec")))
+    ref, observed = observed_as(*PODS, root, 1, workloads.pod_template(root.get("spec"), status))
     if mapping(root.get("metadata"), "metadata").get("deletionTimestamp") is not None:
         observed.owner = None
     return ref, observed

@@ -1,7 +1,7 @@
-"""Hands to the gate what watches and consistent reads bring, kind by kind. What cannot be read is told, and never lost.
+"""Hands to the gate what watches and consistent reads bring, kind by kind. An object that cannot be read is reported.
 
-A workload that cannot be read stays in the count as one whose pods have no known cost (DESIGN rule 6). Of anything else
-the last state that could be read stays in force.
+A workload that cannot be read stays in the count, with an unknown cost a pod (docs/design.md rule 6). Of any other
+object the last state that could be read stays in force.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from extauthz.service.settings import Settings, policy
 from extauthz.settlement.settlement import Settlement
 
 TICK_S = 1.0
-"""How late an intent may end. W is tens of seconds."""
+"""How late an intent may end. The landing window is much longer."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
-        self.gate.reader = Reader()
         heard = around.metrics.answer
         self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
@@ -114,7 +113,7 @@ class Assembly:
         asked = max_scale(settings, log, metrics, clock)
         if asked is not None:
             await stack.enter_async_context(asked.client)
-            self.gate.scales = asked.scales
+            self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
@@ -129,6 +128,7 @@ class Assembly:
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
+            read=Reader(),
         )
         return deciding, inputs
 
@@ -155,7 +155,7 @@ class Assembly:
 
     @property
     def holds(self) -> bool:
-        """Whether growth waits for W of writes that an earlier run allowed."""
+        """Whether growth waits for the landing window of writes that an earlier run allowed."""
         return bool(self._holding.notes())
 
     def missing(self) -> list[str]:

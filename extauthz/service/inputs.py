@@ -173,7 +173,8 @@ class QuotaFileInput(FileInput[Value]):
 
 
 class StateFileInput(FileInput[Value]):
-    """A state file. It has no watch that could settle an intent: W alone ends one, on the word of the file."""
+    """A state file. It has no watch that could settle an intent: the landing window ends one, and then the file is
+    believed."""
 
     reads = None
     heed = None
@@ -200,12 +201,13 @@ class StateFileInput(FileInput[Value]):
 
 
 SELDOM = (20_000, 50, 100)
-"""Thresholds of the garbage collector. A decision leaves some thirty objects that live on for W, and none in a cycle:
-Python's own (700, 10, 10) walk over them again and again, which costs a twentieth of a whole check."""
+"""Thresholds of the garbage collector. A decision leaves about thirty objects that live for a landing window, and none
+of them in a cycle. Python's own thresholds (700, 10, 10) walk over them often, which costs a twentieth of a whole
+check."""
 
 
 def spare_the_collector() -> None:
-    """What was just loaded lives long: without this, each full collection would walk over a million workloads."""
+    """Keep full collections from walking over a million workloads that were just loaded and will live long."""
     gc.set_threshold(*SELDOM)
     gc.unfreeze()
     gc.collect()

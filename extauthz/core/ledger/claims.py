@@ -1,4 +1,4 @@
-"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (DESIGN §6.7).
+"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (docs/design.md L7).
 
 A claim outlives the replica it was made for, and is taken up again when that ordinal comes back. So a StatefulSet costs
 the claims that exist, whatever their ordinal, and those that ordinals within its count lack.

@@ -76,7 +76,7 @@ class Coverage:
         return found
 
     def may_cover(self, namespace: str) -> bool:
-        """Whether some workload there can be under a quota. An unknown namespace may (DESIGN rule 6)."""
+        """Whether some workload there can be under a quota. An unknown namespace may (docs/design.md rule 6)."""
         known = self.namespaces.get(namespace)
         return known is None or known.covered
 

@@ -91,7 +91,7 @@ class Entry:
         self.intents = self.intents or None
 
     def top_replicas(self) -> int:
-        """The highest replica count over observed state and live intents (DESIGN, "envelope")."""
+        """The highest replica count over observed state and live intents (docs/glossary.md)."""
         top = self.observed.replicas if self.observed is not None else 0
         if self.intents:
             for intent in self.intents.values():

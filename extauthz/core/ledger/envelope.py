@@ -88,11 +88,26 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
         asked = _asked_of_pods(entry, entry.observed, costs)
         free = costs.pod_costs.surge(entry.observed)
         dearest = costs.highest(_running(entry)) if free else {}
+        dearer = _dearer((entry, *members), costs)
         for key, amount in _sum_of_pods(groups, costs).items():
-            above = amount - asked.get(key, 0) - free * dearest.get(key, 0)
+            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0))
             if above > 0:
                 excess[key] = above
     return excess
+
+
+def _dearer(owners: Iterable[Entry], costs: NamespaceCosts) -> dict[str, int]:
+    """What pods hold above the template that they are of: a sidecar, or a resize. No surge leaves it uncharged."""
+    dearer: dict[str, int] = {}
+    for owner in owners:
+        template = owner.observed.template if owner.observed is not None else None
+        groups = _pods((owner,)) if template is not None else []
+        of_template = costs.highest([template, *_running(owner)]) if groups else {}
+        for _, seen in groups:
+            for key, amount in costs.one(seen.template).items():
+                if amount > of_template.get(key, 0):
+                    dearer[key] = dearer.get(key, 0) + seen.replicas * (amount - of_template.get(key, 0))
+    return dearer
 
 
 def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> dict[str, int]:

@@ -94,7 +94,7 @@ class Observations:
             yield
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
-        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (§6.4)."""
+        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (L4)."""
         absent = {ref for kind in {*self._workloads.kinds(), PODS} for ref in self._there(kind)}
         for ref, observed in workloads:
             absent.discard(ref)

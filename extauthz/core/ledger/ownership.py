@@ -1,7 +1,7 @@
 """Who is covered by whom: children by a live owner that made them, and claims by the StatefulSet they are named after.
 
 Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
-has above that is charged (``envelope``; DESIGN rule 8).
+has above that is charged (``envelope``; docs/design.md rule 8).
 """
 
 from __future__ import annotations

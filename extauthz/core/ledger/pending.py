@@ -123,15 +123,15 @@ class PendingWrites:
     def read(self, ref: WorkloadRef, started_s: float) -> int:
         """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed.
 
-        Returns how many intents on it ended by that (§6.3c, §6.3e). Says nothing of intents on its ReplicaSets.
+        Returns how many intents on it ended by that (L3c, L3e). Says nothing of intents on its ReplicaSets.
         """
         entry = self._workloads.get(ref)
         return self._end_by_read(entry, entry.live_intents(), started_s) if entry is not None else 0
 
     def consistent_read(self, started_s: float) -> int:
-        """The whole observed state is taken to be no older than ``started_s``, by which W of some intents had elapsed.
+        """The whole state is taken to be as of ``started_s`` or newer: whose landing window had elapsed by then ends.
 
-        Returns how many ended by it (§6.3e). Intents that were only answered stay: this is for sources that nobody can
+        Returns how many ended by it (L3e). Intents that were only answered stay: this is for sources that nobody can
         ask for the state after an answer.
         """
         expired: dict[int, tuple[Entry, list[Intent]]] = {}

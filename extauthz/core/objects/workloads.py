@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
 from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, WorkloadRef
-from extauthz.core.objects import metadata
-from extauthz.core.objects.fields import items, mapping, replicas, text, wrong
+from extauthz.core.objects import metadata, resized
+from extauthz.core.objects.fields import amounts, items, mapping, replicas, text, wrong
 from extauthz.core.objects.metadata import controller, labels_text, plain_selector
 
 DEFAULT_REPLICAS: Final = 1
@@ -85,12 +85,13 @@ def prune(spec: Tree) -> Tree:
     return pruned
 
 
-def pod_template(spec: Tree) -> Template:
-    """What a Pod that is there costs. Raises ObjectError.
+def pod_template(spec: Tree, status: Tree = None) -> Template:
+    """What a Pod that is there costs, by its spec and its status. Raises ObjectError.
 
     No patch of it is ever read, so that of names only those that its claims have are kept: pods of one owner are alike.
     """
     pod = _pod(spec, "spec")
+    resized.hold(pod, mapping(status, "status"))
     for key in ("containers", "initContainers"):
         if key in pod:
             pod[key] = [{name: value for name, value in item.items() if name != "name"} for item in pod[key]]
@@ -107,7 +108,7 @@ def claim_template(root: Mapping[str, Tree]) -> Template:
     claim = _claim(root, "")
     claim.pop("metadata", None)
     status = mapping(root.get("status"), "status")
-    allocated = _amounts(status.get("allocatedResources"), "status.allocatedResources")
+    allocated = amounts(status.get("allocatedResources"), "status.allocatedResources")
     return intern({"claim": claim | ({"allocated": allocated} if allocated else {})})
 
 
@@ -174,7 +175,7 @@ def _pod(tree: Tree, path: str) -> Tree:
         pod["initContainers"] = inits
     if volumes := [_volume(item, at) for item, at in items(spec.get("volumes"), f"{path}.volumes", "volume")]:
         pod["volumes"] = volumes
-    if overhead := _amounts(spec.get("overhead"), f"{path}.overhead"):
+    if overhead := amounts(spec.get("overhead"), f"{path}.overhead"):
         pod["overhead"] = overhead
     if runtime := text(spec.get("runtimeClassName"), f"{path}.runtimeClassName"):
         pod["runtimeClassName"] = runtime
@@ -219,21 +220,6 @@ def _claim(item: Mapping[str, Tree], path: str) -> Tree:
 def _resources(owner: Mapping[str, Tree], path: str) -> Tree:
     path = f"{path}.resources"
     given = mapping(owner.get("resources"), path)
-    kept = {key: _amounts(given.get(key), f"{path}.{key}") for key in ("limits", "requests")}
-    kept = {key: amounts for key, amounts in kept.items() if amounts}
+    kept = {key: amounts(given.get(key), f"{path}.{key}") for key in ("limits", "requests")}
+    kept = {key: listed for key, listed in kept.items() if listed}
     return {"resources": kept} if kept else {}
-
-
-def _amounts(tree: Tree, path: str) -> dict[str, str]:
-    return {key: _amount(value, f"{path}[{key}]") for key, value in mapping(tree, path).items()}
-
-
-def _amount(value: Tree, path: str) -> str:
-    """A quantity as text, not checked: ``core.quantities`` does that. Null is a zero (``UnmarshalJSON``)."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "0"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        wrong(value, path, "a quantity")
-    return getattr(value, "text", None) or repr(value)  # gojson.Number keeps the literal, as UnmarshalJSON sees it
