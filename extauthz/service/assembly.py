@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
+from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
@@ -57,6 +58,7 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
+        self.queries = Queries(self.gate.ledger)
         heard = around.metrics.answer
         self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)

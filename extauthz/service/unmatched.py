@@ -18,10 +18,8 @@ def warnings(coverage: Coverage, quotas: Path) -> list[FileProblem]:
     """
     if not coverage.namespaces:
         return []
-    selecting = {node for node in coverage.tree.nodes if node.quota.namespace_selector is not None}
-    for namespace in coverage.namespaces.values():
-        selecting.difference_update(coverage.tree.namespace_candidates(namespace.labels))
-    names = sorted(node.quota.name for node in selecting)
+    selecting = [node for node in coverage.tree.nodes if node.quota.namespace_selector is not None]
+    names = sorted(node.quota.name for node in selecting if not coverage.selection.of(node))
     told = [_warning(quotas, f"WorkspaceQuota {name}", "its namespaceSelector selects") for name in names[:MOST]]
     if len(names) > MOST:
         told.append(_warning(quotas, f"{len(names) - MOST} WorkspaceQuotas more", "their namespaceSelectors select"))

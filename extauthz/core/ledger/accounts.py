@@ -218,15 +218,18 @@ class Accounts:
     def rows(self) -> Iterator[UsageRow]:
         """Every key of every quota, quotas in the tree's order."""
         for node in self._nodes:
-            account = self._accounts.get(node, _UNTOUCHED)
-            for key, hard in node.hard.items():
-                yield UsageRow(node.quota.name, key, *account.of(key), hard)
+            yield from self.rows_of(node)
 
-    def covered(self) -> Iterator[Covered]:
-        """Whom every quota covers, quotas in the tree's order."""
-        for node in self._nodes:
-            account = self._accounts.get(node, _UNTOUCHED)
-            yield Covered(node.quota.name, account.workloads, account.unpriced)
+    def rows_of(self, node: QuotaNode) -> Iterator[UsageRow]:
+        """Every key of one quota."""
+        account = self._accounts.get(node, _UNTOUCHED)
+        for key, hard in node.hard.items():
+            yield UsageRow(node.quota.name, key, *account.of(key), hard)
+
+    def covered_by(self, node: QuotaNode) -> Covered:
+        """Whom one quota covers."""
+        account = self._accounts.get(node, _UNTOUCHED)
+        return Covered(node.quota.name, account.workloads, account.unpriced)
 
     def differences(self, counted: Accounts) -> Iterator[Difference]:
         """Where these are not what was ``counted``, for the same tree."""

@@ -27,19 +27,50 @@ class Namespace:
     """The quotas of all its workloads alike, where no candidate looks at workload labels."""
 
 
+class Selection:
+    """Which namespaces each quota of one tree selects by itself; what its children select is not in it."""
+
+    def __init__(self, tree: QuotaTree) -> None:
+        self._selected: list[dict[str, None] | str | None] = [None] * len(tree.nodes)
+        """By the place of a quota in its tree. Nearly all select one namespace, which is kept as it is."""
+
+    def of(self, node: QuotaNode) -> tuple[str, ...]:
+        """The names of those of one quota."""
+        held = self._selected[node.index]
+        return (held,) if isinstance(held, str) else tuple(held or ())
+
+    def add(self, node: QuotaNode, name: str) -> None:
+        """A quota selects a namespace."""
+        held = self._selected[node.index]
+        if isinstance(held, dict):
+            held[name] = None
+        else:
+            self._selected[node.index] = {held: None, name: None} if held is not None else name
+
+    def remove(self, node: QuotaNode, name: str) -> None:
+        """It selects it no more."""
+        held = self._selected[node.index]
+        if isinstance(held, dict) and len(held) > 1:
+            del held[name]
+        else:
+            self._selected[node.index] = None
+
+
 class Coverage:
     """The quota tree over the known namespaces. Answers are cached; a new tree or namespace starts afresh."""
 
     def __init__(self) -> None:
         self.tree = QuotaTree.build(())
         self.namespaces: dict[str, Namespace] = {}
+        self.selection = Selection(self.tree)
         self._matches: LRUCache[tuple[str, Labels], Nodes] = LRUCache(_CACHED_MATCHES)
 
     def set_tree(self, tree: QuotaTree) -> None:
         """Put another quota tree in force."""
         self.tree = tree
-        for namespace in self.namespaces.values():
-            self._place(namespace)
+        self.selection = Selection(tree)
+        for name, namespace in self.namespaces.items():
+            self._place(name, namespace)
         self._matches.clear()
 
     def labels(self, name: str) -> Mapping[str, str] | None:
@@ -49,15 +80,18 @@ class Coverage:
 
     def set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Make a namespace known, or forget it (``None``)."""
-        if labels is None:
-            del self.namespaces[name]
-        else:
+        before = self.namespaces.pop(name, None)
+        for node in self.tree.namespace_candidates(before.labels) if before is not None else ():
+            self.selection.remove(node, name)
+        if labels is not None:
             self.namespaces[name] = namespace = Namespace(labels)
-            self._place(namespace)
+            self._place(name, namespace)
         self._matches.clear()
 
-    def _place(self, namespace: Namespace) -> None:
+    def _place(self, name: str, namespace: Namespace) -> None:
         candidates = self.tree.namespace_candidates(namespace.labels)
+        for node in candidates:
+            self.selection.add(node, name)
         namespace.covered = bool(candidates)
         by_namespace_alone = all(node.quota.workload_selector is None for node in candidates)
         namespace.everything = self.tree.matching(namespace.labels, {}) if by_namespace_alone else None

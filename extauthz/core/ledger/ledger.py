@@ -46,6 +46,10 @@ class Proposal(NamedTuple):
     illegible: tuple[str, ...]
     """Quotas whose limits cannot be told; each grows by whatever it covers."""
 
+    @property
+    def step(self) -> Step:
+        return Step(self.before, self.after, self.base, self.own)
+
 
 class Ledger:
     """Workloads, the writes that pend on them, and what every quota has used and reserved: its parts, and proposals."""
@@ -128,7 +132,7 @@ class Ledger:
             return self._largest_in_family(ref, intent, proposal)
         alone = pods_of(proposal.head.with_intents(()), intent, self.pod_costs)
         per_pod = pods_of(proposal.head, intent, self.pod_costs)
-        return self.usage.accounts.largest_replicas(Step(*proposal[2:6]), per_pod, alone)
+        return self.usage.accounts.largest_replicas(proposal.step, per_pod, alone)
 
     def _is_linear(self, proposal: Proposal) -> bool:
         """Each replica costs the same."""

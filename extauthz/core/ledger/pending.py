@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ownership import Ownership
@@ -51,12 +52,14 @@ class PendingWrites:
         """How many were recorded in the tree of that root quota, as it was then."""
         return self._of_tree[root]
 
-    def leaf_quotas(self, intent_id: str) -> frozenset[str]:
-        """Names of the quotas in which the workload of a live intent may come to count, without their ancestors."""
+    def nodes(self, intent_id: str) -> Nodes:
+        """The quotas in which the workload of a live intent may come to count; none if it is not live."""
         found = self._intents.get(intent_id)
-        if found is None:
-            return frozenset()
-        nodes = self._usage.position(found[0].root).envelope_in
+        return self._usage.position(found[0].root).envelope_in if found is not None else ()
+
+    def leaf_quotas(self, intent_id: str) -> frozenset[str]:
+        """Their names, without their ancestors."""
+        nodes = self.nodes(intent_id)
         parents = {node.parent for node in nodes}
         return frozenset(node.quota.name for node in nodes if node not in parents)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import Accounts, Covered, Difference, UsageRow
+from extauthz.core.ledger.accounts import Accounts, Difference, UsageRow
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.envelope import position
@@ -113,10 +113,6 @@ class Usage:
     def rows(self) -> Iterator[UsageRow]:
         """Used, reserved and hard of every quota and key, nano-units."""
         return self.accounts.rows()
-
-    def covered(self) -> Iterator[Covered]:
-        """How many workloads every quota covers."""
-        return self.accounts.covered()
 
     def _recount(self) -> Accounts:
         accounts = Accounts(self._coverage.tree)

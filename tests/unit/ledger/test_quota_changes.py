@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.accounts import Accounts, Covered, UsageRow
+from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.ledger.intents import Event
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Verdict
+from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, gate, owned_by, patch, path, quota, scale, workload
@@ -66,9 +67,9 @@ def busy(quotas: Sequence[WorkspaceQuota]) -> Ledger:
     return ask.gate.ledger
 
 
-def books(ledger: Ledger) -> tuple[list[UsageRow], list[Covered]]:
+def books(ledger: Ledger) -> list[tuple[object, ...]]:
     assert ledger.drift() == {}
-    return list(ledger.usage.rows()), list(ledger.usage.covered())
+    return [(one.node.quota, *one[1:]) for one in Queries(ledger).quotas()]
 
 
 @pytest.mark.parametrize("after", [*LIMITS_ALONE.values(), *MORE.values()], ids=[*LIMITS_ALONE, *MORE])
