@@ -195,6 +195,11 @@ class Settings(BaseModel):
         _POLICY.on_unknown_footprint,
         description="A write to a kind whose pods cannot be priced (no declared template).",
     )
+    on_unspecified: OnUnknown = Field(
+        _POLICY.on_unspecified,
+        description="More pods that do not say what they need of `requests.` or `limits.` of cpu or memory, where a "
+        "quota limits it. `deny`: as ResourceQuota, `must specify requests.cpu for: c`. `allow`: they cost none of it.",
+    )
     on_unsynced: OnUnknown = Field(
         _POLICY.on_unsynced,
         description="A write that comes before quotas and state are known, or while the gate holds.",

@@ -137,6 +137,7 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
         "replicas": {"from": 3, "to": 5},
         "fits": 4,
         "audit": [],
+        "unspecified": [],
     }
     assert shortages[1] == {
         "quota": "acme",

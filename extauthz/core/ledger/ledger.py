@@ -16,6 +16,7 @@ from extauthz.core.ledger.position import pods_of
 from extauthz.core.ledger.prices import with_surge
 from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Observed, Shortage, WorkloadRef
+from extauthz.core.quota.tree import QuotaNode
 
 
 class Proposal(NamedTuple):
@@ -40,6 +41,8 @@ class Proposal(NamedTuple):
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
     illegible: tuple[str, ...]
     """Quotas whose limits cannot be told; each grows by whatever it covers."""
+    unspecified: tuple[tuple[QuotaNode, str], ...]
+    """Quotas, also those that only audit, and keys of theirs that more pods say nothing of."""
 
 
 class Ledger(Observing):

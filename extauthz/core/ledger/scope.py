@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
-from extauthz.core.footprint import LimitRangeDefaults, per_claim, per_pod
-from extauthz.core.model import Amounts, Labels, Template
+from extauthz.core.footprint import UNSPECIFIED, LimitRangeDefaults, per_claim, per_pod, unspecified
+from extauthz.core.model import Amounts, Labels, Template, Tree
 from extauthz.core.objects.workloads import labels_dict
+from extauthz.core.quantities import NANO
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
 Nodes = tuple[QuotaNode, ...]
@@ -49,6 +50,8 @@ class Scope:
     """Pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
     max_footprints: int = 262_144
     """Footprints that are kept by template; beyond that they are worked out anew."""
+    _required: frozenset[str] = frozenset()
+    """Keys of ``UNSPECIFIED`` that some quota limits."""
     _limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
     _costs: dict[tuple[LimitRangeDefaults, ...], Costs] = field(default_factory=dict)
     _claims: LRUCache[bytes, tuple[int, Mapping[str, Amounts]]] = field(
@@ -60,6 +63,10 @@ class Scope:
     def set_tree(self, tree: QuotaTree) -> None:
         """Put another quota tree in force."""
         self.tree = tree
+        required = tree.limited & UNSPECIFIED.keys()
+        if required != self._required:
+            self._required = required
+            self._forget_costs()
         for namespace in self.namespaces.values():
             self._place(namespace)
         self._matches.clear()
@@ -145,7 +152,7 @@ class Scope:
         return self.tree.may_cover(known.labels) if known is not None else ()
 
     def per_pod(self, namespace: str, template: Template) -> Amounts:
-        """What one pod costs, nano-units by quota key.
+        """What one pod costs, nano-units by quota key; and one of each ``UNSPECIFIED`` that it says nothing of.
 
         Raises:
             FootprintError: the template is none that the API server would accept.
@@ -157,15 +164,23 @@ class Scope:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = costs[template.text] = self._share(
-                per_pod(
-                    json.loads(template.text),
-                    self.limit_ranges(namespace) if known is not None else (),
-                    overheads=self.overheads,
-                    default_storage_class=self.default_storage_class,
-                )
-            )
+            ranges = self.limit_ranges(namespace) if known is not None else ()
+            cost = costs[template.text] = self._share(self._per_pod(json.loads(template.text), ranges))
         return cost
+
+    def _per_pod(self, tree: Tree, ranges: Sequence[LimitRangeDefaults]) -> dict[str, int]:
+        cost = per_pod(tree, ranges, overheads=self.overheads, default_storage_class=self.default_storage_class)
+        if self._required:
+            cost |= {UNSPECIFIED[key]: NANO for key in unspecified(tree, ranges) if key in self._required}
+        return cost
+
+    def unspecified(self, namespace: str, template: Template) -> Mapping[str, tuple[str, ...]]:
+        """What a pod says nothing of: keys of ``UNSPECIFIED``, and the names of the containers.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        return unspecified(json.loads(template.text), self.limit_ranges(namespace))
 
     def claims(self, template: Template) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
