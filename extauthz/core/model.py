@@ -39,7 +39,7 @@ Kind: TypeAlias = tuple[str, str]
 
 
 class WorkloadRef(NamedTuple):
-    """Names a workload whatever the API version (DESIGN §6.6)."""
+    """Names a workload whatever the API version (docs/design.md L6)."""
 
     group: str
     """API group, ``""`` for the core group."""
@@ -140,7 +140,7 @@ class NotAWrite:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The request may grow a workload, and what it says cannot be told. Never guessed (DESIGN rule 6)."""
+    """The request may grow a workload, and what it says cannot be told. Never guessed (docs/design.md rule 6)."""
 
     code: str
     """Stable, kebab-case, also a metric label: ``json-syntax``, ``duplicate-key``, ``truncated`` …"""
@@ -224,7 +224,7 @@ class Outcome(NamedTuple):
 # Decisions.
 
 OnUnknown: TypeAlias = Literal["deny", "allow"]
-"""What is done about a write where something is not known (DESIGN rule 6)."""
+"""What is done about a write where something is not known (docs/design.md rule 6)."""
 
 
 class Unknown(StrEnum):
@@ -248,7 +248,7 @@ class Verdict(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
     UNAVAILABLE = "unavailable"
-    """Refused because the gate does not know, never because of quota (DESIGN rule 6)."""
+    """Refused because the gate does not know, never because of quota (docs/design.md rule 6)."""
 
 
 class Fetch(Enum):
@@ -297,7 +297,7 @@ class Unspecified(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The answer to one request, with its evidence. Decided exactly once (DESIGN rule 3)."""
+    """The answer to one request, with its evidence. Decided exactly once (docs/design.md rule 3)."""
 
     id: str
     verdict: Verdict

@@ -108,7 +108,7 @@ def gate(
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
     policy: Policy | None = None,
 ) -> Gate:
-    """A synced gate over ``quotas`` and ``objects``; W is 90 s unless ``policy`` says otherwise."""
+    """A synced gate over ``quotas`` and ``objects``; the landing window is 90 s unless ``policy`` says otherwise."""
     made = Gate(policy or Policy(window_s=90.0))
     made.load_quotas(QuotaTree.build(quotas), 0.0)
     made.load_state(picture(*objects, namespaces=namespaces), 0.0)

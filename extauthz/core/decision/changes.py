@@ -7,7 +7,6 @@ first. So the second waits until the first is settled. Counts go on beside a cha
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.effects import is_harmless, is_patch
@@ -56,6 +55,5 @@ def _with(intent: Intent, left: Outcome) -> Intent:
 
 
 def _refusal(asked: Evaluation, others: list[Intent]) -> Decision:
-    left_s = max(1, ceil(max(one.expires_s for one in others) - asked.now_s))
-    sentence = sentences.change_under_way(asked.write.ref, left_s)
-    return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentence)
+    left_s = max(one.expires_s for one in others) - asked.now_s
+    return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentences.change_under_way(asked.write.ref, left_s))

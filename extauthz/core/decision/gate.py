@@ -32,7 +32,7 @@ class Gate(ClusterState):
     def consistent_read(self, started_s: float) -> int:
         """The state now loaded is taken to be no older than ``started_s``: whatever had reached its W by then ends.
 
-        For sources that cannot be asked for one workload. Returns how many intents ended (§6.3e).
+        For sources that cannot be asked for one workload. Returns how many intents ended (L3e).
         """
         return self.ledger.consistent_read(started_s)
 
@@ -49,14 +49,14 @@ class Gate(ClusterState):
         return self.ledger.due(now_s)
 
     def read(self, ref: WorkloadRef, started_s: float) -> int:
-        """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed (§6.3c, §6.3e).
+        """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed (docs/design.md L3).
 
         Returns how many intents on it ended by that.
         """
         return self.ledger.read(ref, started_s)
 
     def export_intents(self, now_s: float) -> list[dict[str, object]]:
-        """Live intents as JSON-ready records, for the next start (DESIGN §6.5)."""
+        """Live intents as JSON-ready records, for the next start (docs/design.md L5)."""
         return handover.dump(self.ledger, now_s)
 
     def import_intents(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
@@ -78,6 +78,7 @@ class Gate(ClusterState):
             reading: what the request means; ``intake.read`` reads it from HTTP.
             source: who sent it, as the proxy vouches for it; empty: not known.
         """
+        self.looks_at(now_s)
         if isinstance(reading, Write):
             decision = chain.first_answer(self._evaluation(reading, decision_id, now_s, source, charge))
         elif isinstance(reading, NotAWrite):

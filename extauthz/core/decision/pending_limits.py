@@ -1,21 +1,22 @@
 """How many allowed writes may be under way at once: of one workload, one client, one tree of quotas, and in all.
 
-Each holds room and memory until it has landed or no longer can, so a flood of them must end, and end for its sender
-alone: the bounds of a client and of a tree are far below the one of all. Retries of one workload's write are few:
-beyond ``MAX_IDENTICAL`` the newest one stands for those that follow.
+Each takes room and memory until it has landed or no longer can. So a flood must be stopped, and only for its sender:
+the bounds for one client and for one tree are far below the bound for all. Of identical retries ``MAX_IDENTICAL`` are
+kept. After that the newest one stands for those that follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from extauthz.core.decision import sentences
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.ledger.intents import Intent, State
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import NO_PRECONDITION, Decision
 
 MAX_IDENTICAL = 16
-"""An HPA asks every 15 s and has nine within W. Each of them is ended by its own answer."""
+"""An HPA asks every 15 s: nine times in a landing window. The answer to each write ends it."""
 
 
 def reached(asked: Evaluation) -> Decision | None:
@@ -27,11 +28,14 @@ def reached(asked: Evaluation) -> Decision | None:
     if found is None:
         return None
     reason, whose = found
-    return asked.unavailable(reason, f"already follows {whose} that may still land; the oldest is forgotten after W")
+    latest = sentences.about(asked.policy.window_s)
+    return asked.unavailable(
+        reason, f"already follows {whose} that may still land; try again in {latest} at the latest"
+    )
 
 
 def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
-    """The open write that stands for ``intent`` too, as enough of the same effect are under way."""
+    """The open write that stands for ``intent`` too, once enough writes of the same effect are under way."""
     live = proposal.entry.intents
     if live is None or len(live) < MAX_IDENTICAL or intent.precondition != NO_PRECONDITION:
         return None
@@ -44,7 +48,10 @@ def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
 
 
 def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
-    """The reason, and whose writes these are. Nobody has more of them under way than there are in all."""
+    """The code of the bound that is met, and whose writes they are; ``None``: none is met.
+
+    Nobody has more pending writes than there are in all.
+    """
     policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
     in_all = ledger.intents
     if source and in_all >= policy.max_intents_per_source <= ledger.intents_of(source):
@@ -62,6 +69,6 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
 
 
 def _effects(intent: Intent, live: Mapping[str, Intent]) -> int:
-    """How many different effects there would be; none too many where ``intent`` is a retry."""
+    """How many different effects there would be. A retry adds none; then 0 is returned, which is within any bound."""
     different = {one.effect for one in live.values()}
     return len(different) + 1 if intent.effect not in different else 0
