@@ -197,8 +197,9 @@ class Settings(BaseModel):
     )
     on_unspecified: OnUnknown = Field(
         _POLICY.on_unspecified,
-        description="Growth of pods that do not state `requests` or `limits` of cpu or memory which a quota limits. `deny` "
-        "refuses it as ResourceQuota does: `must specify requests.cpu for: c` (403). With `allow` such pods cost nothing.",
+        description="Growth of pods that do not state `requests` or `limits` of cpu or memory which a quota limits. "
+        "`deny` refuses it as ResourceQuota does: `must specify requests.cpu for: c` (403). With `allow` they cost "
+        "nothing.",
     )
     on_unsynced: OnUnknown = Field(
         _POLICY.on_unsynced,
