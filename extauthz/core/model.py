@@ -240,6 +240,8 @@ class Unknown(StrEnum):
     """A workload or namespace that no source has shown."""
     FOOTPRINT = "unknownFootprint"
     """What a pod costs."""
+    UNSPECIFIED = "unspecified"
+    """What a container needs of a compute resource that a quota limits: it says nothing of it."""
 
 
 class Verdict(StrEnum):
@@ -280,6 +282,20 @@ class Shortage(NamedTuple):
     hard: int
 
 
+class Unspecified(NamedTuple):
+    """A compute resource that one quota limits, and that containers of more pods say nothing of (DESIGN rule 12)."""
+
+    quota: str
+    """Name of the WorkspaceQuota."""
+    path: tuple[str, ...]
+    """From the root of its tree down to it."""
+    resource: str
+    containers: tuple[str, ...]
+    """Their names, the first few."""
+    audits: bool = False
+    """The quota only audits: it refuses nothing."""
+
+
 class Decision(NamedTuple):
     """The answer to one request, with its evidence. Decided exactly once (docs/design.md rule 3)."""
 
@@ -300,7 +316,7 @@ class Decision(NamedTuple):
     shortages: tuple[Shortage, ...] = ()
     """Every quota and resource that refused, or would have (``would``)."""
     audit: tuple[Shortage, ...] = ()
-    """What quotas in mode Audit would have refused."""
+    """What quotas in mode Audit would have refused for want of room."""
     fits: int | None = None
     """Largest replica count that fits; ``None`` where it was not asked or has no bound."""
     intent: str | None = None
@@ -315,5 +331,7 @@ class Decision(NamedTuple):
     """No quota may cover anything in its namespace."""
     would: Verdict | None = None
     """What the answer would have been, had the gate not been told only to audit (``Policy.mode``)."""
+    unspecified: tuple[Unspecified, ...] = ()
+    """What pods have to say for quotas that refused for want of it, would have, or only audit."""
     needs: NeedsFetch | None = None
     """What would tell more; once it is fetched, the write is to be decided again. ``None``: the decision stands."""

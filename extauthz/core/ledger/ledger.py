@@ -21,6 +21,7 @@ from extauthz.core.ledger.position import Position, Step
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Observed, Shortage, WorkloadRef
+from extauthz.core.quota.tree import QuotaNode
 
 
 class Proposal(NamedTuple):
@@ -45,6 +46,8 @@ class Proposal(NamedTuple):
     """Quotas whose usage cannot be told, for want of some workload's footprint."""
     illegible: tuple[str, ...]
     """Quotas whose limits cannot be told; each grows by whatever it covers."""
+    unspecified: tuple[tuple[QuotaNode, str], ...]
+    """Quotas, also those that only audit, and keys of theirs that more pods say nothing of."""
 
     @property
     def step(self) -> Step:
