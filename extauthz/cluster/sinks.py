@@ -17,6 +17,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.intents import is_newer
 from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.resourcelists import FootprintError
 from extauthz.kube.reflector import Sink
@@ -89,8 +90,8 @@ class Workloads:
         self._troubles = troubles
 
     def convert(self, tree: Tree) -> Seen:
-        place = facts.place_of(tree)
-        version = facts.version_of(tree)
+        place = place_of(tree)
+        version = version_of(tree)
         ref = WorkloadRef(self._resource.group, self._resource.plural, *place)
         try:
             workload = self._read(tree)
@@ -150,8 +151,8 @@ class Notes(Generic[Fact]):
         self._known: dict[Place, tuple[str, Fact | None]] = {}
 
     def convert(self, tree: Tree) -> Noted[Fact]:
-        place = facts.place_of(tree)
-        version = facts.version_of(tree)
+        place = place_of(tree)
+        version = version_of(tree)
         try:
             fact = self._read(tree)
         except (ObjectError, FootprintError) as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 Tree: TypeAlias = Any
@@ -249,6 +249,22 @@ class Verdict(StrEnum):
     """Refused because the gate does not know, never because of quota (docs/design.md rule 6)."""
 
 
+class Fetch(Enum):
+    """What a decision may need that is not in memory."""
+
+    WORKLOAD = "workload"
+    """The object itself: it may have been made a moment ago, and the watch is behind."""
+    MAX_SCALE = "max-scale"
+    """How many replicas a platform's own service allows."""
+
+
+class NeedsFetch(NamedTuple):
+    """What to fetch, and of which workload."""
+
+    what: Fetch
+    ref: WorkloadRef
+
+
 class Shortage(NamedTuple):
     """One resource of one quota that a write does not fit."""
 
@@ -293,7 +309,11 @@ class Decision(NamedTuple):
     """The most replicas that the platform's own service allows, where it was asked and sets a bound."""
     pends: bool = False
     """It was allowed and may still land: an intent of it is recorded, or would be were it charged."""
+    grows: bool = False
+    """It was allowed and raises something that a quota limits."""
     uncovered: bool = False
     """No quota may cover anything in its namespace."""
     would: Verdict | None = None
     """What the answer would have been, had the gate not been told only to audit (``Policy.mode``)."""
+    needs: NeedsFetch | None = None
+    """What would tell more; once it is fetched, the write is to be decided again. ``None``: the decision stands."""

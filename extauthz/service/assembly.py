@@ -57,7 +57,6 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
-        self.gate.reader = Reader()
         self.access_logs = AccessLogs(self._answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
@@ -112,7 +111,7 @@ class Assembly:
         asked = max_scale(settings, log, metrics, clock)
         if asked is not None:
             await stack.enter_async_context(asked.client)
-            self.gate.scales = asked.scales
+            self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         deciding = Deciding(
@@ -126,6 +125,7 @@ class Assembly:
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
+            read=Reader(),
         )
         return deciding, inputs
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Mapping
 
 from extauthz.cluster.live import Watch
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.scales import Scales
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Clock, spare_the_collector
@@ -49,8 +49,8 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
     if settings.max_scale is None:
         return None
     where = endpoint(settings.max_scale, settings.max_scale_timeout_s, settings)
-    scales = Scales(settings.max_scale_ttl_s, settings.max_scale_keep_s)
-    return MaxScale(Client(where), scales, Told("max-scale", where, log, metrics), clock)
+    bounds = Bounds(settings.max_scale_ttl_s, settings.max_scale_keep_s)
+    return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
 
 
 class HttpQuotaInput:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Protocol
 
+from extauthz.core.kinds import CLAIMS, STATEFUL_SETS
 from extauthz.core.ledger.charge import highest
-from extauthz.core.ledger.kinship import CLAIMS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
 
 

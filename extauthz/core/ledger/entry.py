@@ -8,9 +8,9 @@ from typing import NamedTuple
 from extauthz.core.ledger.charge import Charge
 from extauthz.core.ledger.claims import Claims
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.ledger.kinship import selects
 from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Amounts, Labels, Observed, WorkloadRef
+from extauthz.core.objects.metadata import selects
 
 
 class Entry:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from extauthz.core.kinds import CLAIMS, PODS
 from extauthz.core.ledger.claims import Claims, stem_of, stems
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.kinship import CLAIMS, PODS, Kinship
+from extauthz.core.ledger.kinship import Kinship
 from extauthz.core.model import Observed, WorkloadRef
 
 

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from cachetools import FIFOCache
 
+from extauthz.core.kinds import PODS
 from extauthz.core.ledger.books import Books
 from extauthz.core.ledger.claims import ephemeral
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.families import Families
 from extauthz.core.ledger.intents import Event, Intent, is_newer
-from extauthz.core.ledger.kinship import PODS
 from extauthz.core.ledger.pending import Pending
 from extauthz.core.ledger.pods import Pods, is_group
 from extauthz.core.ledger.position import NOWHERE

@@ -10,7 +10,7 @@ from cachetools import LRUCache
 
 from extauthz.core.footprint import LimitRangeDefaults, per_claim, per_pod
 from extauthz.core.model import Amounts, Labels, Template
-from extauthz.core.objects.workloads import labels_dict
+from extauthz.core.objects.metadata import labels_dict
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
 Nodes = tuple[QuotaNode, ...]

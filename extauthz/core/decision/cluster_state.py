@@ -1,11 +1,11 @@
-"""What the gate knows: the ways in which sources tell it of quotas and of the cluster."""
+"""What the gate knows of quotas and of the cluster: the ways in which sources tell it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from extauthz.core.decision import picture
-from extauthz.core.decision.picture import ClusterPicture
+from extauthz.core.decision import snapshot
+from extauthz.core.decision.snapshot import ClusterSnapshot
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
@@ -13,25 +13,27 @@ from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
 
-class Known:
+class ClusterState:
     """A ledger, and whether what is in it can be relied on."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self._quotas_known = False
+        self.quotas_known = False
         self._state_known = False
-        self._stale: str | None = None
-        self._hold_until_s: float | None = None
+        self.stale_why: str | None = None
+        """Why quotas or state may be out of date; ``None``: they are not."""
+        self.hold_until_s: float | None = None
+        """Until about when no growth is granted; ``None``: the gate does not hold."""
 
     @property
     def synced(self) -> bool:
         """Quotas and state are both known."""
-        return self._quotas_known and self._state_known
+        return self.quotas_known and self._state_known
 
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
         self.ledger.set_tree(tree)
-        self._quotas_known = True
+        self.quotas_known = True
         self.tick(now_s)
 
     def hold(self, about_until_s: float) -> None:
@@ -39,19 +41,19 @@ class Known:
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
         """
-        self._hold_until_s = about_until_s
+        self.hold_until_s = about_until_s
 
     def release(self) -> None:
         """End the hold: whatever an earlier run allowed has landed or cannot, and all has been listed since."""
-        self._hold_until_s = None
+        self.hold_until_s = None
 
     def tick(self, now_s: float) -> None:
         """Let time pass."""
         self.ledger.tick(now_s)
 
-    def load_state(self, state: ClusterPicture, now_s: float) -> None:
-        """Take a whole picture of the cluster."""
-        picture.load(self.ledger, state)
+    def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
+        """Take all that the cluster holds."""
+        snapshot.load(self.ledger, state)
         self.state_synced(True)
         self.tick(now_s)
 
@@ -61,12 +63,17 @@ class Known:
 
     def stale(self, why: str | None) -> None:
         """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6)."""
-        self._stale = why
+        self.stale_why = why
+
+    @property
+    def is_certain(self) -> bool:
+        """Nothing is stale and nothing may still land that an earlier run allowed."""
+        return self.hold_until_s is None and self.stale_why is None
 
     @property
     def is_stale(self) -> bool:
         """Whether what is known may be outdated."""
-        return self._stale is not None
+        return self.stale_why is not None
 
     def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> bool:
         """Take the newest state of one workload; ``None``: it is gone, as of ``version``.
