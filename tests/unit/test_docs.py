@@ -99,7 +99,7 @@ def test_the_rules_are_numbered_without_a_gap():
 def test_each_rule_names_a_test_that_exists(number: str):
     named = re.findall(r"`(tests/\S+\.py)::(\w+)`", RULES[number])
     if number in NOT_KEPT_YET:
-        assert "Not kept yet" in RULES[number]
+        assert "Not kept yet" in " ".join(RULES[number].split())
         assert not named
         return
     assert named, f"rule {number} names no test"
