@@ -17,7 +17,8 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def line_of(text: str, span: Span, path: Path) -> int:
-    """The line, from 1, of the field at ``path`` in the object at ``span``, or of what is nearest above it.
+    """The line, from 1, of the field at ``path`` in the object at ``span``, or of its nearest parent. JSON is read as
+    YAML here, which is nearly the same.
 
     JSON is read as YAML here, which it very nearly is.
     """

@@ -32,7 +32,7 @@ class Source(Protocol):
         """Read it.
 
         Args:
-            anew: What was read before has been refused: keep nothing of it.
+            anew: the API server refused what was read before: use nothing of that.
 
         Raises:
             NoClusterError: with the cure.

@@ -29,7 +29,7 @@ SILENCE_S = 70.0
 without such bookmarks is not taken for stalled."""
 
 SILENCES = 2
-"""After as many with nothing heard the list is taken anew: it alone then proves that nothing was missed."""
+"""After so many attempts without an event, the list is taken again. Only a list then proves that nothing was missed."""
 
 WATCH_S = 300.0
 """The server is asked to end watches after this to twice this long, by chance, as by client-go."""
@@ -108,7 +108,7 @@ class Reflector(Generic[Item]):
         self.version = ""
         """The resourceVersion up to which everything has been handed on; ``""``: the list must be taken."""
         self.upto = 0
-        """The same as a number. It stays while the list is taken anew: what was handed on before is known."""
+        """The same as a number. It stays while the list is taken again: what was passed on before is still known."""
         self.seen = 0
         """The highest resourceVersion of any object that was handed on; bookmarks do not count."""
         self.last_heard_s = float("-inf")

@@ -22,7 +22,7 @@ REFRESH_S = 60.0
 """Tokens are read again when they are older, as client-go does (``client-go/transport/token_source.go``)."""
 
 CHUNK_BYTES = 64 * 1024
-"""What is read at once, so that others get their turn between two."""
+"""How much is read at once. Between two reads others get their turn."""
 
 
 class Trust(NamedTuple):

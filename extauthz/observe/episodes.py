@@ -1,7 +1,7 @@
 """When a workload is blocked by its quota, from the first refusal until it may grow: pure, time comes in.
 
-An autoscaler asks again every few seconds, for hours. So what the owner is told is told once for each *episode*, with a
-count that is brought up to date rarely, and once when it is over.
+An autoscaler asks again every few seconds, for hours. So the owner gets one event for each *episode*: when it begins,
+with a count that is updated rarely, and when it is over.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Episode(Generic[Note]):
     told: int = 0
     """The count that was told last."""
     notes: list[Note] = field(default_factory=list)
-    """What has been written about it, for whoever writes."""
+    """What has been written about the episode."""
 
 
 class Ended(NamedTuple, Generic[Note]):
@@ -109,7 +109,7 @@ class Episodes(Generic[Note]):
         return True
 
     def due(self, now_s: float) -> list[Episode[Note]]:
-        """Those to be told now. Ends those that nobody asks about any more."""
+        """Episodes whose event is due now. Episodes that nobody asks about any more are ended."""
         for episode in [one for one in self._open.values() if now_s - one.last_s >= SILENCE_S]:
             self._end(episode, "")
         return [one for one in self._open.values() if one.due_s <= now_s and one.count > one.told]

@@ -9,7 +9,7 @@ from typing import Any as Tree
 GRPC_PORT, HTTP_PORT = 9191, 9192
 TLS_FOLDER = "/etc/extauthz/tls"
 NOBODY = 65532
-"""Any user but root. Gate and Envoy in one pod are the same one, so that the socket between them is theirs alone."""
+"""Any user but root. Gate and Envoy in one pod have the same user, so only they can use the socket between them."""
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 

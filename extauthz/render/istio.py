@@ -92,8 +92,8 @@ class MeshOptions:
 
 
 _HPA = f"""\
-The HPA in pods of its own, in the mesh. Before it come the namespace, the Secrets and the ConfigMap that the
-annotations name, and the EnvoyFilter (docs/istio.md): so no scale of its is ever undecided.
+The HPA in pods of its own, in the mesh. First apply the namespace, the Secrets and the ConfigMap that the annotations
+name, and the EnvoyFilter (docs/istio.md). Then every scale write of these pods is decided, from the first one on.
 
 {hpa.TAKE_OUT}"""
 

@@ -42,8 +42,8 @@ class Profile(StrEnum):
     WRITES = "writes"
     """Every write that can grow a workload: for an egress gateway, behind which anybody may be."""
     AUTOSCALER = "autoscaler"
-    """The scale subresource, and writes to a workload that is there: for KEDA and for Knative, whose autoscaler patches
-    the Deployment itself up to 1.21. Creating one is nothing that an autoscaler does."""
+    """The scale subresource, and writes to an existing workload. For KEDA, and for Knative, whose autoscaler up to 1.21
+    patches the Deployment itself. Autoscalers create no workloads."""
     SCALE = "scale"
     """Only the scale subresource. For kube-controller-manager: its rollouts need no gate (docs/design.md rule 7)."""
 

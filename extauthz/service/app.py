@@ -57,7 +57,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
 
 
 class App:
-    """One gate as a process: its addresses, its signals, and what is told of it."""
+    """One gate as a process: its addresses, its signals, its log."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings = settings

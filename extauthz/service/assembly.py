@@ -1,7 +1,7 @@
-"""One gate, assembled: what decides, what it knows by, and what hears of answers, from its start to its end.
+"""One gate, assembled, from its start to its end: what decides, what it knows, and what receives answers.
 
-``serve`` runs it as a process and listens for Envoy; ``simulate`` runs the same in a world of its own. So time, chance,
-the connection and where things are kept are arguments, and nothing here opens a port or a file.
+``serve`` runs it as a process and listens for Envoy. ``simulate`` runs the same in a simulated world. So time,
+randomness, the connection and stores are arguments, and nothing here opens a port or a file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TICK_S = 1.0
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a gate stands on, and who is told of it."""
+    """What a gate needs from outside, and who observes it."""
 
     log: Log
     metrics: Metrics
@@ -169,7 +169,7 @@ class Assembly:
         return [why for one in self.inputs or () for why in one.missing()]
 
     def notes(self) -> list[str]:
-        """What is worth knowing of it while it serves."""
+        """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
@@ -188,5 +188,5 @@ async def _known(inputs: sources.Inputs, stop: asyncio.Event) -> bool:
     finally:
         everything.cancel()
         stopped.cancel()
-        # What was cancelled and never looked at is logged as an error, with a traceback.
+        # asyncio logs a cancelled task that nobody awaits as an error, with a traceback.
         await asyncio.gather(everything, stopped, return_exceptions=True)

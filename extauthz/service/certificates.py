@@ -57,7 +57,7 @@ class Certificates:
             self.look()
 
     def look(self) -> None:
-        """Read the files; what is new and good is for the connections from now on. What is bad is told once."""
+        """Read the files. New and valid ones are used for new connections. Invalid ones are reported once."""
         with self._lock:
             try:
                 content = self._read()
@@ -71,7 +71,7 @@ class Certificates:
                 self._tell("info", "tls-renewed", cert=str(self._files[0]))
 
     def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What gRPC asks before each handshake, in a thread of its own; ``None`` keeps what is there."""
+        """What gRPC calls before each handshake, in a thread of its own. ``None`` keeps the current files."""
         self.look()
         with self._lock:
             renewed, self._next = self._next, None

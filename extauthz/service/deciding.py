@@ -1,4 +1,4 @@
-"""The request path: an id and the time for the pure gate, and the observers told of what it decided."""
+"""The request path: it gives the pure gate an id and the time, and reports its decisions to the observers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Asked:
 
 
 class _Later:
-    """A decision that waits for something. Nothing has begun if nobody awaits it: its caller may have gone by then."""
+    """A decision that waits for something. Nothing begins before it is awaited: its caller may have left by then."""
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, Decision]]) -> None:
         self._begin = begin
@@ -116,7 +116,7 @@ class Deciding:
         return self._tell(decision, asked)
 
     async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
-        """What comes of a decision that waits for something. So far nothing was recorded or told."""
+        """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
             for what, fetch in self._fetch.items():
                 if decision.needs is not None and decision.needs.what is what:
@@ -135,7 +135,7 @@ class Deciding:
         return decision.needs is not None and decision.needs.what in self._fetch
 
     def _must_commit(self, decision: Decision) -> bool:
-        """Whether other gates have to know of it first. A write that no quota may cover is told to them afterwards."""
+        """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
     def _decide(self, asked: _Asked) -> Decision:
@@ -179,5 +179,5 @@ def _briefly(look: Look) -> Look:
 
 
 def new_id() -> str:
-    """64 bits in hex that nobody can guess: whoever names an id in an access log may end what it stands for."""
+    """64 random bits in hex that nobody can guess: an access log that names an id may end its intent."""
     return secrets.token_hex(8)

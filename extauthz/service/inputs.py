@@ -49,7 +49,7 @@ class Input(Protocol):
         """Why it is not ``known`` yet."""
 
     def notes(self) -> list[str]:
-        """What is worth knowing of it while it serves."""
+        """Notes for ``/readyz`` while it serves."""
 
     def stale(self) -> str | None:
         """Why growth cannot rely on it, ``None`` if it can."""
@@ -144,7 +144,7 @@ class FileInput(Generic[Value]):
         return [f"the last change of {self.name} was refused; the one before is in force"] if self.refused else []
 
     def stale(self) -> None:
-        """Files are believed as they stand: nobody can tell that one is late."""
+        """Files are believed as they are: nobody can tell that one is out of date."""
 
     def watches(self) -> Iterable[Watch]:
         """None: a file is watched by other means."""

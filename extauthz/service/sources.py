@@ -27,7 +27,7 @@ from extauthz.sources import file as quota_file
 
 
 class Into(NamedTuple):
-    """Where it comes into force, and who is told."""
+    """Where quotas come into force, and who is notified."""
 
     gate: Gate
     log: Log

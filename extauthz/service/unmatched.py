@@ -12,7 +12,8 @@ MOST = 20
 
 
 def warnings(scope: Scope, quotas: Path) -> list[FileProblem]:
-    """A warning for each quota whose ``namespaceSelector`` selects none of the namespaces that the state shows.
+    """A warning for each quota whose ``namespaceSelector`` selects no namespace of the state. Before a state is known
+    there are no warnings.
 
     Before a state is known there is none.
     """

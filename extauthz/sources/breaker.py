@@ -1,4 +1,4 @@
-"""A circuit breaker: who is known not to answer is not asked, so that nobody waits for it."""
+"""A circuit breaker: after failures nothing is asked for a while, and nobody waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Breaker:
         return self._until_s is not None
 
     def admits(self, now_s: float) -> bool:
-        """Whether a request may be sent. Where it is a trial, the next one waits for what comes of it."""
+        """Whether a request may be sent. If it is a trial, the next request waits for its result."""
         if self._until_s is None:
             return True
         if now_s < self._until_s:

@@ -130,7 +130,7 @@ class Client:
         return headers
 
     def _context(self) -> ssl.SSLContext | bool:
-        """Made anew when a file of it has changed: certificates are renewed in place."""
+        """Made again when one of its files has changed: certificates are renewed in place."""
         one = self.endpoint
         files = [path for path in (one.ca, one.cert, one.key) if path is not None]
         stamp = tuple(path.stat().st_mtime for path in files)

@@ -27,8 +27,8 @@ MAX_BACKOFF: Final = 8
 class HttpQuotas:
     """Follows the quotas of one service.
 
-    An answer that is not one of the two forms is refused as a whole, and what was in force stays. Of a good one each
-    quota is taken by itself, as from the Kubernetes API (``Gathered``).
+    An answer of neither form is refused as a whole, and the old quotas stay in force. Each quota of a good answer is
+    taken by itself, as from the Kubernetes API (``Gathered``).
 
     Args:
         every_s: how often it is asked while all is well.
@@ -123,7 +123,7 @@ def _objects(tree: Mapping[str, Tree]) -> list[Tree]:
     items = tree.get("items")
     if not isinstance(items, list):
         raise SourceError("malformed", "its answer has no list of items")
-    # A list of the API server leaves these out of its items; what is there is checked.
+    # The items of an API server's list lack these fields. If an item has them, they are checked.
     return [
         {"apiVersion": spec.API_VERSION, "kind": spec.KIND, **one} if isinstance(one, Mapping) else one for one in items
     ]

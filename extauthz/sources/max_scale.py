@@ -12,7 +12,7 @@ from extauthz.sources.breaker import Breaker
 from extauthz.sources.http import Client, SourceError
 
 MAX_FLIGHTS = 64
-"""Requests at once. Beyond that a service is too slow for what is asked of it, and more would not help it."""
+"""Requests at once. A service that needs more is too slow, and more requests would not help."""
 
 
 class MaxScale:

@@ -56,9 +56,5 @@ def _with(intent: Intent, left: Outcome) -> Intent:
 
 def _refusal(asked: Evaluation, others: list[Intent]) -> Decision:
     left_s = max(one.expires_s for one in others) - asked.now_s
-<<<<<<< HEAD
     sentence = sentences.change_under_way(asked.write.ref, left_s)
     return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentence)
-=======
-    return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentences.change_under_way(asked.write.ref, left_s))
->>>>>>> main
