@@ -26,12 +26,15 @@ from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
-from extauthz.service.inputs import Clock
+from extauthz.service.inputs import Clock, Stale
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 
 TICK_S = 1.0
 """How late an intent may end. The landing window is much longer."""
+
+CHECKED_FOR_S = 10.0
+"""For so long a look at the inputs counts. It is only exceeded where the process was suspended."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +152,12 @@ class Assembly:
             now_s = self._clock()
             self.gate.tick(now_s)
             inputs.state.tick(now_s)
-            self._tell_stale(next((why for one in inputs if (why := one.stale()) is not None), None))
+            self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
 
-    def _tell_stale(self, why: str | None) -> None:
-        self.gate.stale(why)
+    def _tell_stale(self, found: list[Stale], now_s: float) -> None:
+        why = found[0].why if found else None
+        coverage = any(one.coverage for one in found)
+        self.gate.stale(why, coverage=coverage, until_s=now_s + CHECKED_FOR_S)
         if why is not None and self.stale is None:
             self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
         if why is None and self.stale is not None:

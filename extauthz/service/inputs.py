@@ -24,6 +24,14 @@ Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
 """Brings into the picture what there is of a workload, within a bounded time."""
 
 
+class Stale(NamedTuple):
+    """What an input knows may be out of date."""
+
+    why: str
+    coverage: bool
+    """It says which quotas cover what: quotas, or the labels of namespaces."""
+
+
 class Input(Protocol):
     """Where quotas or state come from."""
 
@@ -51,7 +59,7 @@ class Input(Protocol):
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` while it serves."""
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Why growth cannot rely on it, ``None`` if it can."""
 
     def watches(self) -> Iterable[Watch]:

@@ -20,10 +20,12 @@ STEPS: Final[tuple[Step, ...]] = (
     effects.zero,  # a target of zero always passes
     unknowns.unsynced,  # the gate does not know the quotas or the cluster yet
     effects.intended,  # what may still land once it is allowed
+    unknowns.outdated_namespace,  # no quota may cover its namespace, by what may be out of date
     granting.uncovered,  # no quota may cover anything in its namespace
     unknowns.unseen,  # the gate does not know the workload or its namespace
     changes.under_way,  # one change of a workload at a time
     weighing.weighed,  # what it takes of every quota that covers it
+    unknowns.outdated_coverage,  # no quota covers it, by what may be out of date
     unknowns.of_growth,  # it grows, and something that bears on that is not known
     weighing.exceeded,  # it grows past a quota
     max_scale.exceeded,  # it grows past what the platform's own service allows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from extauthz.core.decision import snapshot
@@ -22,6 +23,9 @@ class ClusterState:
         self._state_known = False
         self.stale_why: str | None = None
         """Why quotas or state may be out of date; ``None``: they are not."""
+        self.coverage_is_stale = False
+        """Quotas or namespaces may be out of date, and so which quotas may cover a namespace."""
+        self._checked_until_s = math.inf
         self.hold_until_s: float | None = None
         """Until about when no growth is granted; ``None``: the gate does not hold."""
 
@@ -61,9 +65,21 @@ class ClusterState:
         """Tell whether all that the cluster holds has been observed at least once."""
         self._state_known = is_synced
 
-    def stale(self, why: str | None) -> None:
-        """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6)."""
+    def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
+        """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6).
+
+        Args:
+            coverage: quotas or namespaces are among them.
+            until_s: when this must have been told anew. A process that was suspended has not.
+        """
         self.stale_why = why
+        self.coverage_is_stale = why is not None and coverage
+        self._checked_until_s = until_s
+
+    def looks_at(self, now_s: float) -> None:
+        """It is ``now_s``: what was told of the sources may have been told too long ago."""
+        if now_s > self._checked_until_s:
+            self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
 
     @property
     def is_certain(self) -> bool:

@@ -78,6 +78,7 @@ class Gate(ClusterState):
             reading: what the request means; ``intake.read`` reads it from HTTP.
             source: who sent it, as the proxy vouches for it; empty: not known.
         """
+        self.looks_at(now_s)
         if isinstance(reading, Write):
             decision = chain.first_answer(self._evaluation(reading, decision_id, now_s, source, charge))
         elif isinstance(reading, NotAWrite):

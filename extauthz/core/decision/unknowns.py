@@ -15,7 +15,7 @@ from extauthz.core.model import Decision, Fetch, NeedsFetch, OnUnknown, Unknown,
 def unreadable(state: ClusterState, policy: Policy, found: Unreadable, decision_id: str) -> Decision:
     """The answer to what may be a write, and nobody can tell."""
     ref, scope = found.ref, state.ledger.scope
-    if ref is not None and state.synced and not scope.may_cover(ref.namespace):
+    if ref is not None and state.synced and not state.coverage_is_stale and not scope.may_cover(ref.namespace):
         return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
     concerned = scope.candidates(ref.namespace) if ref is not None else ()
     allow = policy.on(Unknown.UNREADABLE, concerned) == "allow"
@@ -30,6 +30,30 @@ def unsynced(asked: Evaluation) -> Decision | None:
         return None
     why = "has not seen the cluster yet" if asked.state.quotas_known else "does not know the quotas yet"
     return asked.unavailable("unsynced", f"{why}; try again shortly", _setting(asked, Unknown.UNSYNCED))
+
+
+def outdated_namespace(asked: Evaluation) -> Decision | None:
+    """Step: nothing is known to cover its namespace, but quotas or labels may have changed since."""
+    state = asked.state
+    if not state.coverage_is_stale or state.ledger.scope.may_cover(asked.ref.namespace):
+        return None
+    return _outdated(asked)
+
+
+def outdated_coverage(asked: Evaluation) -> Decision | None:
+    """Step: no quota is known to cover it, but its labels or the quotas may have changed since."""
+    if asked.state.stale_why is None or asked.proposal.after.envelope_in:
+        return None
+    return _outdated(asked)
+
+
+def _outdated(asked: Evaluation) -> Decision | None:
+    observed, intent = asked.observed, asked.intent
+    if observed is not None and not intent.changes(observed) and (intent.replicas or 0) <= observed.replicas:
+        return None
+    setting = _setting(asked, Unknown.STALE)
+    why = f"may be out of date, so cannot tell which quotas cover it: {asked.state.stale_why}"
+    return asked.unavailable("stale", why, setting) if setting == "deny" else None
 
 
 def unseen(asked: Evaluation) -> Decision | None:
