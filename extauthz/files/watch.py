@@ -20,11 +20,11 @@ from .problems import FilesError
 Value = TypeVar("Value")
 
 TICK_MS = 500
-"""How often ``stat`` is asked, too: notifications miss network file systems, links to elsewhere, and directories that
-are made anew."""
+"""How often ``stat`` is asked, too. Notifications miss network file systems, links to elsewhere, and directories that
+are created again."""
 
 SETTLE_MS = 400
-"""A burst of changes is waited out for this long at most."""
+"""How long a burst of changes is waited for, at most."""
 
 
 class Watched(Generic[Value]):
@@ -39,7 +39,7 @@ class Watched(Generic[Value]):
         self._parse = parse
         self._signature: content.Signature | None = None
         self._seen = b""
-        """Digest of what was last read, or of why it could not be."""
+        """Digest of the content that was read last, or of the reason why it could not be read."""
 
     def load(self) -> Value:
         """Read what is there now.
@@ -74,7 +74,7 @@ class Watched(Generic[Value]):
                     accept(outcome)
 
     async def _glances(self) -> AsyncGenerator[bool, None]:
-        """Yield whenever it is worth a look: ``True`` when told of a change, ``False`` when time has passed."""
+        """Yield when it is time to look: ``True`` after a notified change, ``False`` when time has passed."""
         while True:
             try:
                 async with aclosing(_notifications(self._path)) as notifications:

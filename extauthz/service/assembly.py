@@ -34,7 +34,7 @@ TICK_S = 1.0
 """How late an intent may end. The landing window is much longer."""
 
 CHECKED_FOR_S = 10.0
-"""For so long a look at the inputs counts. It is only exceeded where the process was suspended."""
+"""How long a look at the inputs counts. Only a process that was suspended exceeds it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Surroundings:
     """Makes the id of each decision."""
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
-    """Of a shared ledger. ``None``: objects behind the connection."""
+    """The store of a shared ledger. ``None``: the objects behind the connection."""
 
 
 class Assembly:
@@ -74,7 +74,8 @@ class Assembly:
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Checks], Awaitable[None]]
     ) -> None:
-        """Learn all there is to know, take over what the last run left, ``serve``, and hand over.
+        """Read all inputs, take over what the last run left, ``serve``, and hand over. If a part that runs for ever
+        fails, all of it ends.
 
         Should anything that runs for ever fail, all ends.
 
@@ -139,14 +140,14 @@ class Assembly:
         return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
 
     def _answered(self, decision_id: str, event: Event) -> None:
-        """What became of a decided request; most often an intent ends by it, or by the read that is made then."""
+        """Take what became of a decided request. Most often its intent ends now, or by the read that follows."""
         self._around.metrics.answer(event.value)
         ref = self.gate.settle(decision_id, event, self._clock())
         if ref is not None and self.inputs is not None:
             self.inputs.state.answered(ref)
 
     async def _tick(self, inputs: sources.Inputs) -> None:
-        """Let time pass for the ledger, and look whether the inputs can still be relied on."""
+        """Let time pass for the ledger, and check whether the inputs are still reliable."""
         while True:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()

@@ -19,7 +19,7 @@ from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
-"""Takes a write, its source, and a decision that would grant it: makes a grant of it that every gate knows of, or a
+"""Takes a write, its source, and a decision that would grant it. Returns a grant that every gate knows, or a
 refusal."""
 
 INTERNAL_ERROR = "internal-error"
@@ -50,7 +50,7 @@ class _Later:
 
 
 class Decides(Protocol):
-    """What the request path wants of the gate."""
+    """What the request path needs of the gate."""
 
     def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
@@ -108,7 +108,7 @@ class Deciding:
         self._read = read
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
-        """The decision, or where it waits for something, what to await for it."""
+        """The decision. If it waits for something: what to await for it."""
         asked = _Asked(request, self._new_id(), self._clock())
         decision = self._decide(asked)
         if self._is_needed(decision) or self._must_commit(decision):
@@ -139,7 +139,7 @@ class Deciding:
         return self._commit is not None and decision.pends and not decision.uncovered
 
     def _decide(self, asked: _Asked) -> Decision:
-        """A grant is recorded at once, but where it must be agreed upon."""
+        """Record a grant at once, unless other gates must agree."""
         try:
             if asked.reading is None:
                 asked.reading = self._read(asked.request)
@@ -168,7 +168,7 @@ class Deciding:
 
 
 def _briefly(look: Look) -> Look:
-    """``look``, for as long as Envoy can wait: a decision that knows no more is an answer too."""
+    """``look``, for as long as Envoy can wait. If it takes longer, the write is decided on what is known."""
 
     async def look_briefly(ref: WorkloadRef) -> None:
         with suppress(TimeoutError):

@@ -8,12 +8,11 @@ from extauthz.core.ledger.scope import Scope
 from extauthz.files.problems import FileProblem
 
 MOST = 20
-"""Told one by one."""
+"""So many are reported one by one."""
 
 
 def warnings(scope: Scope, quotas: Path) -> list[FileProblem]:
-    """A warning for each quota whose ``namespaceSelector`` selects no namespace of the state. Before a state is known
-    there are no warnings.
+    """A warning for each quota whose ``namespaceSelector`` selects no namespace of the state.
 
     Before a state is known there is none.
     """

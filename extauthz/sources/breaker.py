@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FAILURES = 5
-"""In a row, before it opens: a service that is restarted loses a request or two."""
+"""Failures in a row before it opens. A service that is restarted loses a request or two."""
 
 FIRST_S = 1.0
 LONGEST_S = 30.0
@@ -20,7 +20,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are kept back, but for trials."""
+        """Whether it is open: requests are not sent, except trials."""
         return self._until_s is not None
 
     def admits(self, now_s: float) -> bool:

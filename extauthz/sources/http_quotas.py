@@ -21,7 +21,7 @@ WORKSPACE_LABEL: Final = "workspace"
 _PLAIN_FIELDS = ("workspaces", "workspaceLabel")
 
 MAX_BACKOFF: Final = 8
-"""After failures it is asked less and less often, down to once in so many intervals."""
+"""After failures it is asked less often, down to once in so many intervals."""
 
 
 class HttpQuotas:
@@ -55,9 +55,9 @@ class HttpQuotas:
         self._etag = ""
         self._failures = 0
         self.good_s: float | None = None
-        """When it last said what there is, or that nothing has changed; on the clock. ``None``: never."""
+        """When it last gave a good answer, on the clock; ``None``: never."""
         self.error = ""
-        """What went wrong last; empty once it has answered again."""
+        """The last error; empty once it has answered again."""
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
@@ -67,7 +67,7 @@ class HttpQuotas:
                 await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
-        """Some gates ask one service: not all at the same moment."""
+        """Several gates ask one service: not all at the same moment."""
         times = min(2**self._failures, MAX_BACKOFF) if self._failures else 1
         return self._every_s * times * (0.9 + 0.2 * self._jitter())
 
