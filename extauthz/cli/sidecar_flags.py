@@ -100,13 +100,13 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
 
 
 def add_secrets(parser: argparse._ArgumentGroup, defaults: SidecarOptions, what: str) -> None:
-    """Where the files are by which Envoy finds its certificates."""
+    """Folder of the files that name Envoy's certificates."""
     text = f"Where Envoy finds {what}. Default: {defaults.secrets_dir}."
     parser.add_argument("--secrets", dest="secrets_dir", metavar="DIR", help=text)
 
 
 def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
-    """What is asked about, and what happens when there is no answer."""
+    """What Envoy asks about, and what it does without an answer."""
     add = parser.add_argument
     seconds = partial(add, type=duration, metavar="SECONDS")
     add(
