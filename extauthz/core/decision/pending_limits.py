@@ -1,8 +1,8 @@
-"""How many allowed writes may be under way at once: of one workload, one client, one tree of quotas, and in all.
+"""How many writes may be pending at once: of one workload, one client, one tree of quotas, and in all.
 
-Each holds room and memory until it has landed or no longer can, so a flood of them must end, and end for its sender
-alone: the bounds of a client and of a tree are far below the one of all. Retries of one workload's write are few:
-beyond ``MAX_IDENTICAL`` the newest one stands for those that follow.
+Each takes room and memory until it has landed or no longer can. So a flood must be stopped, and only for its sender:
+the bounds for one client and for one tree are far below the bound for all. Of identical retries ``MAX_IDENTICAL`` are
+kept. After that the newest one stands for those that follow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_IDENTICAL = 16
 
 
 def reached(asked: Evaluation) -> Decision | None:
-    """Step: one more write would be too many, and none that is under way stands for it too."""
+    """Step: one more write would be too many, and no pending write stands for it too."""
     if asked.free:
         return None
     asked.twin = _twin(asked.intent, asked.proposal)
@@ -63,6 +63,6 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
 
 
 def _effects(intent: Intent, live: Mapping[str, Intent]) -> int:
-    """How many different effects there would be; none too many where ``intent`` is a retry."""
+    """How many different effects there would be. A retry adds none; then 0 is returned, which is within any bound."""
     different = {one.effect for one in live.values()}
     return len(different) + 1 if intent.effect not in different else 0
