@@ -2,7 +2,7 @@
 
 The protocol is Envoy's ``envoy.service.accesslog.v3.AccessLogService``
 (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/service/accesslog/v3/als.proto). It is a stream of what has
-happened, beside the requests and never in their way: a lost entry only delays the end of an intent until W.
+happened, beside the requests. No request waits for it: if an entry is lost, the landing window ends its intent.
 
 Whoever may open this stream may end intents, and so give room away. The server trusts its peer as much as the ext_authz
 server does, which is the same server: mTLS says who it is.

@@ -153,6 +153,12 @@ def test_no_sentence_for_owners_or_operators_says_w():
     assert not lettered, f"the landing window has a name: {lettered}"
 
 
+def test_no_comment_says_w_either():
+    files = sorted((ROOT / "extauthz").rglob("*.py"))
+    lettered = [str(file.relative_to(ROOT)) for file in files if LONE_W.search(file.read_text())]
+    assert not lettered, f"the landing window has a name: {lettered}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_page_says_w(page: Path):
     lettered = [line for line in page.read_text().splitlines() if LONE_W.search(line)]
