@@ -1,4 +1,4 @@
-"""How many allowed writes may be under way at once: of one workload, one client, one tree of quotas, and in all.
+"""How many writes may be pending at once: of one workload, one client, one tree of quotas, and in all.
 
 Each takes room and memory until it has landed or no longer can. So a flood must be stopped, and only for its sender:
 the bounds for one client and for one tree are far below the bound for all. Of identical retries ``MAX_IDENTICAL`` are
@@ -20,7 +20,7 @@ MAX_IDENTICAL = 16
 
 
 def reached(asked: Evaluation) -> Decision | None:
-    """Step: one more write would be too many, and none that is under way stands for it too."""
+    """Step: one more write would be too many, and no pending write stands for it too."""
     if asked.free:
         return None
     asked.twin = _twin(asked.intent, asked.proposal)
@@ -29,9 +29,8 @@ def reached(asked: Evaluation) -> Decision | None:
         return None
     reason, whose = found
     latest = sentences.about(asked.policy.window_s)
-    return asked.unavailable(
-        reason, f"already follows {whose} that may still land; try again in {latest} at the latest"
-    )
+    why = f"already follows {whose} that may still land; try again in {latest} at the latest"
+    return asked.unavailable(reason, why)
 
 
 def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
