@@ -90,13 +90,13 @@ class ConsistentReads:
         """What is to be read, and not before when."""
         self._waits: dict[WorkloadRef, _Wait] = {}
         """Of those whose last read failed."""
-        self._looked: TTLCache[WorkloadRef, bool] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
+        self._looked: TTLCache[WorkloadRef, None] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
 
     async def look(self, ref: WorkloadRef) -> bool:
         """Read a workload that a check asks about, unless that was done a moment ago. False: it was not read."""
         if ref in self._looked:
             return False
-        self._looked[ref] = True
+        self._looked[ref] = None
         return await self.read(ref)
 
     async def read(self, ref: WorkloadRef) -> bool:

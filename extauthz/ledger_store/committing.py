@@ -49,7 +49,7 @@ class Decides(Protocol):
     def ledger(self) -> Ledger: ...
 
     def judge(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = ...
     ) -> Decision:
         """Decide a write from memory; a grant is recorded there."""
 
