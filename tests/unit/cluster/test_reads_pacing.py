@@ -12,6 +12,7 @@ from extauthz.cluster import reads
 from extauthz.cluster.live import LiveCluster
 from extauthz.cluster.reads import ConsistentReads, Result
 from extauthz.cluster.sinks import Troubles
+from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.kube.connection import Connection, Unreachable
@@ -53,7 +54,7 @@ class Reader:
 
     def answered_write(self) -> None:
         """One that a read has to end."""
-        decision = self.gate.decide(scale("web", 3), "d1", self.now_s)
+        decision = self.gate.decide(read(scale("web", 3)), "d1", self.now_s)
         assert decision.intent
         self.gate.settle(decision.id, Event.ANSWERED_OK, self.now_s)
         self.now_s += 1

@@ -28,4 +28,4 @@ def test_a_hold_says_how_long_it_still_lasts_and_does_not_end_by_the_clock(now_s
     ask.now_s = now_s
     refused = ask(scale("web", 2))
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "hold")
-    assert f"grants no growth for {left}, as" in refused.sentence
+    assert f"grants no growth for {left}:" in refused.sentence

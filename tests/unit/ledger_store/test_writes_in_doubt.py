@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from extauthz.core.decision.flood import MAX_IDENTICAL
+from extauthz.core.decision.pending_limits import MAX_IDENTICAL
 from extauthz.core.ledger import payload
 from extauthz.core.ledger.payload import decode
 from extauthz.core.model import Verdict
