@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cachetools import TTLCache
@@ -59,7 +59,7 @@ _FAILED = frozenset({Result.UNREACHABLE, Result.FORBIDDEN, Result.REFUSED})
 @dataclass(slots=True)
 class _Wait:
     backoff: Backoff
-    until_s: float
+    until_s: float = field(init=False)
 
 
 class ConsistentReads:
@@ -159,7 +159,7 @@ class ConsistentReads:
         result, ended, why = await self._outcome(ref)
         self._told(result, ref, ended, why)
         if result in _FAILED:
-            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock), 0.0))
+            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock)))
             wait.until_s = self._clock() + wait.backoff.failed()
             self._queue.setdefault(ref, wait.until_s)
             return False

@@ -26,9 +26,9 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.answers: Callable[[], Awaitable[None]] = self._at_once
+        self.answers: Callable[[], Awaitable[None]] = self.at_once
 
-    async def _at_once(self) -> None:
+    async def at_once(self) -> None:
         pass
 
     async def call(self, method: str, path: str, *, query: list[tuple[str, str]], timeout_s: float) -> dict[str, Any]:
@@ -82,12 +82,19 @@ async def reader(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
     await asyncio.wait([task])
 
 
-async def test_as_many_as_may_be_read_at_once_make_room_for_the_next(reader: Reader, monkeypatch: pytest.MonkeyPatch):
+async def test_as_many_as_may_be_readat_once_make_room_for_the_next(reader: Reader, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reads, "AT_ONCE", 2)
     for number in range(7):
         reader.reads.soon(WEB._replace(name=f"w{number}"))
     reader.now_s += reads.COALESCE_S
     await reader.until(lambda: len(reader.told) == 7)
+    reader.server.answers = asyncio.Event().wait  # type: ignore[assignment]
+    for number in range(7):
+        reader.reads.soon(WEB._replace(name=f"x{number}"))
+    reader.now_s += reads.COALESCE_S
+    await reader.until(lambda: len(reader.server.asked) == 9)
+    await ticks(5)
+    assert len(reader.server.asked) == 9, "two more"
 
 
 async def test_one_that_is_being_read_is_read_again_only_afterwards(reader: Reader):
@@ -123,15 +130,35 @@ async def test_a_read_that_fails_after_a_while_is_not_tried_again_before_its_tim
     await reader.until(lambda: len(reader.server.asked) == 2)
 
 
-async def test_what_could_not_be_read_is_said_to_whom_waits_for_it(reader: Reader):
-    async def refuse() -> None:
-        raise Unreachable("no answer")
+async def refuse() -> None:
+    raise Unreachable("no answer")
 
+
+async def test_what_a_check_could_not_read_is_read_again_though_nobody_asks(reader: Reader):
+    reader.server.answers = refuse
+    assert not await reader.reads.look(WEB)
+    reader.server.answers = reader.server.at_once
+    await ticks(3)
+    assert len(reader.told) == 1
+    reader.now_s += 1.7
+    await reader.until(lambda: reader.told[1:] == [(Result.OK, 0)])
+
+
+async def test_after_a_good_read_the_waits_begin_anew(reader: Reader):
+    for number in range(6):
+        reader.server.answers = refuse
+        assert not await reader.reads.read(WEB)
+        reader.server.answers = reader.server.at_once
+        reader.now_s += 1.7
+        await reader.until(lambda tried=2 * number + 2: len(reader.told) == tried)
+
+
+async def test_what_could_not_be_read_is_said_to_whom_waits_for_it(reader: Reader):
     reader.server.answers = refuse
     assert not await reader.reads.read(WEB)
     assert not await reader.reads.look(WEB)
     assert not await reader.reads.read_anew(WEB)
-    reader.server.answers = reader.server._at_once
+    reader.server.answers = reader.server.at_once
     assert await reader.reads.read_anew(WEB)
 
 
