@@ -98,7 +98,7 @@ class Replica:
         self._seen_s = clock()
         """When the ledger's clock was at ``payload.clock_ms``."""
         self._text: str | None = None
-        self._written = self.payload
+        self._written: Payload
         """What this gate wrote last, or tried to: it need not be parsed when it comes back."""
         self._lines: dict[str, Line] = {}
         self._taken: Counter[str] = Counter()

@@ -132,3 +132,14 @@ def test_what_could_end_the_hold_of_one_object_does_not_end_that_of_the_next(is_
     seat.write(3, "another")
     assert seat.replica.holds
     assert not seat.replica.hold_is_over
+
+
+def test_a_hold_lasts_a_whole_window_from_when_the_object_is_made():
+    """And not from when the gate that makes it started: others may have lost one meanwhile."""
+    seat = Seat("a")
+    seat.now_s += 50
+    seat.write(1)
+    seat.now_s += W - 0.001
+    assert not seat.replica.hold_is_over
+    seat.now_s += 0.001
+    assert seat.replica.hold_is_over
