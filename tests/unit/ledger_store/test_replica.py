@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.ledger.payload import decode
 from extauthz.core.model import Request
-from extauthz.ledger_store.replica import Replica
+from extauthz.ledger_store.replica import AGES, Replica
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from tests.unit.ledger_store.gates import Sight
@@ -143,3 +144,50 @@ def test_a_hold_lasts_a_whole_window_from_when_the_object_is_made():
     assert not seat.replica.hold_is_over
     seat.now_s += 0.001
     assert seat.replica.hold_is_over
+
+
+def test_what_pends_is_told_to_an_object_of_another_clock_by_that_clock():
+    """A later moment on an old clock may have passed on a new one: the write would end before it can land."""
+    seat, other, third = Seat("a"), Seat("b"), Seat("c")
+    seat.write(1)
+    pending = seat.ask(scale("web", 2))
+    seat.write(2)
+    other.now_s += 1000
+    theirs = other.ask(scale("api", 2))
+    seat.replica.take(other.write(3, "another"))
+    assert seat.replica.wants_write()
+    third.replica.take(seat.write(4, "another"))
+    for one in (pending, theirs):
+        assert 0 <= third.left_s(one) - W < 0.0031
+
+
+def test_what_a_tenant_has_pending_is_counted_once_when_the_object_is_made_anew(monkeypatch: pytest.MonkeyPatch):
+    seat = Seat("a")
+    seat.write(1)
+    first = seat.ask(scale("web", 2))
+    assert not seat.replica.is_full(first)
+    size = len(decode(seat.write(2).payload).intents[first])
+    monkeypatch.setattr("extauthz.ledger_store.replica.MAX_TENANT_BYTES", 2 * size + size // 2)
+    seat.replica.gone()
+    seat.write(3, "another")
+    assert not seat.replica.is_full(seat.ask(scale("api", 2)))
+    third = seat.ask(scale("api", 3))
+    assert seat.replica.is_full(third)
+    seat.ledger.forget(first)
+    seat.write(4, "another")
+    assert not seat.replica.is_full(third), "there is room again"
+
+
+def test_the_clock_of_the_object_is_written_from_time_to_time_while_something_pends_and_not_else():
+    seat = Seat("a", holds_new=False)
+    seat.write(1)
+    seat.now_s += W
+    assert not seat.replica.wants_write()
+    pending = seat.ask(scale("web", 2))
+    seat.write(2)
+    for after_s, wants in ((0.0, False), (W / AGES, False), (W / AGES + 0.001, True)):
+        seat.now_s = 1000.0 + W + after_s
+        assert seat.replica.wants_write() == wants
+    assert decode(seat.write(3).payload).clock_ms in (101_250, 101_251)
+    seat.ledger.forget(pending)
+    assert seat.replica.wants_write(), "it has ended"

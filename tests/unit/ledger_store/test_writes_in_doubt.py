@@ -11,6 +11,7 @@ from extauthz.core.decision.pending_limits import MAX_IDENTICAL
 from extauthz.core.ledger import payload
 from extauthz.core.ledger.payload import decode
 from extauthz.core.model import Verdict
+from extauthz.ledger_store import committing
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.store import Refused, Stored
 from extauthz.testing.builders import create, patch, path, quota, scale, workload
@@ -122,3 +123,28 @@ async def test_only_what_makes_an_object_anew_is_looked_at_first(request_):
     async with members(1, TEN, WEB) as (gate,):
         assert (await gate.ask(request_)).verdict is Verdict.ALLOW
         assert gate.looks == []
+
+
+async def test_what_another_gate_was_first_with_is_decided_anew_without_a_pause(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(committing, "AGAIN_S", 60.0)
+    store = Odd()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+
+        def first() -> None:
+            assert store._object is not None
+            store._object = store._object._replace(version=str(int(store._object.version) + 1))
+
+        store.faults, store.on_fault = ["conflict"], first
+        assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("faults", [[], ["lost after"]])
+async def test_after_a_write_that_was_carried_out_the_next_one_begins_at_once(
+    faults: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Were there a pause of a second, it would come too late."""
+    monkeypatch.setattr(committing, "WITHIN_S", 0.9)
+    store = Odd()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+        store.faults = faults
+        assert [(await gate.ask(scale("web", count))).verdict for count in (2, 3, 1)] == [Verdict.ALLOW] * 3
