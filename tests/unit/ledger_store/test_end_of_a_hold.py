@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from extauthz.core.ledger.payload import Payload, encode
 from extauthz.core.model import Verdict
+from extauthz.ledger_store.payload import Payload, encode
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members, until

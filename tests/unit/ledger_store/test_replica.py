@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.ledger.payload import decode
 from extauthz.core.model import Request
+from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.replica import AGES, Replica
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
@@ -46,7 +46,7 @@ class Seat:
         return stored
 
     def left_s(self, intent_id: str) -> float:
-        found = self.ledger.intent(intent_id)
+        found = self.ledger.pending.get(intent_id)
         assert found is not None
         return found[1].expires_s - self.now_s
 
@@ -85,7 +85,7 @@ def test_what_is_older_than_what_was_seen_is_not_taken():
     for late in (old, old._replace(version="10")):
         second.replica.take(late)
         assert second.replica.base is not None
-        assert (second.replica.base.version, second.ledger.follows(pending)) == ("10", True)
+        assert (second.replica.base.version, second.ledger.pending.follows(pending)) == ("10", True)
 
 
 def test_what_another_gate_has_ended_is_forgotten_and_no_other():
@@ -93,9 +93,9 @@ def test_what_another_gate_has_ended_is_forgotten_and_no_other():
     ended, stays = first.ask(scale("web", 2)), first.ask(scale("api", 2))
     second.replica.take(first.write(1))
     own = second.ask(scale("web", 3))
-    first.ledger.forget(ended)
+    first.ledger.pending.forget(ended)
     second.replica.take(first.write(2))
-    assert [second.ledger.follows(one) for one in (ended, stays, own)] == [False, True, True]
+    assert [second.ledger.pending.follows(one) for one in (ended, stays, own)] == [False, True, True]
 
 
 def test_a_hold_is_over_when_its_window_has_passed_and_not_before():
@@ -173,7 +173,7 @@ def test_what_a_tenant_has_pending_is_counted_once_when_the_object_is_made_anew(
     assert not seat.replica.is_full(seat.ask(scale("api", 2)))
     third = seat.ask(scale("api", 3))
     assert seat.replica.is_full(third)
-    seat.ledger.forget(first)
+    seat.ledger.pending.forget(first)
     seat.write(4, "another")
     assert not seat.replica.is_full(third), "there is room again"
 
@@ -189,5 +189,5 @@ def test_the_clock_of_the_object_is_written_from_time_to_time_while_something_pe
         seat.now_s = 1000.0 + W + after_s
         assert seat.replica.wants_write() == wants
     assert decode(seat.write(3).payload).clock_ms in (101_250, 101_251)
-    seat.ledger.forget(pending)
+    seat.ledger.pending.forget(pending)
     assert seat.replica.wants_write(), "it has ended"

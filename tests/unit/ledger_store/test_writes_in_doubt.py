@@ -8,11 +8,10 @@ import json
 import pytest
 
 from extauthz.core.decision.pending_limits import MAX_IDENTICAL
-from extauthz.core.ledger import payload
-from extauthz.core.ledger.payload import decode
 from extauthz.core.model import Verdict
-from extauthz.ledger_store import committing
+from extauthz.ledger_store import committing, payload
 from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Refused, Stored
 from extauthz.testing.builders import create, patch, path, quota, scale, workload
 from tests.unit.ledger_store.gates import members, tree, until
