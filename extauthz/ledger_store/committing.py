@@ -134,7 +134,6 @@ class Committer:
             return _refused(waiter.decision, "ledger-unavailable", why)
         finally:
             if not granted:
-                waiter.answer.cancel()
                 self.replica.abandon(decision.id)
         return answer
 

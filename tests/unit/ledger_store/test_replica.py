@@ -110,6 +110,7 @@ def test_a_hold_is_over_when_its_window_has_passed_and_not_before():
 def test_a_hold_that_could_end_ends_with_the_next_write_of_the_same_object():
     seat = Seat("a")
     seat.write(1)
+    assert not seat.replica.wants_write()
     seat.now_s += W
     seat.replica.released = True
     assert seat.replica.wants_write()
@@ -161,20 +162,26 @@ def test_what_pends_is_told_to_an_object_of_another_clock_by_that_clock():
         assert 0 <= third.left_s(one) - W < 0.0031
 
 
-def test_what_a_tenant_has_pending_is_counted_once_when_the_object_is_made_anew(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("what", ["made-anew", "renewed"])
+def test_what_a_tenant_has_pending_is_counted_once(what: str, monkeypatch: pytest.MonkeyPatch):
     seat = Seat("a")
     seat.write(1)
     first = seat.ask(scale("web", 2))
     assert not seat.replica.is_full(first)
     size = len(decode(seat.write(2).payload).intents[first])
     monkeypatch.setattr("extauthz.ledger_store.replica.MAX_TENANT_BYTES", 2 * size + size // 2)
-    seat.replica.gone()
-    seat.write(3, "another")
+    if what == "made-anew":
+        seat.replica.gone()
+    else:
+        found = seat.ledger.pending.get(first)
+        assert found is not None
+        seat.ledger.pending.renew(found[1], found[1].expires_s + 5)
+    seat.write(3, "another" if what == "made-anew" else "u")
     assert not seat.replica.is_full(seat.ask(scale("api", 2)))
     third = seat.ask(scale("api", 3))
     assert seat.replica.is_full(third)
     seat.ledger.pending.forget(first)
-    seat.write(4, "another")
+    assert seat.replica.wants_write()
     assert not seat.replica.is_full(third), "there is room again"
 
 
