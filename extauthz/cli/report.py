@@ -32,6 +32,7 @@ def as_json(decision: Decision) -> str:
         "fits": decision.fits,
         "shortages": [_tree(row) for row in decision.shortages],
         "audit": [_tree(row) for row in decision.audit],
+        "unspecified": [row._asdict() for row in decision.unspecified],
     }
     return json.dumps(tree, indent=2) + "\n"
 
@@ -53,6 +54,9 @@ def as_table(decision: Decision) -> str:
     for title, rows in (("refused by", decision.shortages), ("would be refused, but only audited, by", decision.audit)):
         if rows:
             lines += ["", f"{title}:", *_evidence(rows)]
+    silent = [f"{one.resource} for {one.quota}" for one in decision.unspecified if one.audits]
+    if silent:
+        lines += ["", f"would be refused, but only audited: pods must specify {', '.join(silent)}"]
     return "\n".join(lines) + "\n"
 
 

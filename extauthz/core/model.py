@@ -241,6 +241,8 @@ class Unknown(StrEnum):
     """A workload or namespace that no source has shown."""
     FOOTPRINT = "unknownFootprint"
     """What a pod costs."""
+    UNSPECIFIED = "unspecified"
+    """What a container needs of a compute resource that a quota limits: it says nothing of it."""
 
 
 class Verdict(StrEnum):
@@ -281,6 +283,20 @@ class Shortage(NamedTuple):
     hard: int
 
 
+class Unspecified(NamedTuple):
+    """A compute resource that one quota limits, and that containers of more pods say nothing of (DESIGN rule 12)."""
+
+    quota: str
+    """Name of the WorkspaceQuota."""
+    path: tuple[str, ...]
+    """From the root of its tree down to it."""
+    resource: str
+    containers: tuple[str, ...]
+    """Their names, the first few."""
+    audits: bool = False
+    """The quota only audits: it refuses nothing."""
+
+
 class Decision(NamedTuple):
     """The answer to one request, with its evidence. Decided exactly once (docs/design.md rule 3)."""
 
@@ -301,7 +317,7 @@ class Decision(NamedTuple):
     shortages: tuple[Shortage, ...] = ()
     """Every quota and resource that refused, or would have (``would``)."""
     audit: tuple[Shortage, ...] = ()
-    """What quotas in mode Audit would have refused."""
+    """What quotas in mode Audit would have refused for want of room."""
     fits: int | None = None
     """Largest replica count that fits; ``None``: not asked for, or no bound."""
     intent: str | None = None
@@ -316,5 +332,7 @@ class Decision(NamedTuple):
     """No quota may cover anything in its namespace."""
     would: Verdict | None = None
     """What the answer would have been without mode audit (``Policy.mode``)."""
+    unspecified: tuple[Unspecified, ...] = ()
+    """What pods have to state for quotas that refused because of it, would have, or only audit."""
     needs: NeedsFetch | None = None
     """What to fetch first. Then the write is decided again. ``None``: the decision is final."""

@@ -47,7 +47,7 @@ class Decides(Protocol):
     def ledger(self) -> Ledger: ...
 
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = ...
     ) -> Decision:
         """Decide a write from memory. A grant is recorded in memory."""
 
@@ -135,7 +135,6 @@ class Committer:
             return _refused(waiter.decision, "ledger-unavailable", why)
         finally:
             if not granted:
-                waiter.answer.cancel()
                 self.replica.abandon(decision.id)
         return answer
 

@@ -13,8 +13,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._object: Stored | None = None
-        self._versions = count(1)
-        self._uids = count(1)
+        self._versions = count()
+        self._uids = count()
         self._queues: list[asyncio.Queue[Stored | None]] = []
 
     async def get(self) -> Stored | None:

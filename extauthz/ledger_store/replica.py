@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from math import ceil
 from typing import NamedTuple, Protocol
 
 from cachetools import FIFOCache
@@ -97,7 +98,7 @@ class Replica:
         self._seen_s = clock()
         """When the ledger's clock was at ``payload.clock_ms``."""
         self._text: str | None = None
-        self._written = self.payload
+        self._written: Payload
         """What this gate wrote last, or tried to. It is not parsed when it comes back."""
         self._lines: dict[str, Line] = {}
         self._taken: Counter[str] = Counter()
@@ -288,7 +289,7 @@ class Replica:
         templates = {hashlib.blake2b(text.encode(), digest_size=12).hexdigest(): text for text in texts}
         if templates:
             tree["templates"] = list(templates)
-        tree["until_ms"] = self.now_ms() + max(round((intent.expires_s - self._clock()) * 1000), 0) + 1
+        tree["until_ms"] = self.now_ms() + max(ceil((intent.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
         tenants = self._ledger.pending.leaf_quotas(intent.id) or frozenset({f"namespace {ref.namespace}"})
         return Line(json.dumps(tree, separators=(",", ":")), templates, tenants, intent.expires_s, _leaves(intent))

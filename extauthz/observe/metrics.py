@@ -73,7 +73,7 @@ class Metrics:
         self._decisions[key] = self._decisions.get(key, 0) + 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
         self._seconds += seconds
-        if decision.audit:
+        if decision.audit or any(row.audits for row in decision.unspecified):
             self._audited += 1
         if decision.would is not None:
             would = (decision.would, decision.reason)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -52,7 +52,7 @@ _FAILED = frozenset({Result.UNREACHABLE, Result.FORBIDDEN, Result.REFUSED})
 @dataclass(slots=True)
 class _Wait:
     backoff: Backoff
-    until_s: float
+    until_s: float = field(init=False)
 
 
 class Brought(NamedTuple):
@@ -98,13 +98,13 @@ class ConsistentReads:
         """Workloads to read, and from when on."""
         self._waits: dict[WorkloadRef, _Wait] = {}
         """Waits of workloads whose last read failed."""
-        self._looked: TTLCache[WorkloadRef, bool] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
+        self._looked: TTLCache[WorkloadRef, None] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
 
     async def look(self, ref: WorkloadRef) -> bool:
         """Read a workload that a check needs, unless that was done a moment ago. False: it was not read."""
         if ref in self._looked:
             return False
-        self._looked[ref] = True
+        self._looked[ref] = None
         return await self.read(ref)
 
     async def read(self, ref: WorkloadRef) -> bool:
@@ -169,7 +169,7 @@ class ConsistentReads:
         ended = self._pending.read(ref, started_s) if is_shown else 0
         self._told(result, ref, ended, why)
         if result in _FAILED:
-            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock), 0.0))
+            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock)))
             wait.until_s = self._clock() + wait.backoff.failed()
             self._queue.setdefault(ref, wait.until_s)
             return False

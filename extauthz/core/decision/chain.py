@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from extauthz.core.decision import changes, effects, granting, max_scale, pending_limits, unknowns, weighing
+from extauthz.core.decision import (
+    changes,
+    effects,
+    granting,
+    max_scale,
+    pending_limits,
+    unknowns,
+    unspecified,
+    weighing,
+)
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.model import Decision
 
@@ -27,6 +36,7 @@ STEPS: Final[tuple[Step, ...]] = (
     weighing.weighed,  # what it takes of every quota that covers it
     unknowns.outdated_coverage,  # no quota covers it, by what may be out of date
     unknowns.of_growth,  # it grows, and something that bears on that is not known
+    unspecified.refused,  # more pods do not say what they need of what a quota limits
     weighing.exceeded,  # it grows past a quota
     max_scale.exceeded,  # it grows past what the platform's own service allows
     pending_limits.reached,  # too many writes are under way

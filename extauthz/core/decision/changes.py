@@ -24,8 +24,9 @@ def under_way(asked: Evaluation) -> Decision | None:
     others = [one for one in asked.entry.live_intents() if one.touches]
     if not others or not _disturb(asked, intent, others):
         return None
+    patch, *more = others
     is_create = asked.write.operation is Operation.CREATE
-    left = _left_of(others[0], asked.born) if is_create and asked.born is not None and len(others) == 1 else None
+    left = _left_of(patch, asked.born) if is_create and asked.born is not None and not more else None
     if left is None:
         return _refusal(asked, others)
     asked.intent = _with(intent, left)
@@ -50,8 +51,7 @@ def _with(intent: Intent, left: Outcome) -> Intent:
     """The patch may set its count on either template, or leave its template under any count."""
     templates = tuple(dict.fromkeys(intent.templates + left.templates))
     labels = tuple(dict.fromkeys(intent.labels + left.label_sets))
-    frees = intent.frees or left.frees
-    return replace(intent, templates=templates, labels=labels, frees=frees, keeps_count=True)
+    return replace(intent, templates=templates, labels=labels, keeps_count=True)
 
 
 def _refusal(asked: Evaluation, others: list[Intent]) -> Decision:

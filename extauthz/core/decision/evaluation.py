@@ -11,7 +11,17 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.ledger import Proposal
-from extauthz.core.model import Decision, Observed, OnUnknown, Outcome, Shortage, Verdict, WorkloadRef, Write
+from extauthz.core.model import (
+    Decision,
+    Observed,
+    OnUnknown,
+    Outcome,
+    Shortage,
+    Unspecified,
+    Verdict,
+    WorkloadRef,
+    Write,
+)
 
 
 @dataclass(slots=True)
@@ -53,6 +63,8 @@ class Evaluation:
     remark: str = ""
     """What was uncertain about its bound."""
     max_scale: int | None = None
+    unspecified: tuple[Unspecified, ...] = ()
+    """What only auditing quotas would have refused."""
 
     @property
     def base(self) -> Observed | None:

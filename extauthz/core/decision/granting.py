@@ -38,7 +38,7 @@ def granted(asked: Evaluation) -> Decision:
     """Step: nothing speaks against it."""
     proposal = asked.proposal
     remark, pends, intent_id = _recorded(asked)
-    return asked.answer(
+    answer = asked.answer(
         Verdict.ALLOW,
         asked.reason,
         asked.why + remark + asked.remark,
@@ -49,6 +49,7 @@ def granted(asked: Evaluation) -> Decision:
         pends=pends,
         grows=bool(proposal.grows),
     )
+    return answer._replace(unspecified=asked.unspecified) if asked.unspecified else answer
 
 
 def _recorded(asked: Evaluation) -> _Recorded:

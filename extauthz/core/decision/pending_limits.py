@@ -47,22 +47,29 @@ def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
 
 
 def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
-    """The code of the bound that is met, and whose writes they are; ``None``: none is met."""
+    """The code of the bound that is met, and whose writes they are; ``None``: none is met.
+
+    Nobody has more pending writes than there are in all.
+    """
     policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
-    if source and ledger.pending.of_source(source) >= policy.max_intents_per_source:
+    in_all = ledger.intents
+    if source and in_all >= policy.max_intents_per_source <= ledger.pending.of_source(source):
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     live = asked.proposal.entry.intents or {}
-    if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
+    if _is_one_too_many(intent, live, policy.max_intents_per_workload):
         return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
-    if ledger.intents >= policy.max_intents:
-        return "too-many-intents", f"{ledger.intents} writes"
-    for root in asked.proposal.after.trees:
-        if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
-            return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
+    if in_all >= policy.max_intents:
+        return "too-many-intents", f"{in_all} writes"
+    if in_all >= policy.max_intents_per_tree:
+        for root in asked.proposal.after.trees:
+            if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
+                return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None
 
 
-def _effects(intent: Intent, live: Mapping[str, Intent]) -> int:
-    """How many different effects there would be. A retry adds none; then 0 is returned, which is within any bound."""
+def _is_one_too_many(intent: Intent, live: Mapping[str, Intent], most: int) -> bool:
+    """Whether there are ``most`` different effects already. A retry adds none."""
+    if len(live) < most:
+        return False
     different = {one.effect for one in live.values()}
-    return len(different) + 1 if intent.effect not in different else 0
+    return intent.effect not in different and len(different) >= most

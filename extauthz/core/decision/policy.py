@@ -18,6 +18,7 @@ _SETTINGS: Mapping[Unknown, str] = {
     Unknown.UNREADABLE: "on_unreadable",
     Unknown.WORKLOAD: "on_unknown_workload",
     Unknown.FOOTPRINT: "on_unknown_footprint",
+    Unknown.UNSPECIFIED: "on_unspecified",
 }
 
 
@@ -37,6 +38,8 @@ class Policy:
     on_unreadable: OnUnknown = "deny"
     on_unknown_workload: OnUnknown = "deny"
     on_unknown_footprint: OnUnknown = "deny"
+    on_unspecified: OnUnknown = "deny"
+    """Pods that do not say what they need of what a quota limits. Allowed, they cost nothing of it, however many."""
     on_unsynced: OnUnknown = "deny"
     on_stale: OnUnknown = "deny"
     on_max_scale_unknown: OnUnknown = "deny"

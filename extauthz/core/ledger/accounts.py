@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from extauthz.core.footprint import UNSPECIFIED
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.position import Position, Step
 from extauthz.core.model import Amounts, Shortage
@@ -51,6 +52,7 @@ class Growth(NamedTuple):
     grows: Nodes
     unpriced: tuple[str, ...]
     illegible: tuple[str, ...]
+    unspecified: tuple[tuple[QuotaNode, str], ...]
 
 
 _NOTHING_RESERVED: dict[str, int] = {}
@@ -89,6 +91,8 @@ class _Account:
 
 
 _UNTOUCHED = _Account()
+
+_SILENCES = frozenset(UNSPECIFIED.values())
 
 
 class Accounts:
@@ -189,7 +193,8 @@ class Accounts:
                 grows.append(node)
                 if account.unpriced:
                     unpriced.append(node.quota.name)
-        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible))
+        unspecified = _unspecified(step, risen, above)
+        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
 
     def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
@@ -281,6 +286,18 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
     return risen_here, above_here
+
+
+def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:
+    """Quotas, and keys of them that more pods say nothing of."""
+    if step.after.envelope.amounts.keys().isdisjoint(_SILENCES):
+        return ()  # nearly always
+    found: list[tuple[QuotaNode, str]] = []
+    for node in step.after.envelope_in:
+        risen_here, above_here = _here(step, node, risen, above)
+        more = risen_here.keys() | above_here.keys()
+        found += [(node, key) for key in node.hard if UNSPECIFIED.get(key) in more]
+    return tuple(found)
 
 
 def _only_reserves(before: Position, after: Position) -> bool:

@@ -21,6 +21,7 @@ from extauthz.core.ledger.position import Position, Step
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Observed, Shortage, WorkloadRef
+from extauthz.core.quota.tree import QuotaNode
 
 
 class Proposal(NamedTuple):
@@ -45,6 +46,8 @@ class Proposal(NamedTuple):
     """Quotas whose usage is not known, because a workload has no known footprint."""
     illegible: tuple[str, ...]
     """Quotas whose limits are not known. Everything that they cover counts as growth."""
+    unspecified: tuple[tuple[QuotaNode, str], ...]
+    """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
 
     @property
     def step(self) -> Step:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from cachetools import LRUCache
 
-from extauthz.core.footprint import FootprintError, LimitRangeDefaults, per_claim, per_pod
+from extauthz.core.footprint import UNSPECIFIED, FootprintError, LimitRangeDefaults, per_claim, per_pod, unspecified
 from extauthz.core.kinds import DEPLOYMENTS, PRICED_EACH
 from extauthz.core.ledger.position import highest
-from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
+from extauthz.core.quantities import NANO
 
 _CACHED_CLAIMS = 4_096
 
@@ -30,6 +31,8 @@ class PodCosts:
         """Whether pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
         self.max_footprints = 262_144
         """How many footprints are kept by template. Others are worked out again."""
+        self._required: frozenset[str] = frozenset()
+        """Keys of ``UNSPECIFIED`` that some quota limits."""
         self._limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = {}
         self._costs: dict[tuple[LimitRangeDefaults, ...], _Costs] = {}
         """Shared by all namespaces whose limit ranges are equal."""
@@ -38,6 +41,13 @@ class PodCosts:
         """Namespaces with limit ranges to their costs; all others have ``_plain``."""
         self._claims: LRUCache[bytes, tuple[int, Mapping[str, Amounts]]] = LRUCache(_CACHED_CLAIMS)
         self._sizes: dict[tuple[tuple[str, int], ...], Amounts] = {}
+
+    def require(self, limited: Set[str]) -> None:
+        """Take the keys that some quota limits: a pod has to say what it needs of those in ``UNSPECIFIED``."""
+        required = frozenset(limited & UNSPECIFIED.keys())
+        if required != self._required:
+            self._required = required
+            self._forget()
 
     def limit_ranges(self, namespace: str) -> tuple[LimitRangeDefaults, ...]:
         """The costs of a namespace, known or not: its limit ranges may come before it."""
@@ -77,7 +87,7 @@ class PodCosts:
         self._sizes.clear()
 
     def per_pod(self, namespace: str, template: Template) -> Amounts:
-        """What one pod costs, nano-units by quota key.
+        """What one pod costs, nano-units by quota key; and one of each ``UNSPECIFIED`` that it says nothing of.
 
         Raises:
             FootprintError: the template is none that the API server would accept.
@@ -88,15 +98,23 @@ class PodCosts:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = costs[template.text] = self._share(
-                per_pod(
-                    json.loads(template.text),
-                    self.limit_ranges(namespace),
-                    overheads=self.overheads,
-                    default_storage_class=self.default_storage_class,
-                )
-            )
+            cost = self._per_pod(json.loads(template.text), self.limit_ranges(namespace))
+            cost = costs[template.text] = self._share(cost)
         return cost
+
+    def _per_pod(self, tree: Tree, ranges: Sequence[LimitRangeDefaults]) -> dict[str, int]:
+        cost = per_pod(tree, ranges, overheads=self.overheads, default_storage_class=self.default_storage_class)
+        if self._required:
+            cost |= {UNSPECIFIED[key]: NANO for key in unspecified(tree, ranges) if key in self._required}
+        return cost
+
+    def unspecified(self, namespace: str, template: Template) -> Mapping[str, tuple[str, ...]]:
+        """What a pod says nothing of: keys of ``UNSPECIFIED``, and the names of the containers.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        return unspecified(json.loads(template.text), self.limit_ranges(namespace))
 
     def claims(self, template: Template) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.

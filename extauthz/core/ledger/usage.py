@@ -40,6 +40,7 @@ class Usage:
         """
         accounts = self.accounts.under(tree)
         self._coverage.set_tree(tree)
+        self._pod_costs.require(tree.limited)
         self._put_in_force(accounts if accounts is not None else self._recount())
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
