@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .kinds import CLAIM_GI, CPUS
 
 FAULTS: Mapping[str, str] = {
-    "lag": "watches bring events late, and one kind before another",
+    "lag": "watches bring events late, and one kind before another; answers to a gate's calls come late",
     "drop": "watches break, and are resumed",
     "relist": "watches break and the API server no longer knows the version (410)",
     "lost": "calls of a gate get lost, or their answers after they were carried out; some land later; some get a 429",
@@ -49,6 +49,9 @@ PATCHES = ("strategic", "merge", "json")
 
 ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
 """What becomes of a write that was allowed."""
+
+MANY = 8
+"""Where as many faults are asked for, some worlds have only a few of them."""
 
 WORDS = ("deploy", "deploy", "deploy", "roll", "roll", "sts", "sts", "rs", "tin")
 """Of which kinds workloads are, as often as they stand here."""
@@ -113,6 +116,7 @@ def draw(
     random = Random(f"plan {seed}")  # noqa: S311 (to be repeated, not to be secret)
     ledger = ledger or random.choice(("memory", "store", "kubernetes", "kubernetes"))
     gates = 1 if ledger == "memory" else gates or random.choice((1, 2, 3))
+    faults = _happening(random, faults)
     workloads = _workloads(random, words)
     quotas = _quotas(random)
     return Plan(
@@ -124,6 +128,13 @@ def draw(
         _steps(random, steps, faults, workloads, gates, {**_WEIGHTS, **(often or {})}, pace),
         faults,
     )
+
+
+def _happening(random: Random, faults: frozenset[str]) -> frozenset[str]:
+    """In half of the worlds only some faults: where all happen at once, a gate seldom comes to grant anything."""
+    if len(faults) < MANY or random.random() < 0.5:
+        return faults
+    return frozenset(random.sample(sorted(faults), random.randint(1, len(faults) // 2)))
 
 
 def _workloads(random: Random, words: Sequence[str]) -> tuple[str, ...]:
@@ -209,6 +220,10 @@ def _tidy(random: Random, faults: frozenset[str], workloads: Sequence[str], gate
     return _of_a_kind(random, workloads, ("sts",))
 
 
+def _sidecar(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), "cpu": random.choice(CPUS)}
+
+
 def _of_a_kind(random: Random, workloads: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
     """A workload of one of some kinds; ``None``: there is none, and nothing happens."""
     able = [one for one in workloads if one.split("-")[1] in words]
@@ -273,6 +288,7 @@ _DRAWN = {
     "remake": _remake,
     "flood": _flood,
     "tidy": _tidy,
+    "sidecar": _sidecar,
     "hold-watch": _watch,
     "drop-watch": _watch,
     "relist": _watch,
@@ -306,6 +322,7 @@ _FAULT_OF = {
     "move": "move",
     "relabel": "relabel",
     "past": "ungated",
+    "sidecar": "ungated",
     "delete-ledger": "deleted",
     "edit-ledger": "edited",
 }
