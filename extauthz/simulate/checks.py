@@ -15,7 +15,7 @@ from .kinds import kind_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import KEPT_S, UNSEEN_S, Horizon, Past, Views
 
-PENDING_PER_TREE = 30
+PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
 
 

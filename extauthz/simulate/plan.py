@@ -199,7 +199,9 @@ def _flood(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
     own = [one for one in workloads if one.startswith(f"{tenant}/")]
     within_s = random.choice((0.05, 0.5, 3.0))
     number = random.randint(8, 40)
-    return {"writes": [(random.random() * within_s, _scale(random, faults, own, gates)) for _ in range(number)]}
+    few = {"to": random.choice((0, 1, 1, 2)), "tries": 1}
+    writes = [(random.random() * within_s, _scale(random, faults, own, gates)) for _ in range(number)]
+    return {"writes": [(at_s, {**how, **few} if random.random() < 0.7 else how) for at_s, how in writes]}
 
 
 def _rollout(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from .planting import replaced
 CAUGHT_BY = "a flood ends for its sender alone"
 LEDGER = "memory"
 FAULTS = "flood,late,unheard"
-OFTEN = {"flood": 3.0}
+OFTEN = {"flood": 4.0}
+STEPS = 12
 
 
 def planted():

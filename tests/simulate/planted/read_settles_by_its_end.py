@@ -10,7 +10,8 @@ CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "lag"
 OFTEN = {"hold-watch": 4.0, "rollout": 0.0, "remake": 0.0, "patch": 0.0}
-PACE = (0.2,)
+PACE = (0.05,)
+STEPS = 80
 WORDS = ("deploy",)
 
 
