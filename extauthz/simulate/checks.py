@@ -1,4 +1,4 @@
-"""What must hold after every step (DESIGN §4), checked against ``reference`` alone."""
+"""What must hold after every step (docs/design.md), checked against ``reference`` alone."""
 
 from __future__ import annotations
 

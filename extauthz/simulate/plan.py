@@ -15,7 +15,7 @@ FAULTS: Mapping[str, str] = {
     "drop": "watches break, and are resumed",
     "relist": "watches break and the API server no longer knows the version (410)",
     "lost": "calls of a gate get lost, or their answers after they were carried out; some land later; some get a 429",
-    "late": "allowed writes are refused, get lost, or land as late as W permits",
+    "late": "allowed writes are refused, get lost, or land as late as the landing window permits",
     "unheard": "the access log comes late or not at all",
     "crash": "gates are killed at any of their awaits, and started again",
     "pause": "gates are stopped for a while, and go on",

@@ -1,6 +1,6 @@
 """The bound of writes under way in one tree counts those of all trees: one tenant's flood stops the others."""
 
-from extauthz.core.ledger.pending import Pending
+from extauthz.core.ledger.pending import PendingWrites
 
 from .planting import replaced
 
@@ -12,4 +12,4 @@ STEPS = 12
 
 
 def planted():
-    return replaced(Pending, of_tree=lambda self, root: len(self))
+    return replaced(PendingWrites, of_tree=lambda self, root: len(self))

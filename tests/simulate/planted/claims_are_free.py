@@ -1,6 +1,6 @@
 """The claims of a StatefulSet's replicas are not charged before they are there."""
 
-from extauthz.core.ledger.scope import Scope
+from extauthz.core.ledger.pod_costs import PodCosts
 
 from .planting import replaced
 
@@ -22,8 +22,8 @@ def claims(self, template):
     return start, {}
 
 
-price, of_claims = Scope.per_pod, Scope.claims
+price, of_claims = PodCosts.per_pod, PodCosts.claims
 
 
 def planted():
-    return replaced(Scope, per_pod=per_pod, claims=claims)
+    return replaced(PodCosts, per_pod=per_pod, claims=claims)

@@ -1,6 +1,6 @@
 """While a Deployment rolls out, its replicas are charged at the new template alone: the old ones still run."""
 
-from extauthz.core.ledger import position
+from extauthz.core.ledger import envelope
 
 from .planting import replaced
 
@@ -11,4 +11,4 @@ WORDS = ("roll",)
 
 
 def planted():
-    return replaced(position, _running=lambda entry: [], _members=lambda entry: [])
+    return replaced(envelope, _running=lambda entry: [], _members=lambda entry: [])

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from extauthz.core.decision.gate import Gate
+from extauthz.core.ledger.pending import PendingWrites
 
 from .planting import replaced
 
@@ -19,8 +19,8 @@ def read(self, ref, started_s):
     return original(self, ref, asyncio.get_running_loop().time())
 
 
-original = Gate.read
+original = PendingWrites.read
 
 
 def planted():
-    return replaced(Gate, read=read)
+    return replaced(PendingWrites, read=read)

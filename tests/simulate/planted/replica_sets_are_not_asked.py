@@ -2,7 +2,6 @@
 charged."""
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Write
 
 from .planting import replaced
 
@@ -12,13 +11,12 @@ FAULTS = "none"
 WORDS = ("rs", "deploy")
 
 
-def judge(self, reading, decision_id, now_s, *, source="", charge=True):
-    owned = isinstance(reading, Write) and reading.ref.resource == "replicasets"
-    return original(self, reading, decision_id, now_s, source=source, charge=charge and not owned)
+def evaluation(self, write, decision_id, now_s, source, charge):
+    return original(self, write, decision_id, now_s, source, charge and write.ref.resource != "replicasets")
 
 
-original = Gate.judge
+original = Gate._evaluation
 
 
 def planted():
-    return replaced(Gate, judge=judge)
+    return replaced(Gate, _evaluation=evaluation)

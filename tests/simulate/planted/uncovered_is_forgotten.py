@@ -1,6 +1,6 @@
 """A write that no quota covers is not followed: a quota that is made anew meanwhile gives its room to others."""
 
-from extauthz.core.decision.gate import Gate
+from extauthz.core.decision import chain, granting
 
 from .planting import replaced
 
@@ -10,12 +10,12 @@ FAULTS = "comes,late"
 OFTEN = {"quota-goes": 4.0}
 
 
-def pin(self, question, outcome, creates, is_known):
-    return original(self, question, outcome, creates, False)
-
-
-original = Gate._pin
+def uncovered(asked):
+    charge, asked.charge = asked.charge, False
+    answer = granting.uncovered(asked)
+    asked.charge = charge
+    return answer
 
 
 def planted():
-    return replaced(Gate, _pin=pin)
+    return replaced(chain, STEPS=tuple(uncovered if step is granting.uncovered else step for step in chain.STEPS))
