@@ -4,7 +4,7 @@ from extauthz.cluster import scaled
 
 from .planting import replaced
 
-CAUGHT_BY = "never over"
+CAUGHT_BY = "nothing leaks"
 LEDGER = "memory"
 FAULTS = "none"
 WORDS = ("tin", "deploy")
