@@ -63,7 +63,7 @@ LIMITED = (
     ("requests.cpu", "requests.storage"),
     ("requests.storage",),
 )
-"""What a quota limits: one of these."""
+"""What a quota limits: one of these. The first three say nothing of storage."""
 
 PACE = (0.02, 0.3, 1.0)
 """Seconds from one step to the next: on the average one of these."""
@@ -118,7 +118,7 @@ def draw(
     gates = 1 if ledger == "memory" else gates or random.choice((1, 2, 3))
     faults = _happening(random, faults)
     workloads = _workloads(random, words)
-    quotas = _quotas(random)
+    quotas = _quotas(random, any("-sts-" in one for one in workloads))
     return Plan(
         seed,
         gates,
@@ -143,13 +143,14 @@ def _workloads(random: Random, words: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{place}-{random.choice(words)}-{number}" for number, place in enumerate(chosen))
 
 
-def _quotas(random: Random) -> tuple[Mapping[str, Any], ...]:
-    """Tight ones: there is room for a few pods more than there are at the start, which is one each."""
+def _quotas(random: Random, claims: bool) -> tuple[Mapping[str, Any], ...]:
+    """Tight ones: there is room for a few pods more than there are at the start, which is one each. Storage is limited
+    where there are ``claims``."""
 
     def hard(low: int, high: int) -> dict[str, str]:
         limits = {"requests.cpu": str(random.randint(low, high)), "pods": str(random.randint(low, high))}
         limits["requests.storage"] = f"{CLAIM_GI * random.randint(low, high)}Gi"
-        return {key: limits[key] for key in random.choice(LIMITED)}
+        return {key: limits[key] for key in random.choice(LIMITED if claims else LIMITED[:3])}
 
     quotas: list[dict[str, Any]] = [
         {"name": "acme", "namespaces": {"workspace": "acme"}, "hard": hard(4, 9)},

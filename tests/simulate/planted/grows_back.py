@@ -7,6 +7,7 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "cut,late,unheard"
+WORDS = ("deploy",)
 
 
 def weigh(self, step):
