@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import check, cluster, decision, latency, neighbours, report, sharing
+from . import bystanders, check, cluster, decision, latency, neighbours, report, sharing
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -56,6 +56,7 @@ def measure(*, quick: bool) -> list[Figure]:
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
         *check.measure(check.QUICK if quick else check.FULL, say),
+        *bystanders.measure(bystanders.QUICK if quick else bystanders.FULL, say),
         *latency.measure(latency.QUICK if quick else latency.FULL, say),
         *cluster.measure(cluster.QUICK if quick else cluster.FULL, say),
         *sharing.measure(sharing.QUICK if quick else sharing.FULL, say),

@@ -55,6 +55,17 @@ MOST: Final = 400_000
 SMALL_BYTES: Final = 256
 """A body of that many bytes has no more units than a scale."""
 
+AT_ONCE: Final = 4_000
+"""Units of decoding a body before it is known whether it takes long: about 1 ms."""
+
+AT_ONCE_BYTES: Final = 16 * 1024
+"""A longer body takes long, whatever is in it."""
+
+REST: Final = 4_000
+"""Values of a long body that count. Of real objects with 200 containers some 2,000 do."""
+
+TOO_COMPLEX: Final = "too-complex"
+
 CURE: Final = "write less at once"
 
 
@@ -68,10 +79,10 @@ class Work:
         self._error = error
 
     def spend(self, units: int, place: str, cure: str = CURE) -> None:
-        """Use units at a place of the request. Raises the error with the code ``too-complex`` where none are left."""
+        """Use units at a place of the request. Raises the error with the code ``TOO_COMPLEX`` where none are left."""
         self.left -= units
         if self.left < 0:
-            raise self._error("too-complex", f"{place}: more than {self.limit} units of work; {cure}")
+            raise self._error(TOO_COMPLEX, f"{place}: more than {self.limit} units of work; {cure}")
 
     @property
     def used(self) -> int:
@@ -84,6 +95,16 @@ def of_body(size: int, *, scale: bool) -> Work:
     return Work(SCALE if scale or size <= SMALL_BYTES else min(BASE + size // 2, MOST))
 
 
+def at_once(size: int, *, scale: bool) -> Work:
+    """What of it may be spent where others wait meanwhile."""
+    return Work(min(of_body(size, scale=scale).limit, AT_ONCE))
+
+
 def of_meaning(*, scale: bool) -> Work:
     """What working out the effect of a decoded body may cost, beyond a few steps for each of its values."""
     return Work(SCALE if scale else BASE, MeaningError)
+
+
+def of_rest() -> Work:
+    """What a long body may hold that counts, in values."""
+    return Work(REST)

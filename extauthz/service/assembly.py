@@ -22,7 +22,8 @@ from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.ext_authz import Checks, Decide
 from extauthz.servers.terse import terse
 from extauthz.service import sources
-from extauthz.service.deciding import Deciding
+from extauthz.service.aside import Aside
+from extauthz.service.deciding import Deciding, Readers
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
@@ -46,6 +47,8 @@ class Surroundings:
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
     """Of a shared ledger. ``None``: objects behind the connection."""
+    aside: Aside | None = None
+    """Reads bodies that take long. ``None``: they are read like all others."""
 
 
 class Assembly:
@@ -57,7 +60,8 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
-        self.gate.reader = Reader()
+        reader = self.gate.reader = Reader(around.aside.at_once_bytes) if around.aside is not None else Reader()
+        self._reads = Readers(reader.at_once, around.aside.read) if around.aside is not None else None
         self.access_logs = AccessLogs(self._answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
@@ -122,6 +126,7 @@ class Assembly:
             inputs.state.look,
             inputs.state.heed,
             inputs.ledger.commit if inputs.ledger is not None else None,
+            reads=self._reads,
             ask=asked.ask if asked is not None else None,
             audits=settings.mode == "audit",
             clock=clock,

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.scales import UNASKED
@@ -17,6 +17,16 @@ from extauthz.core.model import Decision, Reading, Request, Verdict
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
+
+
+class Readers(NamedTuple):
+    """Two ways to read a request."""
+
+    at_once: Callable[[Request], Reading | None]
+    """``None``: it takes longer than others should wait."""
+    aside: Callable[[Request], Awaitable[Reading]]
+    """Takes its time where it holds nobody up."""
+
 
 Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
 """Takes a write, its source, and a decision that would grant it: makes a grant of it that every gate knows of, or a
@@ -66,14 +76,15 @@ class Decides(Protocol):
 
 
 class Deciding:
-    """Callable by every server. Never raises, and waits only to look at a workload that was not seen yet, and for
-    other gates to agree: what goes wrong inside is an answer too.
+    """Callable by every server. Never raises, and waits only for a long body to be read, to look at a workload that was
+    not seen yet, and for other gates to agree: what goes wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
         metrics: told of each decision and what it took.
         log: told of each decision, and of the traceback where we are at fault.
         look: brings a workload into the picture; ``None``: that cannot be done.
+        reads: how requests are read; ``None``: all at once.
         ask: learns how many replicas a workload may have; ``None``: nothing says so.
         heed: told of each decision too; must neither block nor raise.
         commit: agrees with other gates upon a grant that is in memory so far; ``None``: there are none.
@@ -91,6 +102,7 @@ class Deciding:
         heed: Callable[[Decision], None] | None = None,
         commit: Commit | None = None,
         *,
+        reads: Readers | None = None,
         ask: Look | None = None,
         audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -102,6 +114,8 @@ class Deciding:
         self._look = look
         self._commit = commit
         self._heed = heed
+        self._read_at_once = reads.at_once if reads is not None else gate.reader
+        self._read_aside = reads.aside if reads is not None else None
         self._ask = ask
         self._audits = audits
         self._clock = clock
@@ -110,7 +124,9 @@ class Deciding:
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
         """The decision, or where it waits for something, what to await for it."""
         asked = _Asked(request, self._new_id(), self._clock())
-        decision = self._decide(asked)
+        decision = self._decide_at_once(asked)
+        if decision is None:
+            return _Later(lambda: self._wait_to_read(asked))
         if self._wants(decision):
             return _Later(lambda: self._wait(asked, decision))
         return self._tell(decision, asked)
@@ -122,6 +138,15 @@ class Deciding:
             or (decision.reason == UNASKED and self._ask is not None)
             or self._must_commit(decision)
         )
+
+    async def _wait_to_read(self, asked: _Asked) -> Decision:
+        assert self._read_aside is not None
+        try:
+            asked.reading = await self._read_aside(asked.request)
+        except Exception:  # noqa: BLE001 (as in _decide)
+            return self._tell(self._failed(asked.id), asked)
+        decision = self._decide(asked)
+        return await self._wait(asked, decision) if self._wants(decision) else self._tell(decision, asked)
 
     async def _wait(self, asked: _Asked, decision: Decision) -> Decision:
         try:
@@ -145,11 +170,17 @@ class Deciding:
         """Whether other gates have to know of it first. A write that no quota may cover is told to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
+    def _decide_at_once(self, asked: _Asked) -> Decision | None:
+        """``None``: it is not read yet, as that takes long."""
+        try:
+            asked.reading = self._read_at_once(asked.request)
+        except Exception:  # noqa: BLE001 (as in _decide)
+            return self._failed(asked.id)
+        return self._decide(asked) if asked.reading is not None else None
+
     def _decide(self, asked: _Asked) -> Decision:
         """A grant is recorded at once, but where it must be agreed upon."""
         try:
-            if asked.reading is None:
-                asked.reading = self._gate.reader(asked.request)
             decision = self._judge(asked, charge=self._commit is None)
             if self._commit is not None and decision.pends and decision.uncovered:
                 decision = self._judge(asked, charge=True)

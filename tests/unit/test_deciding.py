@@ -11,7 +11,7 @@ import pytest
 from extauthz.core.model import Decision, NotAWrite, Reading, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.service.deciding import Deciding, new_id
+from extauthz.service.deciding import Deciding, Readers, new_id
 
 READING = NotAWrite("read", "it reads")
 REQUEST = Request("PUT", "/", {"user-agent": "kpa", "x-secret": "hush"}, b"")
@@ -241,3 +241,54 @@ def test_ids_are_not_to_be_guessed() -> None:
     ids = {new_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert {len(one) for one in ids} == {16}
+
+
+class Late:
+    """Reads nothing at once."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self._fails = fails
+        self.reads = Readers(lambda request: None, self._aside)
+
+    async def _aside(self, request: Request) -> Reading:
+        await asyncio.sleep(0)
+        if self._fails:
+            raise OSError("no process")
+        return READING
+
+
+async def test_what_takes_long_is_read_aside_and_then_decided_once() -> None:
+    gate = Knowing()
+    asked, log, stream = deciding(gate, look=gate.look, reads=Late().reads)
+    waiting = asked(REQUEST)
+    assert gate.asked == []
+    decision = await waiting
+    log.close()
+    assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits")
+    assert gate.asked == [decision.id, decision.id]
+    assert [json.loads(line)["id"] for line in stream.getvalue().splitlines()] == [decision.id]
+
+
+async def test_what_was_read_aside_and_waits_for_nothing_more_is_decided() -> None:
+    asked, log, stream = deciding(AllowAll(), reads=Late().reads)
+    decision = await asked(REQUEST)
+    log.close()
+    assert decision.verdict is Verdict.ALLOW
+    assert [json.loads(line)["id"] for line in stream.getvalue().splitlines()] == [decision.id]
+
+
+async def test_a_failure_to_read_aside_is_refused_by_name() -> None:
+    asked, log, stream = deciding(AllowAll(), reads=Late(fails=True).reads)
+    decision = await asked(REQUEST)
+    log.close()
+    assert decision.reason == "internal-error"
+    assert "no process" in json.loads(stream.getvalue().splitlines()[0])["traceback"]
+
+
+async def test_a_failure_to_read_at_once_is_refused_by_name() -> None:
+    def broken(request: Request) -> Reading:
+        raise OSError("no bytes")
+
+    asked, log, _ = deciding(AllowAll(), reads=Late().reads._replace(at_once=broken))
+    assert asked(REQUEST).reason == "internal-error"
+    log.close()
