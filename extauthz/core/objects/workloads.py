@@ -286,13 +286,15 @@ def _resources(owner: Mapping[str, Tree], path: str) -> Tree:
 
 
 def _amounts(tree: Tree, path: str) -> dict[str, str]:
-    return {key: _amount(value, f"{path}[{key}]") for key, value in mapping(tree, path).items()}
+    """Quantities as text, not checked: ``core.quantities`` does that."""
+    return {
+        key: value if isinstance(value, str) else _amount(value, f"{path}[{key}]")
+        for key, value in mapping(tree, path).items()
+    }
 
 
 def _amount(value: Tree, path: str) -> str:
-    """A quantity as text, not checked: ``core.quantities`` does that. Null is a zero (``UnmarshalJSON``)."""
-    if isinstance(value, str):
-        return value
+    """A number as a quantity's text. Null is a zero (``UnmarshalJSON``)."""
     if value is None:
         return "0"
     if isinstance(value, bool) or not isinstance(value, int | float):
