@@ -23,8 +23,8 @@ NOTES = (
     "that answers in groups as well, what is left is the decision.",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
-    "Bystanders: one client asks for growth, 5 ms after each answer, by turns alone and beside four attackers in a process "
-    "of their own, each of which sends the next body of 3 MB as soon as one is answered: those that cost the reader most. "
+    "Bystanders: one client asks for growth, 5 ms after each answer, by turns alone and beside four attackers, each of "
+    "which sends the next body of 3 MB as soon as one is answered: those that cost the reader most. "
     "Peak memory is that of the gate and of the process that reads long bodies.",
     f"Memory: growth of the resident set by Deployments with a name, labels, a selector, a UID and a resourceVersion "
     f"of their own, names of some 20 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",

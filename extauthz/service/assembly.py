@@ -23,16 +23,19 @@ from extauthz.servers.ext_authz import Checks, Decide
 from extauthz.servers.terse import terse
 from extauthz.service import sources
 from extauthz.service.aside import Aside
-from extauthz.service.deciding import Deciding, Readers
+from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
-from extauthz.service.inputs import Clock
+from extauthz.service.inputs import Clock, Stale
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 
 TICK_S = 1.0
-"""How late an intent may end. W is tens of seconds."""
+"""How late an intent may end. The landing window is much longer."""
+
+CHECKED_FOR_S = 10.0
+"""For so long a look at the inputs counts. It is only exceeded where the process was suspended."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,6 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
-        reader = self.gate.reader = Reader(around.aside.at_once_bytes) if around.aside is not None else Reader()
-        self._reads = Readers(reader.at_once, around.aside.read) if around.aside is not None else None
         self.access_logs = AccessLogs(self._answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
@@ -116,9 +117,11 @@ class Assembly:
         asked = max_scale(settings, log, metrics, clock)
         if asked is not None:
             await stack.enter_async_context(asked.client)
-            self.gate.scales = asked.scales
+            self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
+        aside = self._around.aside
+        reader = Reader(aside.at_once_bytes) if aside is not None else Reader()
         deciding = Deciding(
             self.gate,
             metrics,
@@ -126,11 +129,12 @@ class Assembly:
             inputs.state.look,
             inputs.state.heed,
             inputs.ledger.commit if inputs.ledger is not None else None,
-            reads=self._reads,
             ask=asked.ask if asked is not None else None,
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
+            read=reader.at_once if aside is not None else reader,
+            read_aside=aside.read if aside is not None else None,
         )
         return deciding, inputs
 
@@ -154,10 +158,12 @@ class Assembly:
             now_s = self._clock()
             self.gate.tick(now_s)
             inputs.state.tick(now_s)
-            self._tell_stale(next((why for one in inputs if (why := one.stale()) is not None), None))
+            self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
 
-    def _tell_stale(self, why: str | None) -> None:
-        self.gate.stale(why)
+    def _tell_stale(self, found: list[Stale], now_s: float) -> None:
+        why = found[0].why if found else None
+        coverage = any(one.coverage for one in found)
+        self.gate.stale(why, coverage=coverage, until_s=now_s + CHECKED_FOR_S)
         if why is not None and self.stale is None:
             self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
         if why is None and self.stale is not None:
@@ -166,7 +172,7 @@ class Assembly:
 
     @property
     def holds(self) -> bool:
-        """Whether growth waits for W of writes that an earlier run allowed."""
+        """Whether growth waits for the landing window of writes that an earlier run allowed."""
         return bool(self._holding.notes())
 
     def missing(self) -> list[str]:

@@ -74,10 +74,10 @@ def report(worst: dict[tuple[str, bool], Cost], floor: float) -> bool:
         peak = peak_bytes(found.case)
         share = max(found.ratio(floor), peak / (MEMORY_FIXED + MEMORY_PER_BYTE * found.bytes))
         good = good and share <= 1
-        loop_ms, aside_ms = found.loop_s * 1000, found.aside_s * 1000
+        kib, loop_ms, aside_ms = found.bytes / 1024, found.loop_s * 1000, found.aside_s * 1000
         name = f"{kind}{' (scale)' * scale}"
         print(
-            f"{name:30} {found.case.shape:18} {found.case.size:8} {found.bytes / 1024:8.1f} {loop_ms:8.2f} {aside_ms:8.2f}"
+            f"{name:30} {found.case.shape:18} {found.case.size:8} {kib:8.1f} {loop_ms:8.2f} {aside_ms:8.2f}"
             f" {peak / 2**20:9.1f} {share:9.0%}  {found.result} ({found.case.containers} containers)"
         )
     return good

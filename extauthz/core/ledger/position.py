@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.charge import NOTHING, Product, charge
 from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.ledger.kinship import REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.prices import Prices, count_one, surge, with_surge
 from extauthz.core.ledger.scope import Nodes, Scope
 from extauthz.core.model import Amounts, Observed, Template
@@ -90,11 +90,26 @@ def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
         asked = _asked_of_pods(entry, entry.observed, prices)
         free = surge(entry.observed, prices.scope)
         dearest = prices.highest(_running(entry)) if free else {}
+        dearer = _dearer((entry, *members), prices)
         for key, amount in _sum_of_pods(groups, prices).items():
-            above = amount - asked.get(key, 0) - free * dearest.get(key, 0)
+            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0))
             if above > 0:
                 excess[key] = above
     return excess
+
+
+def _dearer(owners: Iterable[Entry], prices: Prices) -> dict[str, int]:
+    """What pods hold above the template that they are of: a sidecar, or a resize. No surge leaves it uncharged."""
+    dearer: dict[str, int] = {}
+    for owner in owners:
+        template = owner.observed.template if owner.observed is not None else None
+        groups = _pods((owner,)) if template is not None else []
+        of_template = prices.highest([template, *_running(owner)]) if groups else {}
+        for _, seen in groups:
+            for key, amount in prices.one(seen.template).items():
+                if amount > of_template.get(key, 0):
+                    dearer[key] = dearer.get(key, 0) + seen.replicas * (amount - of_template.get(key, 0))
+    return dearer
 
 
 def _asked_of_pods(entry: Entry, observed: Observed, prices: Prices) -> dict[str, int]:
