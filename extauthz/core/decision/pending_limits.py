@@ -50,7 +50,7 @@ def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
 def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
     """The code of the bound that is met, and whose writes they are; ``None``: none is met."""
     policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
-    if source and ledger.intents_of(source) >= policy.max_intents_per_source:
+    if source and ledger.pending.of_source(source) >= policy.max_intents_per_source:
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     live = asked.proposal.entry.intents or {}
     if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
@@ -58,7 +58,7 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
     if ledger.intents >= policy.max_intents:
         return "too-many-intents", f"{ledger.intents} writes"
     for root in asked.proposal.after.trees:
-        if ledger.intents_in(root) >= policy.max_intents_per_tree:
+        if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
             return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None
 
