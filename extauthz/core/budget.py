@@ -40,7 +40,7 @@ TEMPLATE_BYTES: Final = 16
 OPEN: Final = 10
 """A container that an apply is compared with, or brings: whose its fields are is not known."""
 
-LEFT_OUT: Final = 12
+LEFT_OUT: Final = 20
 """A resource of a container that an apply leaves out."""
 
 CHOICE: Final = 8

@@ -84,11 +84,12 @@ class Reader:
     def at_once(self, request: Request) -> Reading | None:
         """The same where it takes little. ``None``: it takes longer than others should wait, so read it elsewhere."""
         route = self._routed(request)
-        may_take_long = isinstance(route, routes.Route) and not route.scale
-        if may_take_long and self._at_once_bytes < len(request.body) <= MAX_BODY_BYTES and not request.truncated:
+        if not isinstance(route, routes.Route) or route.scale:
+            return _read(route, request, self._small_patch, at_once)
+        if self._at_once_bytes < len(request.body) <= MAX_BODY_BYTES and not request.truncated:
             return None
         found = _read(route, request, self._small_patch, at_once)
-        return None if may_take_long and isinstance(found, Unreadable) and found.code == TOO_COMPLEX else found
+        return None if isinstance(found, Unreadable) and found.code == TOO_COMPLEX else found
 
     def _routed(self, request: Request) -> routes.Route | NotAWrite | Unreadable:
         if len(request.target) > MAX_KEPT:
@@ -98,9 +99,9 @@ class Reader:
         except _OtherRoute as unkept:
             return unkept.found
 
-    def _small_patch(self, content_type: str, body: bytes, work: Work) -> _Said:
+    def _small_patch(self, content_type: str, body: bytes, budget: _Budget, scale: bool) -> _Said:
         if len(body) + len(content_type) > MAX_KEPT:
-            return _patch(content_type, body, work)
+            return _patch(content_type, body, budget, scale)
         try:
             return self._patch(content_type, body)
         except _LargePatch as unkept:
@@ -144,19 +145,19 @@ def _read(
     if not isinstance(route, routes.Route):
         return route
     try:
-        return _write(route, request, read_patch, budget(len(request.body), scale=route.scale))
+        return _write(route, request, read_patch, budget)
     except BodyError as error:
         return Unreadable(error.code, error.detail, route.ref)
 
 
-def _write(route: routes.Route, request: Request, read_patch: _ReadPatch, work: Work) -> Write:
+def _write(route: routes.Route, request: Request, read_patch: _ReadPatch, budget: _Budget) -> Write:
     _check_length(request, scale=route.scale)
     ref, operation, scale, dry_run = route
     content_type, body = request.headers.get("content-type", ""), request.body
     if operation is Operation.PATCH:
-        said = read_patch(content_type, body, work)
+        said = read_patch(content_type, body, budget, scale)
     else:
-        said = _said(operation, content_type, body, work, route)
+        said = _said(operation, content_type, body, budget(len(body), scale=scale), route)
     if operation is Operation.CREATE:
         ref = _created(ref, said.change)
     return Write(ref, said.operation, scale, dry_run, said.change, said.precondition)
@@ -181,15 +182,15 @@ def _said(operation: Operation, content_type: str, body: bytes, work: Work, rout
     return _Said(operation, change, preconditions.find(operation, change))
 
 
-def _patch(content_type: str, body: bytes, work: Work) -> _Said:
-    return _said(Operation.PATCH, content_type, body, work)
-
-
-_ReadPatch: TypeAlias = Callable[[str, bytes, Work], _Said]
-
-
 class _Budget(Protocol):
     def __call__(self, size: int, *, scale: bool) -> Work: ...
+
+
+def _patch(content_type: str, body: bytes, budget: _Budget, scale: bool) -> _Said:
+    return _said(Operation.PATCH, content_type, body, budget(len(body), scale=scale))
+
+
+_ReadPatch: TypeAlias = Callable[[str, bytes, _Budget, bool], _Said]
 
 
 def _check_length(request: Request, *, scale: bool) -> None:

@@ -76,6 +76,7 @@ def steps_of(act: Callable[[], str], most: int) -> tuple[int, str]:
         pytest.param(Case("json-patch", "empty", 9_000), "too-complex", id="empty-operations"),
         pytest.param(Case("apply-yaml", "replicas-only", 1, 4_000), "too-complex", id="apply-to-4000-containers"),
         pytest.param(Case("apply-yaml", "replicas-only", 1, 700), "too-complex", id="apply-to-700-containers"),
+        pytest.param(Case("apply-yaml", "replicas-only", 1, 500), "too-complex", id="apply-to-500-containers"),
         pytest.param(Case("apply-yaml", "replicas-only", 1, 250), "too-complex", id="apply-to-250-containers"),
         pytest.param(Case("merge-patch", "overhead", 1, 4_000), "too-complex", id="merge-into-4000-containers"),
         pytest.param(Case("merge-patch", "strings", 1, 4_000), "too-complex", id="template-of-4000-containers"),
