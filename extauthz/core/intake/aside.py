@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from extauthz.core.budget import Work, of_rest
@@ -68,7 +69,7 @@ def read_aside(request: Request) -> Reading:
         return reading
     change = _SLIM[type(reading.change)](reading.change)
     try:
-        _weigh(_tree(change), of_rest())
+        _weigh(_CONTENT[type(change)](change), of_rest())
     except BodyError as error:
         return Unreadable(error.code, error.detail, reading.ref)
     return reading._replace(change=change)
@@ -109,12 +110,13 @@ def _counts(key: str, keys: frozenset[str]) -> bool:
     return key in keys or key.startswith("$")
 
 
-def _tree(change: Change) -> Tree:
-    match change:
-        case Put(tree) | MergePatch(tree) | StrategicMergePatch(tree) | Apply(tree):
-            return tree
-        case JsonPatch(operations):
-            return list(operations)
+_CONTENT: Final[Mapping[type, Callable[[Any], Tree]]] = {
+    Put: attrgetter("document"),
+    JsonPatch: attrgetter("operations"),
+    MergePatch: attrgetter("patch"),
+    StrategicMergePatch: attrgetter("patch"),
+    Apply: attrgetter("configuration"),
+}
 
 
 def _weigh(tree: Tree, work: Work) -> None:
@@ -123,6 +125,6 @@ def _weigh(tree: Tree, work: Work) -> None:
     if isinstance(tree, dict):
         for value in tree.values():
             _weigh(value, work)
-    elif isinstance(tree, list):
+    elif isinstance(tree, list | tuple):
         for item in tree:
             _weigh(item, work)
