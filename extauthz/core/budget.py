@@ -37,13 +37,8 @@ TEXT_BYTES: Final = 16
 TEMPLATE_BYTES: Final = 16
 """Bytes of the pod template in the cluster that are decoded for one unit."""
 
-<<<<<<< HEAD
 OPEN: Final = 10
-"""A container that an apply is compared with, or brings: whose its fields are is not known."""
-=======
-OPEN: Final = 20
 """A container that an apply is compared with, or brings: the owners of its fields are not known."""
->>>>>>> main
 
 LEFT_OUT: Final = 20
 """A resource of a container that an apply leaves out."""
@@ -93,11 +88,7 @@ class Work:
         self._error = error
 
     def spend(self, units: int, place: str, cure: str = CURE) -> None:
-<<<<<<< HEAD
-        """Use units at a place of the request. Raises the error with the code ``TOO_COMPLEX`` where none are left."""
-=======
-        """Use units for a place of the request. If none are left, raise the error with the code ``too-complex``."""
->>>>>>> main
+        """Use units for a place of the request. If none are left, raise the error with the code ``TOO_COMPLEX``."""
         self.left -= units
         if self.left < 0:
             raise self._error(TOO_COMPLEX, f"{place}: more than {self.limit} units of work; {cure}")

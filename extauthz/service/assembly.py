@@ -50,13 +50,9 @@ class Surroundings:
     """Makes the id of each decision."""
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
-<<<<<<< HEAD
-    """Of a shared ledger. ``None``: objects behind the connection."""
+    """The store of a shared ledger. ``None``: the objects behind the connection."""
     aside: Aside | None = None
     """Reads bodies that take long. ``None``: they are read like all others."""
-=======
-    """The store of a shared ledger. ``None``: the objects behind the connection."""
->>>>>>> main
 
 
 class Assembly:

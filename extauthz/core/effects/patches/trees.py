@@ -13,13 +13,8 @@ MAX_DEPTH: Final = 200
 """Deepest nesting. Deeper bodies are refused before. But JSON Patch can copy a document into itself."""
 
 
-<<<<<<< HEAD
 def copied(tree: Tree, spend: Callable[[int], None], depth: int = 0) -> Tree:
-    """A deep copy. ``spend`` is told the least size in bytes of each node as JSON. Hidden ones become MOVED."""
-=======
-def copied(tree: Tree, spend: Callable[[int], None] = lambda size: None, depth: int = 0) -> Tree:
     """A deep copy. ``spend`` gets the least size in bytes of each node as JSON. Hidden values become MOVED."""
->>>>>>> main
     if depth > MAX_DEPTH:
         raise PatchError("patch-too-deep", f"the result is nested more than {MAX_DEPTH} deep")
     if isinstance(tree, dict):
