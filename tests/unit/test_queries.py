@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.intents import State
-from extauthz.core.model import Verdict, WorkloadRef
+from extauthz.core.model import OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Headroom, Queries
 from extauthz.core.quota.tree import QuotaTree
@@ -56,6 +56,7 @@ class TestQuotas:
                  queries.quotas()}  # fmt: skip
 
         assert list(shown) == ["corp", "acme", "gold", "zulu", "other"]
+        assert list(queries.rows()) == [row for one in queries.quotas() for row in one.rows]
         assert shown["corp"] == [("requests.cpu", 2 * CPU, 3 * CPU)]
         assert shown["acme"] == [("requests.cpu", 2 * CPU, 3 * CPU), (GPU, 0, 0)]
         assert shown["gold"] == [("requests.cpu", 0, 0)]
@@ -148,6 +149,14 @@ class TestWorkloads:
         assert ask(relabels).verdict is Verdict.ALLOW
 
         assert names(queries.workloads("gold")) == ["web"]
+
+    def test_a_custom_resource_counts_by_itself_whoever_owns_it(self):
+        ask, queries = asker(workload("web", 2))
+        _, seen = observe(workload("thing", 1))
+        seen.owner = OwnerRef("apps", "Deployment", "web", "uid-web")
+        ask.gate.observe(WorkloadRef("example.com", "things", "team-a", "thing"), seen)
+
+        assert sorted(names(queries.workloads("acme"))) == ["thing", "web"]
 
     def test_one_whose_cost_is_not_known_says_so(self):
         _, queries = asker(workload("web", 2, {"cpu": "odd"}))
