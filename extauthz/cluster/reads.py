@@ -14,10 +14,10 @@ from enum import StrEnum
 
 from cachetools import TTLCache
 
-from extauthz.cluster import facts
 from extauthz.cluster.live import LIMIT_RANGES, NAMESPACES, LiveCluster
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.objects.metadata import version_of
 from extauthz.kube.backoff import Backoff
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
 from extauthz.kube.reflector import CURES
@@ -213,5 +213,5 @@ class ConsistentReads:
         for tree in items:
             self._cluster.read(resource, tree)
         if name and not items:
-            self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), facts.version_of(answer))
+            self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), version_of(answer))
         return items

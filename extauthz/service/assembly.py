@@ -26,12 +26,15 @@ from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
-from extauthz.service.inputs import Clock
+from extauthz.service.inputs import Clock, Stale
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 
 TICK_S = 1.0
-"""How late an intent may end. W is tens of seconds."""
+"""How late an intent may end. The landing window is much longer."""
+
+CHECKED_FOR_S = 10.0
+"""For so long a look at the inputs counts. It is only exceeded where the process was suspended."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,6 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
-        self.gate.reader = Reader()
         self.access_logs = AccessLogs(self._answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
@@ -112,7 +114,7 @@ class Assembly:
         asked = max_scale(settings, log, metrics, clock)
         if asked is not None:
             await stack.enter_async_context(asked.client)
-            self.gate.scales = asked.scales
+            self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         deciding = Deciding(
@@ -126,6 +128,7 @@ class Assembly:
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
+            read=Reader(),
         )
         return deciding, inputs
 
@@ -149,10 +152,12 @@ class Assembly:
             now_s = self._clock()
             self.gate.tick(now_s)
             inputs.state.tick(now_s)
-            self._tell_stale(next((why for one in inputs if (why := one.stale()) is not None), None))
+            self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
 
-    def _tell_stale(self, why: str | None) -> None:
-        self.gate.stale(why)
+    def _tell_stale(self, found: list[Stale], now_s: float) -> None:
+        why = found[0].why if found else None
+        coverage = any(one.coverage for one in found)
+        self.gate.stale(why, coverage=coverage, until_s=now_s + CHECKED_FOR_S)
         if why is not None and self.stale is None:
             self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
         if why is None and self.stale is not None:
@@ -161,7 +166,7 @@ class Assembly:
 
     @property
     def holds(self) -> bool:
-        """Whether growth waits for W of writes that an earlier run allowed."""
+        """Whether growth waits for the landing window of writes that an earlier run allowed."""
         return bool(self._holding.notes())
 
     def missing(self) -> list[str]:

@@ -24,6 +24,14 @@ Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
 """Brings into the picture what there is of a workload, within a bounded time."""
 
 
+class Stale(NamedTuple):
+    """What an input knows may be out of date."""
+
+    why: str
+    coverage: bool
+    """It says which quotas cover what: quotas, or the labels of namespaces."""
+
+
 class Input(Protocol):
     """Where quotas or state come from."""
 
@@ -51,7 +59,7 @@ class Input(Protocol):
     def notes(self) -> list[str]:
         """What is worth knowing of it while it serves."""
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Why growth cannot rely on it, ``None`` if it can."""
 
     def watches(self) -> Iterable[Watch]:
@@ -175,7 +183,8 @@ class QuotaFileInput(FileInput[Value]):
 
 
 class StateFileInput(FileInput[Value]):
-    """A state file. It has no watch that could settle an intent: W alone ends one, on the word of the file.
+    """A state file. It has no watch that could settle an intent: the landing window ends one, and then the file is
+    believed.
 
     Args:
         believe: called with the time up to which the file is believed to show everything.
@@ -200,7 +209,7 @@ class StateFileInput(FileInput[Value]):
         self._believe = believe
 
     def answered(self, ref: WorkloadRef) -> None:
-        """A file cannot be asked; its word counts from W on."""
+        """A file cannot be asked. After the landing window its content is believed."""
 
     def tick(self, now_s: float) -> None:
         """While a change of the file stands refused, intents stay."""
@@ -212,12 +221,13 @@ class StateFileInput(FileInput[Value]):
 
 
 SELDOM = (20_000, 50, 100)
-"""Thresholds of the garbage collector. A decision leaves some thirty objects that live on for W, and none in a cycle:
-Python's own (700, 10, 10) walk over them again and again, which costs a twentieth of a whole check."""
+"""Thresholds of the garbage collector. A decision leaves about thirty objects that live for a landing window, and none
+of them in a cycle. Python's own thresholds (700, 10, 10) walk over them often, which costs a twentieth of a whole
+check."""
 
 
 def spare_the_collector() -> None:
-    """What was just loaded lives long: without this, each full collection would walk over a million workloads."""
+    """Keep full collections from walking over a million workloads that were just loaded and will live long."""
     gc.set_threshold(*SELDOM)
     gc.unfreeze()
     gc.collect()

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from extauthz.cluster.live import LiveCluster, Watch, watch
+from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
 from extauthz.cluster.reads import ConsistentReads, Result
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
@@ -21,8 +21,10 @@ from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
-from extauthz.service.inputs import Clock
-from extauthz.sources.kubernetes import LiveQuotas, Quotas
+from extauthz.service.inputs import Clock, Stale
+from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
+
+_SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
 
 
 class Watchdog:
@@ -40,14 +42,16 @@ class Watchdog:
                 self._log.event("warning", "watch-failed", resource=one.resource, error=one.error)
             self._told[one.resource] = one.error
 
-    def stale(self, watches: Iterable[Watch]) -> str | None:
-        """The watch that was silent for too long, the longest of them."""
-        synced = (one for one in watches if one.synced)  # what was never listed is unknown, and refused as that
-        oldest = max(synced, key=lambda one: one.age_s, default=None)
-        if oldest is None or oldest.age_s <= self._stale_after_s:
+    def stale(self, watches: Iterable[Watch]) -> Stale | None:
+        """The watch that was silent for too long: of those that say what is covered, or else of all, the longest."""
+        # What was never listed is unknown, and refused as that.
+        silent = [one for one in watches if one.synced and one.age_s > self._stale_after_s]
+        if not silent:
             return None
+        oldest = max(silent, key=lambda one: (one.resource in _SAY_WHAT_IS_COVERED, one.age_s))
         why = f" ({oldest.error})" if oldest.error else ""
-        return f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+        said = f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+        return Stale(said, oldest.resource in _SAY_WHAT_IS_COVERED)
 
 
 def waiting(watches: Iterable[Watch]) -> list[str]:
@@ -122,7 +126,7 @@ class LiveQuotaInput:
         """Which quotas are not in force as they are written."""
         return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Whether its watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
@@ -218,7 +222,7 @@ class LiveStateInput:
         self._reads.soon(ref)
 
     def tick(self, now_s: float) -> None:
-        """Intents whose W has elapsed are read by ``follow``."""
+        """Intents whose landing window has elapsed are read by ``follow``."""
 
     async def list_anew(self) -> None:
         """List all that counts once more, beside the watches."""
@@ -236,7 +240,7 @@ class LiveStateInput:
         """Nothing but what ``stale`` says."""
         return []
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Whether a watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None

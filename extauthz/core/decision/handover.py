@@ -1,4 +1,4 @@
-"""Intents as JSON-ready records: a clean stop hands them to the next start (DESIGN §6.5)."""
+"""Intents as JSON-ready records: a clean stop hands them to the next start (docs/design.md L5)."""
 
 from __future__ import annotations
 

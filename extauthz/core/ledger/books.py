@@ -100,7 +100,7 @@ class Books:
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which the books may change as they like; repair at the end.
 
-        Usage is put right and no intent is touched (DESIGN §6.4). One count at a time.
+        Usage is put right and no intent is touched (docs/design.md L4). One count at a time.
 
         Returns:
             What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.

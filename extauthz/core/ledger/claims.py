@@ -1,4 +1,4 @@
-"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (DESIGN §6.7).
+"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (docs/design.md L7).
 
 A claim outlives the replica it was made for, and is taken up again when that ordinal comes back. So a StatefulSet costs
 the claims that exist, whatever their ordinal, and those that ordinals within its count lack.
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Protocol
 
+from extauthz.core.kinds import CLAIMS, STATEFUL_SETS
 from extauthz.core.ledger.charge import highest
-from extauthz.core.ledger.kinship import CLAIMS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
 
 

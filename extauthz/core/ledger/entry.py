@@ -8,9 +8,9 @@ from typing import NamedTuple
 from extauthz.core.ledger.charge import Charge
 from extauthz.core.ledger.claims import Claims
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.ledger.kinship import selects
 from extauthz.core.ledger.scope import Nodes
 from extauthz.core.model import Amounts, Labels, Observed, WorkloadRef
+from extauthz.core.objects.metadata import selects
 
 
 class Entry:
@@ -93,7 +93,7 @@ class Entry:
         self.intents = self.intents or None
 
     def top_replicas(self) -> int:
-        """The highest replica count over observed state and live intents (DESIGN, "envelope")."""
+        """The highest replica count over observed state and live intents (docs/glossary.md)."""
         top = self.observed.replicas if self.observed is not None else 0
         if self.intents:
             for intent in self.intents.values():

@@ -1,16 +1,17 @@
 """Who is covered by whom: children by a live owner that made them, and claims by the StatefulSet they are named after.
 
 Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
-has above that is charged (``position``; DESIGN rule 8).
+has above that is charged (``position``; docs/design.md rule 8).
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from extauthz.core.kinds import CLAIMS, PODS
 from extauthz.core.ledger.claims import Claims, stem_of, stems
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.kinship import CLAIMS, PODS, Kinship
+from extauthz.core.ledger.kinship import Kinship
 from extauthz.core.model import Observed, WorkloadRef
 
 

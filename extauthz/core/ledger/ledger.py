@@ -1,4 +1,4 @@
-"""The ledger: envelopes of all workloads against the accounts of all quotas (DESIGN §6, single gate).
+"""The ledger: envelopes of all workloads against the accounts of all quotas (docs/ledger.md).
 
 Pure and synchronous: nothing can happen between the check and the record of a grant.
 """
@@ -221,7 +221,7 @@ class Ledger(Observing):
     def read(self, ref: WorkloadRef, started_s: float) -> int:
         """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed.
 
-        Returns how many intents on it ended by that (§6.3c, §6.3e). Says nothing of intents on its ReplicaSets.
+        Returns how many intents on it ended by that (docs/design.md L3). Says nothing of intents on its ReplicaSets.
         """
         entry = self._entries.get(ref)
         return self._end_by_read(entry, entry.live_intents(), started_s) if entry is not None else 0

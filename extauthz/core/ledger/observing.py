@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from cachetools import FIFOCache
 
+from extauthz.core.kinds import PODS
 from extauthz.core.ledger.books import Books
 from extauthz.core.ledger.claims import ephemeral
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.families import Families
 from extauthz.core.ledger.intents import Event, Intent, is_newer
-from extauthz.core.ledger.kinship import PODS
 from extauthz.core.ledger.pending import Pending
 from extauthz.core.ledger.pods import Pods, is_group
 from extauthz.core.ledger.position import NOWHERE
@@ -93,7 +93,7 @@ class Observing(Books):
             yield
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
-        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (§6.4)."""
+        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (L4)."""
         absent = {ref for kind in {*self._entries.kinds(), PODS} for ref in self._there(kind)}
         for ref, observed in workloads:
             absent.discard(ref)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.charge import NOTHING, Product, charge
 from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.ledger.kinship import REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.prices import Prices, count_one, surge, with_surge
 from extauthz.core.ledger.scope import Nodes, Scope
 from extauthz.core.model import Amounts, Observed, Template

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from extauthz.core.footprint import FootprintError
+from extauthz.core.kinds import DEPLOYMENTS, PRICED_EACH
 from extauthz.core.ledger.charge import highest
-from extauthz.core.ledger.kinship import DEPLOYMENTS, PRICED_EACH
 from extauthz.core.ledger.scope import Scope
 from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
 

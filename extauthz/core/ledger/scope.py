@@ -10,7 +10,7 @@ from cachetools import LRUCache
 
 from extauthz.core.footprint import LimitRangeDefaults, per_claim, per_pod
 from extauthz.core.model import Amounts, Labels, Template
-from extauthz.core.objects.workloads import labels_dict
+from extauthz.core.objects.metadata import labels_dict
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
 Nodes = tuple[QuotaNode, ...]
@@ -135,7 +135,7 @@ class Scope:
         return found
 
     def may_cover(self, namespace: str) -> bool:
-        """Whether some workload there can be under a quota. An unknown namespace may (DESIGN rule 6)."""
+        """Whether some workload there can be under a quota. An unknown namespace may (docs/design.md rule 6)."""
         known = self.namespaces.get(namespace)
         return known is None or known.covered
 

@@ -16,6 +16,7 @@ from extauthz.cluster.reads import ConsistentReads, Result
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Decision, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
@@ -62,7 +63,7 @@ class Reading:
 
     def decide(self, request) -> Decision:
         self._count += 1
-        return self.gate.decide(request, f"d{self._count}", self.now_s)
+        return self.gate.decide(read(request), f"d{self._count}", self.now_s)
 
     async def until(self, what) -> None:
         async with asyncio.timeout(10):

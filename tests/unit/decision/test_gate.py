@@ -378,6 +378,60 @@ def test_a_stale_source_stops_growth_by_name_and_nothing_else():
     assert ask(scale("web", 4)).reason == "fits"
 
 
+@pytest.mark.parametrize(
+    ("namespace", "coverage", "reasons"),
+    [
+        pytest.param("free", True, ["stale", "stale", "no-quota", "zero"], id="its-namespace-may-be-covered-by-now"),
+        pytest.param("free", False, ["no-quota", "no-quota", "no-quota", "zero"], id="only-pods-are-not-heard"),
+        pytest.param("team-a", True, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others-by-now"),
+        pytest.param("team-a", False, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others"),
+    ],
+)
+def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage, reasons):
+    ask = Asker(
+        gate(
+            [quota("acme", {"requests.cpu": "9"}, workloads={"tier": "gold"})],
+            workload("web", 3, namespace=namespace),
+            namespaces={"team-a": {"workspace": "acme"}, "free": {}},
+        )
+    )
+    ask.gate.stale("nothing was heard", coverage=coverage)
+    dearer = patch(
+        path("web", namespace=namespace), {"spec": {"template": {"spec": {"containers": containers("2")}}}}, "merge"
+    )
+    asked = [scale("web", 4, namespace=namespace), dearer, scale("web", 2, namespace=namespace)]
+    assert [ask(one).reason for one in [*asked, scale("web", 0, namespace=namespace)]] == reasons
+    ask.gate.stale(None)
+    assert ask(scale("web", 4, namespace=namespace)).reason == "no-quota"
+
+
+def test_what_no_quota_covers_may_pass_while_a_source_is_stale_by_the_setting():
+    ask = Asker(gate([], workload("web", 3), policy=Policy(on_stale="allow")))
+    ask.gate.stale("nothing was heard")
+    assert ask(scale("web", 4)).reason == "no-quota"
+
+
+def test_what_cannot_be_read_is_not_passed_by_coverage_that_is_stale():
+    ask = Asker(gate([], workload("web", 3)))
+    odd = patch(path("web"), {"spec": {"replicas": "4"}})
+    assert ask(odd).verdict is Verdict.ALLOW
+    ask.gate.stale("nothing was heard")
+    assert ask(odd).verdict is Verdict.UNAVAILABLE
+
+
+def test_a_gate_that_was_suspended_grants_no_growth_before_it_has_looked_at_its_sources():
+    ask = asker(workload("web", 3), hard={"requests.cpu": "9"})
+    ask.gate.stale(None, until_s=ask.now_s + 10.0)
+    ask.now_s += 10.0
+    assert ask(scale("web", 4)).reason == "fits"
+    ask.now_s += 0.1
+    refused = ask(scale("web", 5))
+    assert refused.reason == "stale"
+    assert "was suspended" in refused.sentence
+    ask.gate.stale(None, until_s=ask.now_s + 10.0)
+    assert ask(scale("web", 5)).reason == "fits"
+
+
 def test_growth_that_may_pass_while_a_source_is_stale_is_weighed_on_what_was_known_last():
     ask = asker(workload("web", 3), policy=Policy(on_stale="allow"))
     ask.gate.stale("no answer")

@@ -108,14 +108,14 @@ async def test_a_lost_answer_that_cannot_be_looked_up_is_no_second_grant():
 async def test_a_decision_that_fails_is_refused_in_time_and_the_writer_goes_on(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(committing, "WITHIN_S", 0.2)
     async with members(1, TEN, WEB) as (gate,):
-        judge = gate.gate.judge
+        decide = gate.gate.decide
 
         def fails(*args, charge: bool = True, **named):
             if charge:
                 raise ZeroDivisionError
-            return judge(*args, charge=charge, **named)
+            return decide(*args, charge=charge, **named)
 
-        gate.committer._gate = type("Broken", (), {"judge": staticmethod(fails), "ledger": gate.gate.ledger})()
+        gate.committer._gate = type("Broken", (), {"decide": staticmethod(fails), "ledger": gate.gate.ledger})()
         assert (await gate.ask(scale("web", 2))).reason == "ledger-unavailable"
         assert "ledger-writer-failed" in [event for event, _ in gate.told]
         gate.committer._gate = gate.gate

@@ -1,11 +1,12 @@
-"""What the gate knows: the ways in which sources tell it of quotas and of the cluster."""
+"""What the gate knows of quotas and of the cluster: the ways in which sources tell it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from extauthz.core.decision import picture
-from extauthz.core.decision.picture import ClusterPicture
+from extauthz.core.decision import snapshot
+from extauthz.core.decision.snapshot import ClusterSnapshot
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
@@ -13,45 +14,50 @@ from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
 
-class Known:
+class ClusterState:
     """A ledger, and whether what is in it can be relied on."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self._quotas_known = False
+        self.quotas_known = False
         self._state_known = False
-        self._stale: str | None = None
-        self._hold_until_s: float | None = None
+        self.stale_why: str | None = None
+        """Why quotas or state may be out of date; ``None``: they are not."""
+        self.coverage_is_stale = False
+        """Quotas or namespaces may be out of date, and so which quotas may cover a namespace."""
+        self._checked_until_s = math.inf
+        self.hold_until_s: float | None = None
+        """Until about when no growth is granted; ``None``: the gate does not hold."""
 
     @property
     def synced(self) -> bool:
         """Quotas and state are both known."""
-        return self._quotas_known and self._state_known
+        return self.quotas_known and self._state_known
 
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
         self.ledger.set_tree(tree)
-        self._quotas_known = True
+        self.quotas_known = True
         self.tick(now_s)
 
     def hold(self, about_until_s: float) -> None:
-        """Grant no growth before ``release``: writes of an earlier run may still land (DESIGN §6.5).
+        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5).
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
         """
-        self._hold_until_s = about_until_s
+        self.hold_until_s = about_until_s
 
     def release(self) -> None:
         """End the hold: whatever an earlier run allowed has landed or cannot, and all has been listed since."""
-        self._hold_until_s = None
+        self.hold_until_s = None
 
     def tick(self, now_s: float) -> None:
         """Let time pass."""
         self.ledger.tick(now_s)
 
-    def load_state(self, state: ClusterPicture, now_s: float) -> None:
-        """Take a whole picture of the cluster."""
-        picture.load(self.ledger, state)
+    def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
+        """Take all that the cluster holds."""
+        snapshot.load(self.ledger, state)
         self.state_synced(True)
         self.tick(now_s)
 
@@ -59,14 +65,31 @@ class Known:
         """Tell whether all that the cluster holds has been observed at least once."""
         self._state_known = is_synced
 
-    def stale(self, why: str | None) -> None:
-        """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6)."""
-        self._stale = why
+    def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
+        """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6).
+
+        Args:
+            coverage: quotas or namespaces are among them.
+            until_s: when this must have been told anew. A process that was suspended has not.
+        """
+        self.stale_why = why
+        self.coverage_is_stale = why is not None and coverage
+        self._checked_until_s = until_s
+
+    def looks_at(self, now_s: float) -> None:
+        """It is ``now_s``: what was told of the sources may have been told too long ago."""
+        if now_s > self._checked_until_s:
+            self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
+
+    @property
+    def is_certain(self) -> bool:
+        """Nothing is stale and nothing may still land that an earlier run allowed."""
+        return self.hold_until_s is None and self.stale_why is None
 
     @property
     def is_stale(self) -> bool:
         """Whether what is known may be outdated."""
-        return self._stale is not None
+        return self.stale_why is not None
 
     def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> bool:
         """Take the newest state of one workload; ``None``: it is gone, as of ``version``.

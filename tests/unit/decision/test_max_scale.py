@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from extauthz.core.decision.bounds import ASK_AGAIN_S, Bounds, Freshness
 from extauthz.core.decision.policy import Policy
-from extauthz.core.decision.scales import ASK_AGAIN_S, Freshness, Scales
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
 
@@ -13,9 +13,9 @@ WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 
 
 def bounded(ask: Asker, most: int | None, *, asked: bool = True) -> Asker:
-    ask.gate.scales = Scales(10.0, 60.0)
+    ask.gate.bounds = Bounds(10.0, 60.0)
     if asked:
-        ask.gate.scales.answered(WEB, most, 0.0)
+        ask.gate.bounds.answered(WEB, most, 0.0)
     return ask
 
 
@@ -62,12 +62,12 @@ def test_a_create_is_bounded_by_its_name_and_one_without_a_name_by_none():
     ask = world(asked=False)
     api = create(workload("api", 2))
     assert ask(api).reason == "max-scale-unasked"
-    ask.gate.scales.answered(WorkloadRef("apps", "deployments", "team-a", "api"), 1, 0.0)
+    ask.gate.bounds.answered(WorkloadRef("apps", "deployments", "team-a", "api"), 1, 0.0)
     assert ask(api).reason == "exceeded-max-scale"
     unnamed = workload("api", 2)
     unnamed["metadata"] = {"generateName": "api-", "namespace": "team-a"}
     assert ask(create(unnamed)).ref == WorkloadRef("apps", "deployments", "team-a", "")
-    ask.gate.scales.answered(WorkloadRef("apps", "deployments", "team-a", ""), 1, 0.0)
+    ask.gate.bounds.answered(WorkloadRef("apps", "deployments", "team-a", ""), 1, 0.0)
     assert ask(create(unnamed)).reason == "exceeded-max-scale"
 
 
@@ -76,18 +76,18 @@ def test_what_was_not_asked_is_not_decided_and_records_nothing():
     undecided = ask(scale("web", 4))
     assert (undecided.verdict, undecided.reason) == (Verdict.UNAVAILABLE, "max-scale-unasked")
     assert ask.gate.ledger.intents == 0
-    ask.gate.scales.answered(WEB, 5, 0.0)
+    ask.gate.bounds.answered(WEB, 5, 0.0)
     assert ask(scale("web", 4)).verdict is Verdict.ALLOW
 
 
 def test_a_service_that_says_nothing_refuses_by_name_unless_the_setting_lets_it_pass():
     ask = world(asked=False)
-    ask.gate.scales.failed(WEB, 0.0)
+    ask.gate.bounds.failed(WEB, 0.0)
     refused = ask(scale("web", 4))
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "max-scale-unknown")
     assert "forbidden" not in refused.sentence
     lenient = world(asked=False, on_max_scale_unknown="allow")
-    lenient.gate.scales.failed(WEB, 0.0)
+    lenient.gate.bounds.failed(WEB, 0.0)
     allowed = lenient(scale("web", 4))
     assert (allowed.verdict, allowed.reason, allowed.intent) == (Verdict.ALLOW, "max-scale-unknown", allowed.id)
     assert lenient(scale("web", 11)).verdict is Verdict.DENY, "the quotas hold all the same"
@@ -97,14 +97,14 @@ def test_the_last_good_answer_is_used_for_a_while_and_said_to_be_old():
     ask = world()
     ask.now_s = 30.0
     assert ask(scale("web", 5)).reason == "max-scale-unasked"
-    ask.gate.scales.failed(WEB, 30.0)
+    ask.gate.bounds.failed(WEB, 30.0)
     allowed = ask(scale("web", 5))
     assert (allowed.verdict, allowed.reason, allowed.max_scale) == (Verdict.ALLOW, "max-scale-stale", 5)
     assert "said 30 s ago, and no later" in allowed.sentence
     denied = ask(scale("web", 6))
     assert (denied.reason, denied.verdict) == ("exceeded-max-scale", Verdict.DENY)
     assert "exceeded max available scale (as of 30 s ago): requested" in denied.sentence
-    ask.gate.scales.failed(WEB, 60.0)
+    ask.gate.bounds.failed(WEB, 60.0)
     ask.now_s = 60.0
     assert ask(scale("web", 6)).reason == "max-scale-unknown"
 
@@ -121,15 +121,15 @@ def test_dry_runs_meet_the_bound_too():
 
 
 def test_how_fresh_an_answer_is():
-    scales = Scales(10.0, 60.0, most=1)
-    assert scales.known(WEB, 0.0).freshness is Freshness.UNASKED
-    scales.failed(WEB, 0.0)
-    assert scales.known(WEB, 0.5).freshness is Freshness.UNKNOWN
-    assert scales.known(WEB, ASK_AGAIN_S).freshness is Freshness.UNASKED
-    scales.answered(WEB, 5, 2.0)
-    assert scales.known(WEB, 11.9) == (Freshness.FRESH, 5, pytest.approx(9.9))
-    assert scales.known(WEB, 12.0).freshness is Freshness.UNASKED
-    scales.failed(WEB, 12.0)
-    assert scales.known(WEB, 12.5) == (Freshness.KEPT, 5, 10.5)
-    scales.answered(WEB._replace(name="other"), 1, 12.0)
-    assert (len(scales), scales.known(WEB, 12.5).freshness) == (1, Freshness.UNASKED), "bounded: the last ones stay"
+    bounds = Bounds(10.0, 60.0, most=1)
+    assert bounds.known(WEB, 0.0).freshness is Freshness.UNASKED
+    bounds.failed(WEB, 0.0)
+    assert bounds.known(WEB, 0.5).freshness is Freshness.UNKNOWN
+    assert bounds.known(WEB, ASK_AGAIN_S).freshness is Freshness.UNASKED
+    bounds.answered(WEB, 5, 2.0)
+    assert bounds.known(WEB, 11.9) == (Freshness.FRESH, 5, pytest.approx(9.9))
+    assert bounds.known(WEB, 12.0).freshness is Freshness.UNASKED
+    bounds.failed(WEB, 12.0)
+    assert bounds.known(WEB, 12.5) == (Freshness.KEPT, 5, 10.5)
+    bounds.answered(WEB._replace(name="other"), 1, 12.0)
+    assert (len(bounds), bounds.known(WEB, 12.5).freshness) == (1, Freshness.UNASKED), "bounded: the last ones stay"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from extauthz.doctor import dump, reach
-from extauthz.doctor.reach import Seen
+from extauthz.doctor import dump, upstream_health
 from extauthz.doctor.rows import Verdict
+from extauthz.doctor.upstream_health import Seen
 
 Tree = dict[str, Any]
 
@@ -54,18 +54,18 @@ REACHED = {
 
 @pytest.mark.parametrize(("seen", "verdict"), REACHED.values(), ids=REACHED)
 def test_the_gate_is_reachable_only_if_it_answered_lately(seen: Seen, verdict: str):
-    assert reach.reachable(with_cluster(), seen, ()).verdict == verdict
+    assert upstream_health.reachable(with_cluster(), seen, ()).verdict == verdict
 
 
 def test_a_port_that_the_gates_service_does_not_have_fails_whatever_was_counted():
-    row = reach.reachable(with_cluster(9999), Seen(None, WELL), (9191, 9192))
+    row = upstream_health.reachable(with_cluster(9999), Seen(None, WELL), (9191, 9192))
     assert row.verdict is Verdict.FAIL
     assert "9999" in row.found
-    assert reach.reachable(with_cluster(), Seen(None, WELL), (9191, 9192)).verdict is Verdict.OK
+    assert upstream_health.reachable(with_cluster(), Seen(None, WELL), (9191, 9192)).verdict is Verdict.OK
 
 
 def test_without_the_cluster_nothing_reaches_the_gate():
-    assert reach.reachable(dump.Dump([], {}, {}, {}), Seen(None, WELL), ()).verdict is Verdict.FAIL
+    assert upstream_health.reachable(dump.Dump([], {}, {}, {}), Seen(None, WELL), ()).verdict is Verdict.FAIL
 
 
 def chain(timeout: str | None) -> dump.Chain:
@@ -86,4 +86,4 @@ WITHIN = {
 
 @pytest.mark.parametrize(("asking", "clusters", "verdict"), WITHIN.values(), ids=WITHIN)
 def test_answers_must_come_within_the_gates_timeout(asking, clusters, verdict: str):
-    assert reach.within(asking, clusters).verdict == verdict
+    assert upstream_health.in_time(asking, clusters).verdict == verdict

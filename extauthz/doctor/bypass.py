@@ -1,6 +1,6 @@
-"""What gets around the gate: other addresses of the API server, and whether anything stands behind them.
+"""Bypasses: other addresses of the API server that do not ask the gate, and policies that stand behind the gate.
 
-A sidecar is no security boundary. What the network lets through, only trying tells, from where the autoscaler is.
+A sidecar is no security boundary. Only a try from the autoscaler's place shows what the network lets through.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Tree: TypeAlias = Any
 
 NAMES = ("way around", "backstop")
 PASSTHROUGH = "PassthroughCluster"
-"""Istio's, for whatever no Service is known of (``meshConfig.outboundTrafficPolicy: ALLOW_ANY``)."""
+"""Istio's cluster for addresses of no known Service (``meshConfig.outboundTrafficPolicy: ALLOW_ANY``)."""
 AT_MOST = 16
 """Addresses that are dialled. A control plane has three or five API servers, each with an address or two."""
 
@@ -43,13 +43,13 @@ class State(Enum):
     """What an address turned out to be."""
 
     CLOSED = auto()
-    """No write gets there."""
+    """Nothing answers there."""
     ASKS = auto()
-    """The gate, all the same: something redirects."""
+    """The gate decides there too: something redirects."""
     OPEN = auto()
-    """A write that the gate refuses elsewhere was not even decided."""
-    UNTOLD = auto()
-    """Somebody is there, and what becomes of a write is not known."""
+    """A bypass: nobody decided the write there."""
+    UNKNOWN = auto()
+    """Somebody answers there, and what happens to a write is not known."""
 
 
 class Found(NamedTuple):
@@ -58,23 +58,23 @@ class Found(NamedTuple):
     address: Address
     state: State
     told: str
-    """What was found there, to go before ``at``."""
+    """What was found there. The sentence goes on with ``at`` and the address."""
 
 
 class Tried(NamedTuple):
-    """What became of the addresses that are not known to ask the gate."""
+    """What was found at the addresses that no listener of ours covers."""
 
     place: str
     """The host that they were dialled from."""
     about: str
-    """The Deployment of the write that the gate has decided, on the way that the autoscaler takes; empty: none."""
+    """The Deployment of the canary that the gate decided on the autoscaler's path; empty: none was decided."""
     found: Sequence[Found]
     left: int = 0
-    """So many were not dialled."""
+    """How many addresses were not dialled."""
 
 
 def published(service: Tree, slices: Sequence[Tree]) -> list[Address]:
-    """Of the Service ``default/kubernetes`` and its EndpointSlices, each once."""
+    """Addresses of the Service ``default/kubernetes`` and its EndpointSlices, each once."""
     return list(dict.fromkeys(_published(service, slices)))
 
 
@@ -89,8 +89,8 @@ def _published(service: Tree, slices: Sequence[Tree]) -> Iterator[Address]:
             yield from (Address(str(ip), port) for ip in each.get("addresses", []) if port)
 
 
-def free(addresses: Sequence[Address], dump: Dump | None) -> list[Address]:
-    """Those that no listener with our chain is named after. ``dump``: the proxy's; ``None``: not looked at."""
+def ungated(addresses: Sequence[Address], dump: Dump | None) -> list[Address]:
+    """Addresses that no listener with our chain covers. ``dump``: the proxy's; ``None``: not looked at."""
     if dump is None:
         return list(addresses)
     asking = {each.listener for each in dump.chains()}
@@ -99,20 +99,20 @@ def free(addresses: Sequence[Address], dump: Dump | None) -> list[Address]:
     return [each for each in addresses if not {f"{each.host}_{each.port}", f"{each.host}:{each.port}"} & gated]
 
 
-def read(address: Address, answer: Answer) -> Found:
-    """What an answer to the canary says of who gave it, whose certificate was trusted."""
+def classify(address: Address, answer: Answer) -> Found:
+    """What the answer to the canary shows. The certificate of who gave it was trusted."""
     if answer.decision_id:
         return Found(address, State.ASKS, f"decided as well ({answer.status})")
     if names.OUTAGE in answer.message:
         return Found(address, State.ASKS, f"a question to the gate that it did not answer ({answer.status})")
     if answer.status >= 500:
-        return Found(address, State.UNTOLD, f"{answer.status} ({answer.message.strip()})")
+        return Found(address, State.UNKNOWN, f"{answer.status} ({answer.message.strip()})")
     how = "taken" if answer.status < 300 else "answered"
     return Found(address, State.OPEN, f"{how} undecided ({answer.status})")
 
 
-def way(tried: Tried | None, dump: Dump | None) -> Row:
-    """The verdict. A way that is open is no failure: people need one, and a sidecar's network is its autoscaler's own.
+def row(tried: Tried | None, dump: Dump | None) -> Row:
+    """The row. An open bypass is a warning: people need one, and a sidecar shares the network of its autoscaler.
 
     Args:
         tried: ``None``: it is not known which cluster.
@@ -128,7 +128,7 @@ def way(tried: Tried | None, dump: Dump | None) -> Row:
         return ok(name, _told(tried))
     passes = dump is not None and any(PASSTHROUGH in cluster for cluster in dump.clusters)
     how = "; this proxy passes on what it does not know (PassthroughCluster)" if passes else ""
-    there = LOOK if State.UNTOLD in states and State.OPEN not in states else CLOSE
+    there = LOOK if State.UNKNOWN in states and State.OPEN not in states else CLOSE
     cure = there if tried.about else BE_THERE
     return warn(name, _told(tried) + how, cure)
 

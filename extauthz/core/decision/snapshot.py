@@ -10,7 +10,7 @@ from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Observed, WorkloadRef
 
 
-class ClusterPicture(Protocol):
+class ClusterSnapshot(Protocol):
     """What a state source knows of the cluster."""
 
     @property
@@ -29,7 +29,7 @@ class ClusterPicture(Protocol):
     def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
 
 
-def load(ledger: Ledger, state: ClusterPicture) -> None:
+def load(ledger: Ledger, state: ClusterSnapshot) -> None:
     """Have ``ledger`` observe all that is in ``state``, and that nothing else is."""
     scope = ledger.scope
     for runtime_class in {*scope.overheads, *state.overheads}:

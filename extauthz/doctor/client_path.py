@@ -1,4 +1,4 @@
-"""Takes the way that an autoscaler takes: to the same address, with the same trust and the same token."""
+"""The client path: requests to the autoscaler's API server address, with its trust and its token."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .canary import Answer, Canary
 from .trust import Handshake, Identity
 
 WITHIN_S = 15.0
-"""For each step of a request: more than the gate's time and less than a person's patience."""
+"""For each step of a request: longer than the gate may take, short enough for a person who waits."""
 
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-class Way:
-    """An API server's URL as a client sees it. A connection each request: nothing is left open.
+class ClientPath:
+    """The API server's URL as a client sees it. Each request has a connection of its own.
 
     Raises:
         OSError: ``ca`` holds no certificates; names it.
@@ -44,7 +44,7 @@ class Way:
         return f"{self._host}:{self._port}"
 
     async def addresses(self) -> tuple[str, ...]:
-        """What the name leads to; empty if it leads nowhere."""
+        """Addresses of the host name; empty if it has none."""
         try:
             found = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
@@ -52,7 +52,7 @@ class Way:
         return tuple(dict.fromkeys(str(each[4][0]) for each in found))
 
     async def handshake(self) -> Handshake:
-        """One, verified as the client does."""
+        """A TLS handshake, verified as the client does it."""
         return await asyncio.to_thread(self._handshake)
 
     def _handshake(self) -> Handshake:
@@ -72,7 +72,7 @@ class Way:
         return Handshake(self.host, expires=_expires(certificate), names=alternatives)
 
     async def identity(self) -> Identity:
-        """Who the API server takes the token for, this way."""
+        """The user that the API server sees for the token, through this path."""
         body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).encode()
         status, text, _ = await self._send("POST", REVIEWS, body, "application/json")
         try:
@@ -82,14 +82,14 @@ class Way:
             return Identity(error=f"{status or 'no answer'}: {message(text)}")
 
     async def canary(self, sent: Canary) -> Answer:
-        """What comes back for one."""
+        """Send one canary; its answer."""
         began_s = time.monotonic()
         status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
         took_s = time.monotonic() - began_s
         return Answer(status, given.get(names.DECISION_ID_HEADER, ""), message(text), took_s)
 
     async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
-        """Status, text and headers (names in lower case); status 0 and why, if there is no answer."""
+        """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""
         return await asyncio.to_thread(self._exchange, method, self._below + path, body, headers(media, self._token))
 
     def _exchange(
@@ -110,18 +110,18 @@ class Way:
 
 
 NOBODYS_TOKEN = "extauthz-doctor"  # noqa: S105 (no secret)
-"""Sent where no token was given: Envoy asks the gate about no write without one (``render envoy --anonymous``). The API
+"""Sent where no token was given: without a token Envoy does not ask the gate (``render envoy --anonymous``). The API
 server answers 401."""
 
 
 def headers(media: str, token: str | None) -> dict[str, str]:
-    """Of a request with a body of that media type."""
+    """Headers of a request with a body of that media type."""
     proof = {"Authorization": f"Bearer {token or NOBODYS_TOKEN}"}
     return {"Content-Type": media, "Accept": "application/json", "User-Agent": "extauthz-doctor"} | proof
 
 
 def trusting(ca: Path | None) -> ssl.SSLContext:
-    """As strict as Go, which many a cluster's authority relies on."""
+    """As strict as Go and no stricter: the authorities of many clusters fail Python's extra checks."""
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:
@@ -136,7 +136,7 @@ def _expires(certificate: Mapping[str, Any]) -> datetime | None:
 
 
 def message(text: str) -> str:
-    """Of a ``metav1.Status``, else the beginning of the text."""
+    """The message of a ``metav1.Status``, else the beginning of the text."""
     try:
         said = json.loads(text)
         return str(said["message"])

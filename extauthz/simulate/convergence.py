@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from extauthz.core.ledger.payload import PayloadError, decode
 from extauthz.core.model import Verdict
 
 from . import objects
 from .clients import W_S
+from .judge import Key
 from .member import Member
-from .server import Key
 from .steps import LEDGERS
-from .truth import DEPLOYMENTS
 from .wire import Answer
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 SETTLES_WITHIN_S = 3 * W_S + 90.0
 """W of what is under way, after a hold of W, and twice the longest wait before something is tried again (30 s)."""
@@ -33,17 +29,17 @@ IDLE_FOR_S = 1.0
 
 IDLE_TRIES = 5
 
-NANO = {"requests.cpu": 10**6}
-"""From what ``truth`` counts in to nano-units."""
+NANO = {"requests.cpu": 10**6, "requests.storage": 2**30 * 10**9}
+"""From what ``reference`` counts in to nano-units."""
 
 
-class Rest:
-    """Brings a world to rest and judges it."""
+class Convergence:
+    """Lets a world come to rest and judges it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def come(self) -> None:
+    async def reach(self) -> None:
         """Heal, wait, judge."""
         world = self._world
         world.tell("faults stop")
@@ -65,7 +61,7 @@ class Rest:
             return
         await self._must_be_idle()
         for member in world.live():
-            for key in world.server.objects(DEPLOYMENTS):
+            for key in world.reference.workloads():
                 await self._must_grow(member, key)
 
     async def _must_be_idle(self) -> None:
@@ -87,8 +83,10 @@ class Rest:
         """What is not yet as it must be in the end."""
         world = self._world
         live = world.live()
-        if world.client.under_way or len(live) < world.plan.gates or any(one.assembly.holds for one in live):
-            return ["writes are under way, or gates are not there, or hold"]
+        if world.controllers.busy or world.client.under_way:
+            return ["writes are under way"]
+        if len(live) < world.plan.gates or any(one.assembly.holds for one in live):
+            return ["gates are not there, or hold"]
         found = [f"{one.name} {what}" for one in live for what in self._wrong(one)]
         for member in live:
             found += member.unwell()
@@ -103,7 +101,7 @@ class Rest:
         return found
 
     def _wrong(self, member: Member) -> list[str]:
-        charges = self._world.truth.charges()
+        charges = self._world.reference.charges()
         rows = {(row.quota, row.resource): row for row in member.gate.usage()}
         found = [
             f"has {row.reserved} of {row.resource} in {row.quota} reserved" for row in rows.values() if row.reserved
@@ -121,12 +119,13 @@ class Rest:
     async def _must_grow(self, member: Member, key: Key) -> None:
         """One more pod passes if it fits, and is refused for quota if not."""
         world = self._world
-        tree = world.server.objects(DEPLOYMENTS)[key]
-        sent = objects.scale(key, tree["spec"]["replicas"] + 1, "kpa", "")
-        after = world.truth.worst([sent.promise])
-        before = world.truth.charges()
+        sent = objects.scale(key, world.reference.workloads()[key].replicas + 1, "kpa", "")
+        after = world.reference.worst([sent.promise])
+        before = world.reference.charges()
         hard = {
-            (name, one): amount for name, quota in world.truth.quotas().items() for one, amount in quota.hard.items()
+            (name, one): amount
+            for name, quota in world.reference.quotas().items()
+            for one, amount in quota.hard.items()
         }
         fits = all(amount <= hard[one] for one, amount in after.items() if amount > before[one])
         expected = Verdict.ALLOW if fits else Verdict.DENY

@@ -1,6 +1,6 @@
-"""Does the proxy reach the gate, and does the gate answer within its timeout? From ``/clusters?format=json``.
+"""Upstream health: does the proxy reach the gate, and does the gate answer in time? From ``/clusters?format=json``.
 
-Where a canary was sent the counts are those of its time, else the proxy's since it started.
+If a canary was sent, only what was counted meanwhile is used. Else the counts are those since the proxy started.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .dump import Chain, Dump, Tree, seconds
 from .rows import Row, fail, ok, skipped, warn
 
 NAMES = ("gate reachable", "gate timeout")
-REACH = (
+CURE = (
     "see --gate of `extauthz render`, the port of the gate's Service (9191), its NetworkPolicy, and both certificates"
 )
 _COUNTS: tuple[str, ...] = ("cx_total", "cx_connect_fail", "rq_total", "rq_success", "rq_error", "rq_timeout")
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     """Answers of ``/clusters?format=json``; ``None``: not looked at."""
 
     before: Tree | None = None
-    """The canary."""
+    """Before the canary."""
     after: Tree | None = None
 
 
@@ -35,11 +35,11 @@ def rows(dump: Dump, chain: Chain | None, seen: Seen, ports: tuple[int, ...]) ->
         seen: the proxy's connections.
         ports: of the gate's Service; empty: not known.
     """
-    return [reachable(dump, seen, ports), within(chain, seen.after)]
+    return [reachable(dump, seen, ports), in_time(chain, seen.after)]
 
 
 def reachable(dump: Dump, seen: Seen, ports: tuple[int, ...]) -> Row:
-    """Not before a request was answered there is it known."""
+    """Whether the gate answers. It is known only once a request was answered."""
     name = NAMES[0]
     if names.GATE_CLUSTER not in dump.clusters:
         return fail(name, f"there is no cluster {names.GATE_CLUSTER}", "apply what `extauthz render` prints")
@@ -51,7 +51,7 @@ def reachable(dump: Dump, seen: Seen, ports: tuple[int, ...]) -> Row:
         return skipped(name, "a config dump does not tell who answers", "--admin")
     hosts = _hosts(seen.after)
     if not hosts:
-        return fail(name, "the gate's name leads to no address", REACH)
+        return fail(name, "the gate's name leads to no address", CURE)
     earlier = {_address(host): _counts(host) for host in _hosts(seen.before or {})}
     counts = {_address(host): _counts(host) for host in hosts}
     since = {
@@ -67,11 +67,11 @@ def _judged(hosts: list[tuple[str, dict[str, int], str]]) -> Row:
     name = NAMES[0]
     told = "; ".join(_told(*host) for host in hosts)
     if all(ill for _, _, ill in hosts):
-        return fail(name, told, REACH)
+        return fail(name, told, CURE)
     answered = sum(counts["rq_success"] for _, counts, _ in hosts)
     failed = sum(counts["cx_connect_fail"] + counts["rq_error"] + counts["rq_timeout"] for _, counts, _ in hosts)
     if not answered and failed:
-        return fail(name, told, REACH)
+        return fail(name, told, CURE)
     if not answered:
         return skipped(name, f"nothing was asked yet: {told}", "--url and --ca, for a canary")
     if failed:
@@ -81,7 +81,7 @@ def _judged(hosts: list[tuple[str, dict[str, int], str]]) -> Row:
     return ok(name, told)
 
 
-def within(chain: Chain | None, clusters: Tree | None) -> Row:
+def in_time(chain: Chain | None, clusters: Tree | None) -> Row:
     name = NAMES[1]
     if chain is None:
         return skipped(name, "there is no chain to look at", "apply what `extauthz render` prints")
