@@ -11,12 +11,21 @@ from collections.abc import Mapping
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.evaluation import Evaluation
+from extauthz.core.ledger import memory
 from extauthz.core.ledger.intents import Intent, State
-from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.pending import UNCOVERED
 from extauthz.core.model import NO_PRECONDITION, Decision
 
 MAX_IDENTICAL = 16
 """An HPA asks every 15 s: nine times in a landing window. The answer to each write ends it."""
+
+MAX_BYTES_IN_QUOTA = 32 * 1024 * 1024
+"""What the changes of one tenant may hold while they are under way, and those of all workloads without a quota. A
+Deployment as ``kubectl apply`` sends it holds some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
+
+MAX_BYTES = 8 * MAX_BYTES_IN_QUOTA
+"""The same for all, so that no tenant by itself can use it up."""
 
 
 def reached(asked: Evaluation) -> Decision | None:
@@ -57,9 +66,24 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
         return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
     if ledger.intents >= policy.max_intents:
         return "too-many-intents", f"{ledger.intents} writes"
+    intent.held_bytes = memory.held_by(intent)
     for root in asked.proposal.after.trees:
         if ledger.intents_in(root) >= policy.max_intents_per_tree:
             return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
+    return _memory_met(ledger, asked.proposal, intent.held_bytes)
+
+
+def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str] | None:
+    """A write of a count holds nothing, and is never refused for this."""
+    if not more:
+        return None
+    for quota in proposal.after.leaves or UNCOVERED:
+        held = ledger.bytes_held_in(quota)
+        if held + more > MAX_BYTES_IN_QUOTA:
+            whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"
+            return "too-many-bytes-in-quota", f"{held // 1024} KiB of changes {whose}"
+    if ledger.bytes_held + more > MAX_BYTES:
+        return "too-many-bytes", f"{ledger.bytes_held // 1024} KiB of changes"
     return None
 
 

@@ -146,6 +146,12 @@ class Position(NamedTuple):
         """Names of the root quotas in whose trees it counts, or may come to."""
         return frozenset([node.root for node in self.envelope_in])
 
+    @property
+    def leaves(self) -> frozenset[str]:
+        """Names of the quotas in which it counts, or may come to, without their ancestors."""
+        parents = {node.parent for node in self.envelope_in}
+        return frozenset(node.quota.name for node in self.envelope_in if node not in parents)
+
     def with_count(self, replicas: int) -> Position:
         """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""
         assert self.pod is not None, "other writes are under way"

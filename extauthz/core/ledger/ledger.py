@@ -75,11 +75,7 @@ class Ledger(Observing):
     def leaf_quotas_of(self, intent_id: str) -> frozenset[str]:
         """Names of the quotas in which the workload of a live intent may come to count, without their ancestors."""
         found = self._pending.get(intent_id)
-        if found is None:
-            return frozenset()
-        nodes = self._position(found[0].root).envelope_in
-        parents = {node.parent for node in nodes}
-        return frozenset(node.quota.name for node in nodes if node not in parents)
+        return self._position(found[0].root).leaves if found is not None else frozenset()
 
     def intents_of(self, source: str) -> int:
         """How many intents of one source are live."""
@@ -88,6 +84,15 @@ class Ledger(Observing):
     def intents_in(self, root: str) -> int:
         """How many intents are live that were recorded in the tree of a root quota."""
         return self._pending.of_tree(root)
+
+    @property
+    def bytes_held(self) -> int:
+        """What all live intents hold."""
+        return self._pending.bytes_held
+
+    def bytes_held_in(self, quota: str) -> int:
+        """What the live intents hold that were recorded in one quota without quotas below it; empty: in none."""
+        return self._pending.bytes_held_in(quota)
 
     # Deciding: synchronous, and nothing is recorded unless told.
 
@@ -162,7 +167,7 @@ class Ledger(Observing):
         if entry.observed is None and not entry.intents:
             entry.head = None  # so far its owner does not know of it
             self._families.regroup(entry, self._entries)
-        self._pending.add(entry, intent, proposal.after.trees)
+        self._pending.add(entry, intent, proposal.after)
         self._shift(proposal.head.ref, proposal.before, proposal.after)
         proposal.head.standing = proposal.after if proposal.head.intents else None
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, Position
 from extauthz.core.ledger.intents import Intent
 from extauthz.core.model import WorkloadRef
+
+UNCOVERED: Final = frozenset([""])
+"""Where no quota covers a workload, all such workloads share one bound."""
 
 
 class Pending:
@@ -19,6 +23,11 @@ class Pending:
         self._of_source: Counter[str] = Counter()
         self._trees: dict[str, frozenset[str]] = {}
         self._of_tree: Counter[str] = Counter()
+        self._leaves: dict[str, frozenset[str]] = {}
+        """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
+        self._bytes: Counter[str] = Counter()
+        self.bytes_held = 0
+        """By all of them."""
 
     def __len__(self) -> int:
         return len(self._intents)
@@ -41,14 +50,21 @@ class Pending:
         """How many were recorded in the tree of that root quota, as it was then."""
         return self._of_tree[root]
 
-    def add(self, entry: Entry, intent: Intent, trees: frozenset[str]) -> None:
-        """Put ``intent`` on ``entry``, which counts in the ``trees`` of these root quotas."""
+    def bytes_held_in(self, quota: str) -> int:
+        """How many bytes those hold that were recorded in one quota without quotas below it; empty: in none."""
+        return self._bytes[quota]
+
+    def add(self, entry: Entry, intent: Intent, position: Position) -> None:
+        """Put ``intent`` on ``entry``, which counts in the quotas of ``position``."""
         assert intent.id not in self._intents, f"intent {intent.id} is recorded already"
         self._intents[intent.id] = (entry, intent)
         self._of_source[intent.source] += 1
-        self._trees[intent.id] = trees
-        for root in trees:
+        self._trees[intent.id] = position.trees
+        for root in position.trees:
             self._of_tree[root] += 1
+        if intent.held_bytes:
+            self._leaves[intent.id] = position.leaves or UNCOVERED
+            self._hold(intent, intent.held_bytes)
         if intent.answered_s is not None:
             self._answered[intent.id] = entry
         entry.add(intent)
@@ -64,7 +80,17 @@ class Pending:
             self._of_tree[root] -= 1
             if not self._of_tree[root]:
                 del self._of_tree[root]
+        if intent.id in self._leaves:
+            self._hold(intent, -intent.held_bytes)
+            del self._leaves[intent.id]
         entry.remove(intent)
+
+    def _hold(self, intent: Intent, more: int) -> None:
+        self.bytes_held += more
+        for quota in self._leaves[intent.id]:
+            self._bytes[quota] += more
+            if not self._bytes[quota]:
+                del self._bytes[quota]
 
     def answered(self, entry: Entry, intent: Intent, now_s: float) -> None:
         """The API server is known to have carried it out."""
