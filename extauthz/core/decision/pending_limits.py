@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from extauthz.core.decision import sentences
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.ledger import memory
+from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.intents import Intent, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.pending import UNCOVERED
@@ -59,7 +60,7 @@ def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
 def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
     """The code of the bound that is met, and whose writes they are; ``None``: none is met."""
     policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
-    if source and ledger.intents_of(source) >= policy.max_intents_per_source:
+    if source and ledger.pending.of_source(source) >= policy.max_intents_per_source:
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     live = asked.proposal.entry.intents or {}
     if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
@@ -68,7 +69,7 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
         return "too-many-intents", f"{ledger.intents} writes"
     intent.held_bytes = memory.held_by(intent)
     for root in asked.proposal.after.trees:
-        if ledger.intents_in(root) >= policy.max_intents_per_tree:
+        if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
             return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return _memory_met(ledger, asked.proposal, intent.held_bytes)
 
@@ -77,13 +78,13 @@ def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str
     """A write of a count holds nothing, and is never refused for this."""
     if not more:
         return None
-    for quota in proposal.after.leaves or UNCOVERED:
-        held = ledger.bytes_held_in(quota)
+    for quota in leaves(proposal.after.envelope_in) or UNCOVERED:
+        held = ledger.pending.bytes_held_in(quota)
         if held + more > MAX_BYTES_IN_QUOTA:
             whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"
             return "too-many-bytes-in-quota", f"{held // 1024} KiB of changes {whose}"
-    if ledger.bytes_held + more > MAX_BYTES:
-        return "too-many-bytes", f"{ledger.bytes_held // 1024} KiB of changes"
+    if ledger.pending.bytes_held + more > MAX_BYTES:
+        return "too-many-bytes", f"{ledger.pending.bytes_held // 1024} KiB of changes"
     return None
 
 

@@ -63,7 +63,7 @@ def fill(ask: Asker, name: str, namespace: str = "team-a") -> tuple[int, str]:
 
 
 def held(made: Gate) -> int:
-    return made.ledger.bytes_held
+    return made.ledger.pending.bytes_held
 
 
 def test_a_tenant_grows_to_its_bound_and_its_neighbours_and_autoscalers_go_on():
@@ -98,10 +98,10 @@ def test_what_has_ended_holds_nothing():
     first, second = ask(large("t0")), ask(large("t0"))
     fill(ask, "t0")
     for decision in (first, second):
-        ask.gate.settle(str(decision.intent), Event.REFUSED, 1.0)
+        ask.gate.ledger.pending.settle(str(decision.intent), Event.REFUSED, 1.0)
     assert ask(large("t0")).pends
-    ask.gate.consistent_read(90.0)
-    assert (held(ask.gate), ask.gate.ledger.bytes_held_in("t0"), ask.gate.ledger.intents) == (0, 0, 0)
+    ask.gate.ledger.pending.consistent_read(90.0)
+    assert (held(ask.gate), ask.gate.ledger.pending.bytes_held_in("t0"), ask.gate.ledger.intents) == (0, 0, 0)
 
 
 def test_a_question_holds_nothing():
@@ -149,4 +149,4 @@ def test_a_create_holds_its_template():
     ask = asker()
     made = ask(create(workload("new", 0, labels={"app": "t0"})))
     assert made.pends
-    assert 0 < ask.gate.ledger.bytes_held_in("t0") < 500
+    assert 0 < ask.gate.ledger.pending.bytes_held_in("t0") < 500
