@@ -157,3 +157,11 @@ async def test_an_object_that_is_gone_and_of_which_no_watch_tells_is_made_anew_a
         store.delete()
         assert (await gate.ask(scale("web", 3))).reason == "hold"
         await until(lambda: store._object is not None and granted.id in gate.agreed)
+
+
+async def test_what_is_refused_at_its_turn_writes_nothing():
+    async with members(1, TEN, WEB, released=False) as (gate,):
+        await until(lambda: gate.committer.replica.base is not None)
+        gate.writes.clear()
+        assert [(await gate.ask(scale("web", count))).reason for count in (2, 3)] == ["hold"] * 2
+        assert gate.writes == []
