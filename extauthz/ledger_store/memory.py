@@ -9,7 +9,7 @@ from extauthz.ledger_store.store import Conflict, Follower, Stored
 
 
 class MemoryStore:
-    """Holds the object of any number of gates."""
+    """Keeps the object of any number of gates."""
 
     def __init__(self) -> None:
         self._object: Stored | None = None

@@ -1,4 +1,4 @@
-"""The gate as a process: settings in, servers up, a clean stop. What is behind the servers is ``assembly``."""
+"""The gate as a process: settings in, servers up, a clean stop. ``assembly`` has what is behind the servers."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from extauthz.servers.ext_authz import Checks
 from extauthz.servers.http import Readiness, application
 from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
+from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Surroundings
 from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
@@ -57,18 +58,20 @@ def serve(settings: Settings, stream: TextIO) -> None:
 
 
 class App:
-    """One gate as a process: its addresses, its signals, and what is told of it."""
+    """One gate as a process: its addresses, its signals, its log."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings = settings
         self._log = log
         self._metrics = Metrics(self._levels)
         handover = HandoverFile(settings.handover) if settings.handover is not None else None
-        self._gate = Assembly(settings, Surroundings(log, self._metrics, time.monotonic, new_id, handover))
+        self._aside = AsideProcess(log.event)
+        around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
+        self._gate = Assembly(settings, around)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
-        """What stands in the way of checks besides missing inputs; empty while the servers listen."""
+        """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
 
     async def run(self) -> None:
@@ -82,7 +85,7 @@ class App:
                 self._log.event("info", "stopped")
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
-        """The operators' server opens first: a liveness probe must not end a gate that reads a large state."""
+        """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
         runner, address = await listening.bind_http(app, self._settings)
         stack.push_async_callback(runner.cleanup)
@@ -103,7 +106,7 @@ class App:
         server = listening.grpc_server(checks, self._gate.access_logs, self._health, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
-        async with asyncio.TaskGroup() as group:
+        async with self._aside, asyncio.TaskGroup() as group:
             watching = [group.create_task(tls.watch())] if tls is not None else []
             await server.start()
             self._announce(grpc_address, http)
@@ -113,7 +116,7 @@ class App:
                 task.cancel()
 
     def _heed_signals(self) -> None:
-        """The first one stops cleanly, a second one at once: a person who asks twice does not want to wait."""
+        """The first signal stops cleanly, a second one at once: who asks twice does not want to wait."""
 
         def heed(number: int) -> None:
             if self._stop.is_set():
@@ -139,7 +142,7 @@ class App:
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
     async def _leave(self, server: grpc.aio.Server) -> None:
-        """NOT_SERVING first, then no new checks, then those under way, then what the next start needs."""
+        """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
@@ -172,7 +175,7 @@ class App:
 
 
 def _of_first(quotas: int, rows: Iterable[UsageRow]) -> Iterable[UsageRow]:
-    """The rows of so many quotas; those of one follow each other."""
+    """How many quotas are read for /metrics at a time. The rows of one quota follow each other."""
     for number, (_, group) in enumerate(groupby(rows, key=lambda row: row.quota)):
         if number == quotas:
             return

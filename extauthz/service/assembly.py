@@ -1,7 +1,7 @@
-"""One gate, assembled: what decides, what it knows by, and what hears of answers, from its start to its end.
+"""One gate, assembled, from its start to its end: what decides, what it knows, and what receives answers.
 
-``serve`` runs it as a process and listens for Envoy; ``simulate`` runs the same in a world of its own. So time, chance,
-the connection and where things are kept are arguments, and nothing here opens a port or a file.
+``serve`` runs it as a process and listens for Envoy. ``simulate`` runs the same in a simulated world. So time,
+randomness, the connection and stores are arguments, and nothing here opens a port or a file.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.ext_authz import Checks, Decide
 from extauthz.servers.terse import terse
 from extauthz.service import sources
+from extauthz.service.aside import Aside
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
@@ -35,12 +36,12 @@ TICK_S = 1.0
 """How late an intent may end. The landing window is much longer."""
 
 CHECKED_FOR_S = 10.0
-"""For so long a look at the inputs counts. It is only exceeded where the process was suspended."""
+"""How long a look at the inputs counts. Only a process that was suspended exceeds it."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a gate stands on, and who is told of it."""
+    """What a gate needs from outside, and who observes it."""
 
     log: Log
     metrics: Metrics
@@ -49,7 +50,9 @@ class Surroundings:
     """Makes the id of each decision."""
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
-    """Of a shared ledger. ``None``: objects behind the connection."""
+    """The store of a shared ledger. ``None``: the objects behind the connection."""
+    aside: Aside | None = None
+    """Reads bodies that take long. ``None``: they are read like all others."""
 
 
 class Assembly:
@@ -78,7 +81,8 @@ class Assembly:
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Checks], Awaitable[None]]
     ) -> None:
-        """Learn all there is to know, take over what the last run left, ``serve``, and hand over.
+        """Read all inputs, take over what the last run left, ``serve``, and hand over. If a part that runs for ever
+        fails, all of it ends.
 
         Should anything that runs for ever fail, all ends.
 
@@ -121,6 +125,8 @@ class Assembly:
             self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
+        aside = self._around.aside
+        reader = Reader(aside.at_once_bytes) if aside is not None else Reader()
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         deciding = Deciding(
             self.gate,
@@ -133,7 +139,8 @@ class Assembly:
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
-            read=Reader(),
+            read=reader.at_once if aside is not None else reader,
+            read_aside=aside.read if aside is not None else None,
         )
         return deciding, inputs
 
@@ -144,7 +151,7 @@ class Assembly:
         return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
 
     async def _tick(self, inputs: sources.Inputs) -> None:
-        """Let time pass for the ledger, and look whether the inputs can still be relied on."""
+        """Let time pass for the ledger, and check whether the inputs are still reliable."""
         while True:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()
@@ -171,7 +178,7 @@ class Assembly:
         return [why for one in self.inputs or () for why in one.missing()]
 
     def notes(self) -> list[str]:
-        """What is worth knowing of it while it serves."""
+        """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
@@ -190,5 +197,5 @@ async def _known(inputs: sources.Inputs, stop: asyncio.Event) -> bool:
     finally:
         everything.cancel()
         stopped.cancel()
-        # What was cancelled and never looked at is logged as an error, with a traceback.
+        # asyncio logs a cancelled task that nobody awaits as an error, with a traceback.
         await asyncio.gather(everything, stopped, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The request path: an id and the time for the pure gate, and the observers told of what it decided."""
+"""The request path: it gives the pure gate an id and the time, and reports its decisions to the observers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
-"""Takes a write, its source, and a decision that would grant it: makes a grant of it that every gate knows of, or a
+"""Takes a write, its source, and a decision that would grant it. Returns a grant that every gate knows, or a
 refusal."""
 
 INTERNAL_ERROR = "internal-error"
@@ -40,7 +40,7 @@ class _Asked:
 
 
 class _Later:
-    """A decision that waits for something. Nothing has begun if nobody awaits it: its caller may have gone by then."""
+    """A decision that waits for something. Nothing begins before it is awaited: its caller may have left by then."""
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, Decision]]) -> None:
         self._begin = begin
@@ -50,7 +50,7 @@ class _Later:
 
 
 class Decides(Protocol):
-    """What the request path wants of the gate."""
+    """What the request path needs of the gate."""
 
     def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
@@ -59,8 +59,8 @@ class Decides(Protocol):
 
 
 class Deciding:
-    """Callable by every server. Never raises, and waits only to fetch what a decision needs, and for other gates to
-    agree: what goes wrong inside is an answer too.
+    """Callable by every server. Never raises, and waits only for a long body to be read, to fetch what a decision
+    needs, and for other gates to agree: what goes wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
@@ -73,7 +73,8 @@ class Deciding:
         audits: nothing is refused, whatever goes wrong.
         clock: seconds, monotonic.
         ids: makes an id for each decision.
-        read: what a request means.
+        read: what a request means; ``None`` where that takes longer than others should wait.
+        read_aside: what such a request means, where it holds nobody up.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class Deciding:
         audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] | None = None,
-        read: Callable[[Request], Reading] = read,
+        read: Callable[[Request], Reading | None] = read,
+        read_aside: Callable[[Request], Awaitable[Reading]] | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
@@ -106,17 +108,31 @@ class Deciding:
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
         self._read = read
+        self._read_aside = read_aside
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
-        """The decision, or where it waits for something, what to await for it."""
+        """The decision. If it waits for something: what to await for it."""
         asked = _Asked(request, self._new_id(), self._clock())
-        decision = self._decide(asked)
-        if self._is_needed(decision) or self._must_commit(decision):
+        decision = self._decide_at_once(asked)
+        if decision is None:
+            return _Later(lambda: self._finished_aside(asked))
+        if self._waits(decision):
             return _Later(lambda: self._finished(asked, decision))
         return self._tell(decision, asked)
 
+    async def _finished_aside(self, asked: _Asked) -> Decision:
+        """What comes of a request that takes long to read. So far nothing was decided."""
+        assert self._read_aside is not None
+        try:
+            asked.reading = await self._read_aside(asked.request)
+        except Exception:  # noqa: BLE001 (as in _decide)
+            return self._tell(self._failed(asked.id), asked)
+        asked.request = asked.request._replace(body=b"")  # for as long as others are waited for
+        decision = self._decide(asked)
+        return await self._finished(asked, decision) if self._waits(decision) else self._tell(decision, asked)
+
     async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
-        """What comes of a decision that waits for something. So far nothing was recorded or told."""
+        """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
             for what, fetch in self._fetch.items():
                 if decision.needs is not None and decision.needs.what is what:
@@ -130,19 +146,29 @@ class Deciding:
             decision = self._failed(asked.id)
         return self._tell(decision, asked)
 
+    def _waits(self, decision: Decision) -> bool:
+        return self._is_needed(decision) or self._must_commit(decision)
+
     def _is_needed(self, decision: Decision) -> bool:
         """Whether something that it needs can be fetched."""
         return decision.needs is not None and decision.needs.what in self._fetch
 
     def _must_commit(self, decision: Decision) -> bool:
-        """Whether other gates have to know of it first. A write that no quota may cover is told to them afterwards."""
+        """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
-    def _decide(self, asked: _Asked) -> Decision:
-        """A grant is recorded at once, but where it must be agreed upon."""
+    def _decide_at_once(self, asked: _Asked) -> Decision | None:
+        """``None``: it is not read yet, as that takes long."""
         try:
-            if asked.reading is None:
-                asked.reading = self._read(asked.request)
+            asked.reading = self._read(asked.request)
+        except Exception:  # noqa: BLE001 (as in _decide)
+            return self._failed(asked.id)
+        return self._decide(asked) if asked.reading is not None else None
+
+    def _decide(self, asked: _Asked) -> Decision:
+        """Record a grant at once, unless other gates must agree."""
+        assert asked.reading is not None
+        try:
             decision = self._decided(asked.reading, asked, charge=self._commit is None)
             if self._commit is not None and decision.pends and decision.uncovered:
                 decision = self._decided(asked.reading, asked, charge=True)
@@ -168,7 +194,7 @@ class Deciding:
 
 
 def _briefly(look: Look) -> Look:
-    """``look``, for as long as Envoy can wait: a decision that knows no more is an answer too."""
+    """``look``, for as long as Envoy can wait. If it takes longer, the write is decided on what is known."""
 
     async def look_briefly(ref: WorkloadRef) -> None:
         with suppress(TimeoutError):
@@ -179,5 +205,5 @@ def _briefly(look: Look) -> Look:
 
 
 def new_id() -> str:
-    """64 bits in hex that nobody can guess: whoever names an id in an access log may end what it stands for."""
+    """64 random bits in hex that nobody can guess: an access log that names an id may end its intent."""
     return secrets.token_hex(8)

@@ -29,7 +29,7 @@ Amounts: TypeAlias = Mapping[str, int]
 
 
 class Members(NamedTuple):
-    """What a controller has made for a workload. It stays for a while after its workload has shrunk."""
+    """What a controller has created for a workload. It stays for a while after its workload has shrunk."""
 
     claims: int = 0
     """Volume claims of a StatefulSet: as many as ordinals ever had one."""
@@ -47,11 +47,13 @@ class State(NamedTuple):
     claim_gi: int = 0
     """What the volume claim of each replica asks for."""
     members: Members = Members()
+    side_m: int = 0
+    """CPU of a sidecar, in thousandths. Some patches leave it as it is."""
 
     def amounts(self) -> Amounts:
-        """What it costs: all replicas at the dearest template that runs, or what its ReplicaSets come to."""
+        """Its cost: all replicas at the most expensive template that runs, or the sum of its ReplicaSets."""
         claims, running = self.members
-        dearest = max([self.cpu_m, *(cpu_m for _, cpu_m in running)])
+        dearest = max([self.cpu_m + self.side_m, *(cpu_m for _, cpu_m in running)])
         return {
             "pods": max(self.replicas, sum(count for count, _ in running)),
             "requests.cpu": max(self.replicas * dearest, sum(count * cpu_m for count, cpu_m in running)),
@@ -67,8 +69,14 @@ class Promise(NamedTuple):
     cpu_m: int | None
     tier: str | None = None
     creates: bool = False
+    side_m: int | None = None
     only_on: str = ""
-    """The resourceVersion without which it is refused."""
+    """The resourceVersion that it needs; else it is refused."""
+
+    @property
+    def patches(self) -> bool:
+        """What it leaves of the template depends on what it finds."""
+        return self.cpu_m is not None and self.side_m is None
 
 
 class Quota(NamedTuple):
@@ -82,7 +90,7 @@ class Quota(NamedTuple):
 
 
 class View(NamedTuple):
-    """What says in which quotas a workload counts, as it is or as it was."""
+    """What decides in which quotas a workload counts, now or earlier."""
 
     quotas: Mapping[str, Quota]
     namespaces: Mapping[str, Labels]
@@ -103,7 +111,7 @@ class View(NamedTuple):
         return found
 
     def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
-        """(quota, key) to the most that is in use, whichever of its states each workload is in."""
+        """(quota, key) to the most that may be in use, in any possible state of each workload."""
         totals = {(name, resource): 0 for name, one in self.quotas.items() for resource in one.hard}
         for (namespace, _), some in states.items():
             top: Charges = {}
@@ -119,12 +127,11 @@ class View(NamedTuple):
 
 
 States: TypeAlias = Mapping[Key, Iterable[State]]
-"""What each workload may be like."""
+"""The possible states of each workload."""
 
 
 def reachable(first: State | None, version: str, promises: Iterable[Promise]) -> set[State]:
-    """Every state that some order of landings leads through. A count and a price that were not promised together can
-    only meet if one of both was promised alone, or was there."""
+    """Every state that some order of landings leads through."""
     here: set[State | None] = {first}
     for one in promises:
         if one.only_on and one.only_on == version:  # it can only be the first to land
@@ -142,15 +149,16 @@ def reachable(first: State | None, version: str, promises: Iterable[Promise]) ->
 
 
 def landed(at: State | None, promise: Promise) -> State | None:
-    """What a workload is once a write has landed on it; ``None``: there is none."""
+    """The workload after a write has landed on it; ``None``: there is none."""
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
-        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "")
+        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "", side_m=promise.side_m or 0)
     return at._replace(
         replicas=at.replicas if promise.replicas is None else promise.replicas,
         cpu_m=at.cpu_m if promise.cpu_m is None else promise.cpu_m,
         tier=at.tier if promise.tier is None else promise.tier,
+        side_m=at.side_m if promise.side_m is None else promise.side_m,
     )
 
 
@@ -183,7 +191,7 @@ def wrong(
 def may_allow(
     view: View, workloads: Mapping[Key, State], promises: Iterable[Promise], write: Promise, versions: Mapping[Key, str]
 ) -> bool:
-    """Whether a gate that knows all there is may allow a write."""
+    """Whether a gate that knows everything may allow a write."""
     held = [*promises]
 
     def could(some: Iterable[Promise]) -> dict[Key, set[State]]:
@@ -199,7 +207,7 @@ def may_allow(
 
 
 def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[At]:
-    """Where a workload is more than it was."""
+    """Where a workload is larger than it was."""
     before, after = (view.total({key: [one] if one is not None else []}) for one in (was, now))
     return {at for at, amount in after.items() if amount > before[at]}
 

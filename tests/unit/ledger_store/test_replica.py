@@ -226,3 +226,9 @@ def test_an_object_that_says_to_have_less_than_no_templates_is_unreadable():
     lines = json.dumps(header) + "\na {}"
     with pytest.raises(payload.PayloadError, match="header"):
         decode(base64.b64encode(zlib.compress(lines.encode())).decode())
+
+
+def test_an_object_that_unpacks_to_more_than_any_gate_writes_is_not_unpacked():
+    bomb = zlib.compress(b"0" * (payload.MAX_LINES_BYTES + 1), level=9)
+    with pytest.raises(payload.PayloadError, match="far too long"):
+        decode(base64.b64encode(bomb).decode())

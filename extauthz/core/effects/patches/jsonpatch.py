@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from extauthz.core.budget import OPERATION, SHIFTED, WALKED, Work
+from extauthz.core.budget import OPERATION, SHIFTED, TOKEN, WALKED, Work
 from extauthz.core.effects.outcome import Area, area
-from extauthz.core.effects.patches.trees import copied
+from extauthz.core.effects.patches.trees import copied, fresh
 from extauthz.core.errors import PatchError
 from extauthz.core.model import Tree
 from extauthz.core.objects.partial import Hidden, Partial
 
 MAX_COPIED: Final = 3 * 1024 * 1024
-"""Most bytes that ``copy`` operations may add: ``JSONPatchMaxCopyBytes`` in ``apiserver/pkg/server/config.go``."""
+"""The most bytes that ``copy`` operations may add: ``JSONPatchMaxCopyBytes`` in ``apiserver/pkg/server/config.go``."""
 
 MAX_ITEMS: Final = 10_000
 """Longest list that is changed by index: each change moves all that follow it."""
@@ -50,7 +50,7 @@ def apply(document: dict[str, Tree], operations: Sequence[_Operation], work: Wor
 
 
 class _Patched:
-    """A document, what was touched of it, and how much ``copy`` has added."""
+    """A document, what was touched in it, and how much ``copy`` has added."""
 
     def __init__(self, document: dict[str, Tree], work: Work) -> None:
         self.work = work
@@ -59,9 +59,9 @@ class _Patched:
         self._copied = 0
 
     def locate(self, pointer: str) -> tuple[_Container | None, str]:
-        """The container that a pointer leads to, and the key in it; None for one that was not kept."""
+        """The container that a pointer leads to, and the key in it. None: the container was not kept."""
         tokens = _tokens(pointer)
-        self.work.spend(len(tokens), "the pointers of the JSON Patch", _CURE)
+        self.work.spend(TOKEN * len(tokens), "the pointers of the JSON Patch", _CURE)
         if not tokens:
             raise PatchError("patch-does-not-apply", f"{_quoted(pointer)} names no field")
         node: _Container = self.document
@@ -81,16 +81,16 @@ class _Patched:
             raise PatchError("patch-too-large", f"copies more than {MAX_COPIED} bytes")
 
     def walk(self, _: int = 0) -> None:
-        """Pay for a value that is moved or copied, as each of its values is looked at."""
+        """Pay for a value that is moved or copied: each of its values is visited."""
         self.work.spend(WALKED, "what move and copy walk through", _CURE)
 
     def shift(self, items: list[Tree]) -> None:
-        """Pay for an item that is put into a list or taken out of it."""
+        """Pay for an item that is put into a list or taken out."""
         self.work.spend(len(items) // SHIFTED, "the lists that are changed by index", _CURE)
 
 
 def _add(patched: _Patched, operation: _Operation) -> None:
-    _put(patched, _pointer(operation, "path"), copied(operation.get("value")))
+    _put(patched, _pointer(operation, "path"), fresh(operation.get("value")))
 
 
 def _remove(patched: _Patched, operation: _Operation) -> None:
@@ -99,7 +99,7 @@ def _remove(patched: _Patched, operation: _Operation) -> None:
 
 def _replace(patched: _Patched, operation: _Operation) -> None:
     pointer = _pointer(operation, "path")
-    value = copied(operation.get("value"))
+    value = fresh(operation.get("value"))
     patched.touch(pointer)
     if pointer == "":
         if not isinstance(value, dict):
@@ -170,7 +170,7 @@ def _get(container: _Container, key: str) -> Tree:
 
 
 def _index(items: list[Tree], key: str, past_end: int = 0) -> int:
-    """``strconv.Atoi``; below zero counts from the end, which for ``add`` lies one further."""
+    """``strconv.Atoi``. A number below zero counts from the end; for ``add`` the end is one further."""
     size = len(items) + past_end
     index = int(key) if _INDEX.fullmatch(key) else size
     if not -size <= index < size:
