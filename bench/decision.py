@@ -98,7 +98,7 @@ def _batch_us(gate: Gate, requests: Sequence[Request]) -> float:
     for decision in decisions:
         assert decision.verdict is Verdict.ALLOW, decision.sentence
         assert decision.intent is not None, decision.sentence
-        gate.settle(decision.intent, Event.NOT_FORWARDED, 0.0)
+        gate.ledger.pending.settle(decision.intent, Event.NOT_FORWARDED, 0.0)
     assert not gate.ledger.intents, "all were settled"
     return spent_s / len(requests) * 1e6
 

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from extauthz.core.decision import sentences
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.payload import TooLargeError, decode
 from extauthz.core.model import Decision, Operation, Reading, Verdict, WorkloadRef
+from extauthz.ledger_store.payload import TooLargeError, decode
 from extauthz.ledger_store.replica import Progress, Replica
 from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
 
@@ -260,7 +260,7 @@ class Committer:
     def _undo(self, waiter: _Waiter) -> None:
         """Nothing of it counts, unless the object holds it. What it only renewed was there before, and stays."""
         if waiter.decision.intent == waiter.decision.id and not self.replica.agrees(waiter.decision.id):
-            self._gate.ledger.forget(waiter.decision.id)
+            self._gate.ledger.pending.forget(waiter.decision.id)
 
     async def _write(self, batch: list[_Waiter]) -> float:
         base = self.replica.base

@@ -14,6 +14,7 @@ from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.settlement.reads import ConsistentReads
 
 Value = TypeVar("Value")
 
@@ -77,8 +78,11 @@ class StateInput(Input, Protocol):
     """Where the state comes from: it is also what ends intents."""
 
     @property
-    def look(self) -> Look | None:
-        """How to look at one workload; ``None``: there is no way."""
+    def reads(self) -> ConsistentReads | None:
+        """Reads one workload anew; ``None``: there is no way."""
+
+    def is_believed(self) -> bool:
+        """Whether it shows all that could land so far, where there are no ``reads``."""
 
     @property
     def heed(self) -> Callable[[Decision], None] | None:
@@ -86,12 +90,6 @@ class StateInput(Input, Protocol):
 
     def event_writes(self) -> Mapping[str, int]:
         """Events written about decisions, by what became of them."""
-
-    def answered(self, ref: WorkloadRef) -> None:
-        """A write of this workload was answered: a consistent read made from now on shows what it did."""
-
-    def tick(self, now_s: float) -> None:
-        """Let time pass."""
 
     async def list_anew(self) -> None:
         """What was written before this call is in the picture afterwards."""
@@ -184,13 +182,9 @@ class QuotaFileInput(FileInput[Value]):
 
 class StateFileInput(FileInput[Value]):
     """A state file. It has no watch that could settle an intent: the landing window ends one, and then the file is
-    believed.
+    believed."""
 
-    Args:
-        believe: called with the time up to which the file is believed to show everything.
-    """
-
-    look = None
+    reads = None
     heed = None
 
     def event_writes(self) -> Mapping[str, int]:
@@ -201,20 +195,14 @@ class StateFileInput(FileInput[Value]):
         self,
         watched: Watched[Value],
         put_in_force: Callable[[Value], Taken],
-        believe: Callable[[float], object],
         log: Log,
         metrics: Metrics,
     ) -> None:
         super().__init__("state", watched, put_in_force, log, metrics)
-        self._believe = believe
 
-    def answered(self, ref: WorkloadRef) -> None:
-        """A file cannot be asked. After the landing window its content is believed."""
-
-    def tick(self, now_s: float) -> None:
+    def is_believed(self) -> bool:
         """While a change of the file stands refused, intents stay."""
-        if not self.refused:
-            self._believe(now_s)
+        return not self.refused
 
     async def list_anew(self) -> None:
         """It is re-read whenever it changes."""

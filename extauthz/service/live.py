@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
-from extauthz.cluster.reads import ConsistentReads, Result
+from extauthz.cluster.reads import Reader
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
@@ -22,6 +22,7 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock, Stale
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 
 _SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
@@ -172,10 +173,11 @@ class LiveStateInput:
         self._log = log
         self._metrics = metrics
         self._cluster = LiveCluster(
-            connection, gate, Troubles(self._unreadable), templates=templates, look=self.answered, clock=clock
+            connection, gate, Troubles(self._unreadable), templates=templates, look=self._look, clock=clock
         )
         self.known = self._cluster.synced
-        self._reads = ConsistentReads(connection, gate, self._cluster, self._tell_read, clock)
+        bring = Reader(connection, gate, self._cluster).bring
+        self.reads = ConsistentReads(bring, gate.ledger.pending, self._tell_read, clock)
         self._reads_refused: dict[str, str] = {}
         self._events: KubeEvents | None = None
         if write_events:
@@ -194,9 +196,9 @@ class LiveStateInput:
             self._metrics.reload(self.name, "ok", time.time())
             ledger = self._gate.ledger
             self._log.event(
-                "info", "loaded", source=self.name, namespaces=len(ledger.scope.namespaces), workloads=len(ledger)
+                "info", "loaded", source=self.name, namespaces=len(ledger.coverage.namespaces), workloads=len(ledger)
             )
-            group.create_task(self._reads.run())
+            group.create_task(self.reads.run())
             if self._events is not None:
                 group.create_task(self._events.run())
 
@@ -209,20 +211,9 @@ class LiveStateInput:
         """How far what was shown to the gate has come."""
         return self._cluster
 
-    async def look(self, ref: WorkloadRef) -> None:
-        """Read a workload that a check asks about and that no watch has shown."""
-        await self._reads.look(ref)
-
-    async def read_anew(self, ref: WorkloadRef) -> bool:
-        """Read a workload as it is from now on; False if that cannot be done."""
-        return await self._reads.read_anew(ref)
-
-    def answered(self, ref: WorkloadRef) -> None:
-        """Read it soon: that ends the intent."""
-        self._reads.soon(ref)
-
-    def tick(self, now_s: float) -> None:
-        """Intents whose landing window has elapsed are read by ``follow``."""
+    def is_believed(self) -> bool:
+        """Watches may be behind: a read tells."""
+        return False
 
     async def list_anew(self) -> None:
         """List all that counts once more, beside the watches."""
@@ -244,6 +235,9 @@ class LiveStateInput:
         """Whether a watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+
+    def _look(self, ref: WorkloadRef) -> None:
+        self.reads.soon(ref)
 
     def _unreadable(self, resource: Resource, name: str, why: str) -> None:
         self._metrics.unreadable(resource.group_resource)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from extauthz.core.model import Request, Verdict
 from extauthz.kube.connection import ApiError
-from extauthz.servers.access_log import Fate
+from extauthz.settlement.answers import Fate
 
 from . import wire
 from .checks import Checks

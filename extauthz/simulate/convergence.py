@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from extauthz.core.ledger.payload import PayloadError, decode
 from extauthz.core.model import Verdict
+from extauthz.ledger_store.payload import PayloadError, decode
 
 from . import objects
 from .clients import W_S
@@ -111,7 +111,7 @@ class Convergence:
             if row is None or row.used != amount * NANO.get(key, 10**9):
                 found.append(f"counts {row.used if row else None} of {key} in {quota}, where {amount} is in use")
         if member.gate.ledger.intents:
-            found.append(f"follows {[intent.id for _, intent in member.gate.ledger.live_intents()]}")
+            found.append(f"follows {[intent.id for _, intent in member.gate.ledger.pending]}")
         if drift := member.gate.ledger.drift():
             found.append(f"has drifted by {drift}")
         return found

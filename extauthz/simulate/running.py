@@ -7,7 +7,7 @@ import random as chance
 from dataclasses import dataclass
 from typing import Any
 
-from extauthz.core.ledger.payload import Payload, encode
+from extauthz.ledger_store.payload import Payload, encode
 
 from . import objects
 from .checks import Violation

@@ -36,7 +36,7 @@ class ClusterState:
 
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
-        self.ledger.set_tree(tree)
+        self.ledger.usage.set_tree(tree)
         self.quotas_known = True
         self.tick(now_s)
 
@@ -53,7 +53,7 @@ class ClusterState:
 
     def tick(self, now_s: float) -> None:
         """Let time pass."""
-        self.ledger.tick(now_s)
+        self.ledger.pending.tick(now_s)
 
     def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
         """Take all that the cluster holds."""
@@ -96,38 +96,38 @@ class ClusterState:
 
         Returns whether it was taken: what is older than what is known came late, and is not.
         """
-        return self.ledger.observe(ref, observed, version)
+        return self.ledger.observations.observe(ref, observed, version)
 
     def observe_kind(self, group: str, kind: str, resource: str) -> None:
         """Take note of a kind of custom resource with a scale subresource: it covers what it has made."""
-        self.ledger.observe_kind(group, kind, resource)
+        self.ledger.observations.observe_kind(group, kind, resource)
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
         """Take a list of all workloads of one (group, resource). What is not in it is gone as of ``version``."""
-        self.ledger.observe_all(kind, workloads, version)
+        self.ledger.observations.observe_all(kind, workloads, version)
 
     def observing_all(
         self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str
     ) -> Iterator[None]:
         """``observe_all`` in short steps, between which decisions may be made."""
-        return self.ledger.observing_all(kind, workloads, version)
+        return self.ledger.observations.observing_all(kind, workloads, version)
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace; ``None``: it is gone."""
-        self.ledger.observe_namespace(name, labels)
+        self.ledger.usage.observe_namespace(name, labels)
 
     def observe_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Take all LimitRanges of a namespace."""
-        self.ledger.observe_limit_ranges(namespace, ranges)
+        self.ledger.usage.observe_limit_ranges(namespace, ranges)
 
     def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
         """Take what a RuntimeClass adds to each of its pods; ``None``: it is gone."""
-        self.ledger.observe_runtime_class(name, overhead)
+        self.ledger.usage.observe_runtime_class(name, overhead)
 
     def observe_default_storage_class(self, name: str) -> None:
         """Take the storage class of claims that name none; empty: there is none."""
-        self.ledger.observe_default_storage_class(name)
+        self.ledger.usage.observe_default_storage_class(name)
 
     def usage(self) -> Iterable[UsageRow]:
         """Used, reserved and hard of every quota and key, nano-units."""
-        return self.ledger.usage()
+        return self.ledger.usage.rows()

@@ -13,8 +13,7 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.intents import Event
-from extauthz.core.model import Decision, NotAWrite, Reading, Verdict, WorkloadRef, Write
+from extauthz.core.model import Decision, NotAWrite, Reading, Verdict, Write
 
 
 class Gate(ClusterState):
@@ -23,37 +22,9 @@ class Gate(ClusterState):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__()
         self.policy = policy if policy is not None else Policy()
-        self.ledger.scope.charge_surge = self.policy.charge_surge
+        self.ledger.pod_costs.charge_surge = self.policy.charge_surge
         self.bounds: Bounds | None = None
         """Bounds of replicas besides the quotas; ``None``: there are none."""
-
-    # What became of what was allowed.
-
-    def consistent_read(self, started_s: float) -> int:
-        """The state now loaded is taken to be no older than ``started_s``: whatever had reached its W by then ends.
-
-        For sources that cannot be asked for one workload. Returns how many intents ended (L3e).
-        """
-        return self.ledger.consistent_read(started_s)
-
-    def settle(self, intent_id: str, event: Event, now_s: float) -> WorkloadRef | None:
-        """Tell what became of an allowed request. Returns the workload that needs a consistent read from now on."""
-        return self.ledger.settle(intent_id, event, now_s)
-
-    def due(self, now_s: float) -> Iterable[WorkloadRef]:
-        """Workloads that need a consistent read: a write of theirs was answered, or its W has elapsed. Each once.
-
-        A name that begins with ``#`` is no object's: it stands for a create that left the name to the API server. To
-        read it is to list, and to observe, all of that kind in its namespace.
-        """
-        return self.ledger.due(now_s)
-
-    def read(self, ref: WorkloadRef, started_s: float) -> int:
-        """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed (docs/design.md L3).
-
-        Returns how many intents on it ended by that.
-        """
-        return self.ledger.read(ref, started_s)
 
     def export_intents(self, now_s: float) -> list[dict[str, object]]:
         """Live intents as JSON-ready records, for the next start (docs/design.md L5)."""

@@ -21,7 +21,7 @@ class _Recorded(NamedTuple):
 
 def uncovered(asked: Evaluation) -> Decision | None:
     """Step: no quota may cover its namespace. What may still land is followed, as one may come to cover it."""
-    if asked.state.ledger.scope.may_cover(asked.ref.namespace):
+    if asked.state.ledger.coverage.may_cover(asked.ref.namespace):
         return None
     answer = asked.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", asked.outcome.replicas)
     answer = answer._replace(uncovered=True)
@@ -59,7 +59,7 @@ def _recorded(asked: Evaluation) -> _Recorded:
     if not asked.charge:
         return _Recorded("; a question, charged nothing", pends=True)
     if asked.twin is not None:
-        asked.state.ledger.renew(asked.twin, asked.intent.expires_s)
+        asked.state.ledger.pending.renew(asked.twin, asked.intent.expires_s)
         return _Recorded("", pends=True, id=asked.twin.id)
     asked.state.ledger.record(asked.proposal, asked.intent)
     return _Recorded("", True, asked.intent.id)

@@ -54,7 +54,7 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
     """
     policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
     in_all = ledger.intents
-    if source and in_all >= policy.max_intents_per_source <= ledger.intents_of(source):
+    if source and in_all >= policy.max_intents_per_source <= ledger.pending.of_source(source):
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     live = asked.proposal.entry.intents or {}
     if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
@@ -63,7 +63,7 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
         return "too-many-intents", f"{in_all} writes"
     if in_all >= policy.max_intents_per_tree:
         for root in asked.proposal.after.trees:
-            if ledger.intents_in(root) >= policy.max_intents_per_tree:
+            if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None
 

@@ -31,11 +31,10 @@ class ClusterSnapshot(Protocol):
 
 def load(ledger: Ledger, state: ClusterSnapshot) -> None:
     """Have ``ledger`` observe all that is in ``state``, and that nothing else is."""
-    scope = ledger.scope
-    for runtime_class in {*scope.overheads, *state.overheads}:
-        ledger.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
-    ledger.observe_default_storage_class(state.default_storage_class)
-    for name in {*scope.namespaces, *state.namespaces, *state.limit_ranges}:
-        ledger.observe_limit_ranges(name, state.limit_ranges.get(name, ()))
-        ledger.observe_namespace(name, state.namespaces.get(name))
-    ledger.replace(state.workloads)
+    for runtime_class in {*ledger.pod_costs.overheads, *state.overheads}:
+        ledger.usage.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
+    ledger.usage.observe_default_storage_class(state.default_storage_class)
+    for name in {*ledger.coverage.namespaces, *state.namespaces, *state.limit_ranges}:
+        ledger.usage.observe_limit_ranges(name, state.limit_ranges.get(name, ()))
+        ledger.usage.observe_namespace(name, state.namespaces.get(name))
+    ledger.observations.replace(state.workloads)

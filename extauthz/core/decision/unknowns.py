@@ -14,10 +14,10 @@ from extauthz.core.model import Decision, Fetch, NeedsFetch, OnUnknown, Unknown,
 
 def unreadable(state: ClusterState, policy: Policy, found: Unreadable, decision_id: str) -> Decision:
     """The answer to what may be a write, and nobody can tell."""
-    ref, scope = found.ref, state.ledger.scope
-    if ref is not None and state.synced and not state.coverage_is_stale and not scope.may_cover(ref.namespace):
+    ref, coverage = found.ref, state.ledger.coverage
+    if ref is not None and state.synced and not state.coverage_is_stale and not coverage.may_cover(ref.namespace):
         return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
-    concerned = scope.candidates(ref.namespace) if ref is not None else ()
+    concerned = coverage.candidates(ref.namespace) if ref is not None else ()
     allow = policy.on(Unknown.UNREADABLE, concerned) == "allow"
     why = f"cannot read it ({found.code}): {found.detail}"
     verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
@@ -35,7 +35,7 @@ def unsynced(asked: Evaluation) -> Decision | None:
 def outdated_namespace(asked: Evaluation) -> Decision | None:
     """Step: nothing is known to cover its namespace, but quotas or labels may have changed since."""
     state = asked.state
-    if not state.coverage_is_stale or state.ledger.scope.may_cover(asked.ref.namespace):
+    if not state.coverage_is_stale or state.ledger.coverage.may_cover(asked.ref.namespace):
         return None
     return _outdated(asked)
 
@@ -61,7 +61,7 @@ def unseen(asked: Evaluation) -> Decision | None:
     namespace = asked.ref.namespace
     if not asked.is_known:
         reason, why = "unknown-workload", f'has not seen it in namespace "{namespace}", so cannot tell what it costs'
-    elif namespace not in asked.state.ledger.scope.namespaces:
+    elif namespace not in asked.state.ledger.coverage.namespaces:
         why = f'has not seen the namespace "{namespace}", so cannot tell which quotas cover it'
         reason = "unknown-namespace"
     else:
@@ -72,7 +72,7 @@ def unseen(asked: Evaluation) -> Decision | None:
 
 def _setting(asked: Evaluation, unknown: Unknown) -> OnUnknown:
     """What is done where it is not known which of the quotas over its namespace a write concerns."""
-    return asked.policy.on(unknown, asked.state.ledger.scope.candidates(asked.ref.namespace))
+    return asked.policy.on(unknown, asked.state.ledger.coverage.candidates(asked.ref.namespace))
 
 
 def of_growth(asked: Evaluation) -> Decision | None:

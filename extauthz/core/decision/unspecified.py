@@ -51,7 +51,7 @@ def _containers(asked: Evaluation) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for template in _templates(asked):
         try:
-            silent = asked.state.ledger.scope.unspecified(asked.ref.namespace, template)
+            silent = asked.state.ledger.pod_costs.unspecified(asked.ref.namespace, template)
         except FootprintError:
             continue
         for key, names in silent.items():

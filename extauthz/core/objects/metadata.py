@@ -44,7 +44,7 @@ def required(metadata: Mapping[str, Tree], key: str) -> str:
 
 
 def observed(
-    group: str, resource: str, root: Mapping[str, Tree], replicas: int, template: Template | None
+    group: str, resource: str, root: Mapping[str, Tree], replicas: int = 1, template: Template | None = None
 ) -> tuple[WorkloadRef, Observed]:
     """A stored object of that kind, by its metadata, with these replicas and this template. Raises ObjectError."""
     metadata = mapping(root.get("metadata"), "metadata")

@@ -43,9 +43,10 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     """
     root = mapping(obj, "(root)")
     group, resource = _gated(root).key
+    ref, observed = metadata.observed(group, resource, root)
     spec = mapping(root.get("spec"), "spec")
-    count = replicas(spec.get("replicas"), DEFAULT_REPLICAS)
-    ref, observed = metadata.observed(group, resource, root, count, intern(prune(spec)))
+    observed.replicas = replicas(spec.get("replicas"), DEFAULT_REPLICAS)
+    observed.template = intern(prune(spec))
     observed.labels = observed.labels or _default_labels(resource, spec)
     observed.selector = _selector(resource, spec.get("selector"))
     observed.max_surge = _surge(resource, spec.get("strategy"))

@@ -300,8 +300,8 @@ def test_intents_are_handed_over_with_what_is_left_of_w():
     heir.gate.import_intents(records, 1000.0)
     assert heir.gate.export_intents(1000.0) == records
     assert list(heir.gate.usage()) == list(ask.gate.usage())
-    assert heir.gate.consistent_read(1059.0) == 0
-    assert heir.gate.consistent_read(1060.0) == 4
+    assert heir.gate.ledger.pending.consistent_read(1059.0) == 0
+    assert heir.gate.ledger.pending.consistent_read(1060.0) == 4
 
 
 def test_after_a_handover_growth_goes_on_and_a_change_waits_for_the_one_of_before():
@@ -464,12 +464,12 @@ def test_a_flood_from_one_source_ends_and_others_go_on():
     assert "already follows 2 writes of 10.0.0.9 that may still land" in refused.sentence
     assert ask(from_source(scale("web", 2), "10.0.0.8")).verdict is Verdict.ALLOW
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW, "of one that nobody vouches for, none is counted"
-    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
     assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
     assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.UNAVAILABLE
-    assert ask.gate.consistent_read(135.0) == 4
-    assert ask.gate.ledger.intents_of("10.0.0.9") == 0
-    assert not ask.gate.ledger.follows(second.id)
+    assert ask.gate.ledger.pending.consistent_read(135.0) == 4
+    assert ask.gate.ledger.pending.of_source("10.0.0.9") == 0
+    assert not ask.gate.ledger.pending.follows(second.id)
 
 
 def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
@@ -488,10 +488,10 @@ def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
     assert "already follows 2 writes under workspace quota acme that may still land" in refused.sentence
     assert ask(scale("c", 2)).verdict is Verdict.ALLOW
     assert ask(scale("a", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
-    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
     assert ask(scale("a", 3)).verdict is Verdict.ALLOW
-    assert ask.gate.consistent_read(135.0) == 3
-    assert (ask.gate.ledger.intents_in("acme"), ask.gate.ledger.intents_in("other")) == (0, 0)
+    assert ask.gate.ledger.pending.consistent_read(135.0) == 3
+    assert (ask.gate.ledger.pending.of_tree("acme"), ask.gate.ledger.pending.of_tree("other")) == (0, 0)
 
 
 def test_sources_are_counted_on_after_a_handover():
@@ -500,16 +500,16 @@ def test_sources_are_counted_on_after_a_handover():
     heir = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
     heir.gate.import_intents(ask.gate.export_intents(0.0), 5.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).reason == "too-many-intents-of-source"
-    heir.gate.settle(left.intent, Event.REFUSED, 6.0)
+    heir.gate.ledger.pending.settle(left.intent, Event.REFUSED, 6.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
 
 
 def test_an_answered_write_that_was_handed_over_waits_for_a_read_by_its_heir():
     ask = asker(workload("web", 1))
     left = ask(scale("web", 2))
-    ask.gate.settle(left.intent, Event.ANSWERED_OK, 1.0)
+    ask.gate.ledger.pending.settle(left.intent, Event.ANSWERED_OK, 1.0)
     heir = asker(workload("web", 1))
     heir.gate.import_intents(ask.gate.export_intents(2.0), 1000.0)
-    (ref,) = heir.gate.due(1000.0)
-    assert heir.gate.read(ref, 1000.0) == 0
-    assert heir.gate.read(ref, 1000.5) == 1
+    (ref,) = heir.gate.ledger.pending.due(1000.0)
+    assert heir.gate.ledger.pending.read(ref, 1000.0) == 0
+    assert heir.gate.ledger.pending.read(ref, 1000.5) == 1

@@ -36,7 +36,7 @@ def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: "10"})]), 1.0)
     assert books(ask) == (2, 8)
     assert ask(scale("api", 5)).verdict is Verdict.DENY
-    ask.gate.settle("d1", Event.REFUSED, 2.0)
+    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
     assert ask(scale("api", 5)).verdict is Verdict.ALLOW
 
 
@@ -57,7 +57,7 @@ def test_a_workload_that_is_labelled_into_a_quota_brings_what_may_still_land():
     assert (allowed.reason, allowed.intent, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, False)
     label = patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})
     assert ask(label).verdict is Verdict.DENY
-    ask.gate.settle("d1", Event.REFUSED, 2.0)
+    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
     assert ask(label).verdict is Verdict.ALLOW
 
 
@@ -123,7 +123,7 @@ def test_the_same_write_is_decided_alike_whatever_it_was_read_from():
     assert decided.sentence == ask(put_scale("web", 30), charge=False).sentence
     granted = write._replace(change=Put({"spec": {"replicas": 3}}))
     assert ask.gate.decide(granted, "j1", 0.0, source="10.0.0.9").intent == "j1"
-    assert ask.gate.ledger.intents_of("10.0.0.9") == 1
+    assert ask.gate.ledger.pending.of_source("10.0.0.9") == 1
 
 
 def test_a_gate_that_audits_says_so_of_a_reading_too():

@@ -156,7 +156,7 @@ def test_defaults_of_a_limit_range_are_said():
 def test_a_quota_that_comes_to_limit_it_demands_it():
     ask = asker(hard={"pods": "9"})
     assert ask(scale("mute", 3), charge=False).verdict is Verdict.ALLOW
-    ask.gate.load_quotas(asker(hard=CPU).gate.ledger.scope.tree, 0.0)
+    ask.gate.load_quotas(asker(hard=CPU).gate.ledger.coverage.tree, 0.0)
     assert ask(scale("mute", 3)).reason == "must-specify"
     assert ask.gate.ledger.drift() == {}
 

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from extauthz.core.ledger.payload import (
+from extauthz.ledger_store.payload import (
     FORMAT,
     MAX_TEXT_BYTES,
     OtherFormatError,

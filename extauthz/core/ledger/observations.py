@@ -10,15 +10,15 @@ from typing import TypeVar
 from cachetools import FIFOCache
 
 from extauthz.core.kinds import PODS
-from extauthz.core.ledger.books import Books
 from extauthz.core.ledger.claims import ephemeral
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.families import Families
-from extauthz.core.ledger.intents import Event, Intent, is_newer
-from extauthz.core.ledger.pending import Pending
+from extauthz.core.ledger.intents import Event, is_newer
+from extauthz.core.ledger.ownership import Ownership
+from extauthz.core.ledger.pending import PendingWrites
 from extauthz.core.ledger.pods import Pods, is_group
 from extauthz.core.ledger.position import NOWHERE
-from extauthz.core.ledger.scope import Scope
+from extauthz.core.ledger.store import Store
+from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Kind, Observed, WorkloadRef
 
 T = TypeVar("T")
@@ -32,14 +32,15 @@ _AT_ONCE = 32
 """Objects of a list that are taken in one step. A pod takes about a tenth of a millisecond."""
 
 
-class Observing(Books):
-    """Books that follow what is observed."""
+class Observations:
+    """Keeps workloads, ownership, usage and pending writes true to what is observed."""
 
-    def __init__(self, scope: Scope | None = None) -> None:
-        super().__init__(scope)
-        self._families = Families()
+    def __init__(self, workloads: Store, ownership: Ownership, usage: Usage, pending: PendingWrites) -> None:
+        self._workloads = workloads
+        self._ownership = ownership
+        self._usage = usage
+        self._pending = pending
         self._pods = Pods()
-        self._pending = Pending()
         self._ephemeral: dict[WorkloadRef, dict[WorkloadRef, str]] = {}
         """Pods to the claims of their ephemeral volumes. Few have any."""
         self._claiming: dict[WorkloadRef, tuple[WorkloadRef | None, str]] = {}
@@ -62,7 +63,7 @@ class Observing(Books):
         return True
 
     def _is_late(self, ref: WorkloadRef, version: str) -> bool:
-        entry = self._entries.get(ref)
+        entry = self._workloads.get(ref)
         held = entry.observed if entry is not None else None
         if held is not None:
             return is_newer(held.resource_version, version)
@@ -94,7 +95,7 @@ class Observing(Books):
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
         """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (L4)."""
-        absent = {ref for kind in {*self._entries.kinds(), PODS} for ref in self._there(kind)}
+        absent = {ref for kind in {*self._workloads.kinds(), PODS} for ref in self._there(kind)}
         for ref, observed in workloads:
             absent.discard(ref)
             self._take(ref, observed)
@@ -104,16 +105,16 @@ class Observing(Books):
 
     def observe_kind(self, group: str, kind: str, resource: str) -> None:
         """Take note of a custom resource with a scale subresource: it covers what it has made."""
-        if not self._families.kinship.know(group, kind, resource):
+        if not self._ownership.know(group, kind, resource):
             return
-        for entry in list(self._entries):
+        for entry in list(self._workloads):
             owner = entry.observed.owner if entry.observed is not None else None
             if owner is not None and owner[:2] == (group, kind):
                 self._move(entry, entry.observed)
-                self._release(entry)
+                self._ownership.release(entry)
 
     def _there(self, kind: Kind) -> Iterator[WorkloadRef]:
-        yield from (ref for ref in self._entries.observed(kind) if not is_group(ref))
+        yield from (ref for ref in self._workloads.observed(kind) if not is_group(ref))
         if kind == PODS:
             yield from self._pods
 
@@ -137,30 +138,30 @@ class Observing(Books):
             self._take_one(ref, observed)
         claiming, self._claiming = self._claiming, {}
         for claim, (pod, volume) in claiming.items():
-            self._families.set_pods(claim, (self._pods.group(pod) or pod) if pod is not None else None, volume)
-            entry = self._entries.get(claim)
+            self._ownership.set_pods(claim, (self._pods.group(pod) or pod) if pod is not None else None, volume)
+            entry = self._workloads.get(claim)
             if entry is not None:
                 self._move(entry, entry.observed)
-                self._release(entry)
+                self._ownership.release(entry)
 
     def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
-        entry = self._entries.get(ref) or Entry(ref)
+        entry = self._workloads.get(ref) or Entry(ref)
         before = entry.observed
         if before == observed:
             return
         if _differ_in_version_alone(before, observed):
-            self._entries.hold(entry)
+            self._workloads.hold(entry)
             entry.observed = observed
         else:
             self._move(entry, observed)
         self._settle_observed(entry, before)
-        self._release(entry)
+        self._ownership.release(entry)
 
     def _move(self, entry: Entry, observed: Observed | None) -> None:
-        touched = self._families.touched(entry, observed, self._entries)
+        touched = self._ownership.touched(entry, observed)
         for one in touched:
-            self._entries.hold(one)
-        before = [(one.ref, self._position(one)) for one in touched if one.head is None]
+            self._workloads.hold(one)
+        before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
         if observed is not None:
             entry.born = None
         elif entry.intents:
@@ -169,36 +170,21 @@ class Observing(Books):
         if observed is not None:
             for intent in entry.live_intents():
                 intent.find(observed)
-        self._families.regroup(entry, self._entries)
+        self._ownership.regroup(entry)
         for ref, old in before:
-            self._shift(ref, old, NOWHERE)
+            self._usage.shift(ref, old, NOWHERE)
         for one in touched:
             if one.head is None:
-                self._book(one, NOWHERE, self._add_up(one))
+                self._usage.book(one, NOWHERE, self._usage.add_up(one))
         for one in touched[1:]:
-            self._release(one)
+            self._ownership.release(one)
 
     def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
         passed = [intent for intent in entry.live_intents() if intent.passed_by(before, entry.observed)]
         for intent in passed:
             intent.on(Event.PRECONDITION_PASSED)
         if passed:
-            self._end(entry, passed)
-
-    def _release(self, entry: Entry) -> None:
-        if entry.idle:
-            self._families.leave(entry)
-        self._entries.release(entry, is_plain=entry.is_plain and not self._families.names_owner(entry.ref))
-
-    def _end(self, entry: Entry, intents: Iterable[Intent]) -> None:
-        def remove() -> None:
-            for intent in intents:
-                self._pending.remove(intent)
-
-        head = entry.root
-        self._change(head, remove)
-        for one in (entry, head):
-            self._release(one)
+            self._pending.end(entry, passed)
 
 
 def _in_steps(items: Iterable[T]) -> Iterator[list[T]]:
