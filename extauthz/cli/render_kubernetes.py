@@ -21,7 +21,7 @@ ONLY = {
     "deployment": ("traffic",),
     "sidecar": tuple(render_sidecar.FLAGS),
 }
-"""What is of no use to the other form, and told so."""
+"""Options that the other form does not use. They are refused there."""
 
 EPILOG = f"""\
 forms and their parts, in the order of installation:

@@ -32,11 +32,11 @@ FLAGS = {
     "write_timeout_s": "--write-timeout",
     "body_timeout_s": "--body-timeout",
 }
-"""Only of this form, by their names among parsed arguments."""
+"""Options of this form only, by their names among parsed arguments."""
 
 
 def add_flags(parser: argparse._ArgumentGroup) -> None:
-    """Whose pod it is, and how Envoy behaves in it."""
+    """The pod, and how Envoy behaves in it."""
     add = parser.add_argument
     add(
         "--autoscaler",

@@ -46,7 +46,8 @@ def _tree(row: Shortage) -> dict[str, Any]:
 
 
 def as_table(decision: Decision) -> str:
-    """What was asked, the answer, the sentence, and a line of evidence for each quota and resource that refused."""
+    """A text: what was asked, the answer, the sentence, and a line of evidence for each quota and resource that
+    refused."""
     facts = [("verdict", f"{decision.verdict} ({decision.reason})"), *_what(decision)]
     lines = [f"{name:<10} {value}" for name, value in facts]
     lines += ["", *_wrapped(decision.sentence)]

@@ -44,7 +44,7 @@ in ``pkg/quota/v1/evaluator/core/pods.go``), and the keys under which pods that 
 
 @dataclass(frozen=True, slots=True)
 class LimitRangeDefaults:
-    """What a LimitRange gives to containers that say nothing: (resource, nano-units), sorted by resource."""
+    """What a LimitRange gives to containers that set nothing: (resource, nano-units), sorted by resource."""
 
     requests: tuple[tuple[str, int], ...] = ()
     limits: tuple[tuple[str, int], ...] = ()
@@ -202,7 +202,7 @@ def _requirements(item: Mapping[str, Tree], path: str) -> tuple[_Amounts, _Amoun
 
 
 def _aggregate(containers: Iterable[_Amounts], inits: Iterable[tuple[_Amounts, bool]]) -> _Amounts:
-    """The larger of containers and sidecars summed, and an init container beside the sidecars before it."""
+    """The larger of two: containers and sidecars summed, or an init container with the sidecars before it."""
     total: _Amounts = {}
     for amounts in containers:
         _add(total, amounts)
@@ -236,7 +236,7 @@ def _pod_level_only(amounts: _Amounts) -> _Amounts:
 
 
 def _with_limit_ranges(pod: _Pod, limit_ranges: Sequence[LimitRangeDefaults]) -> _Pod:
-    """LimitRanger goes through several LimitRanges in any order and the first wins: so take the highest."""
+    """Several LimitRanges apply in any order, and the first one wins. So take the highest."""
     if not limit_ranges:
         return pod
     requests: _Amounts = {}
@@ -252,7 +252,7 @@ def _with_limit_ranges(pod: _Pod, limit_ranges: Sequence[LimitRangeDefaults]) ->
 
 
 def _overhead(spec: Mapping[str, Tree], path: str, overheads: Mapping[str, Amounts]) -> Amounts:
-    """The pod's own, else its RuntimeClass's: admission refuses a pod where both are given and differ."""
+    """The pod's own overhead, else its RuntimeClass's. Admission refuses a pod whose own overhead differs."""
     own = read_amounts(spec.get("overhead"), f"{path}.overhead")
     return own or overheads.get(text(spec, "runtimeClassName", path) or "", {})
 

@@ -1,7 +1,7 @@
 """The log: one line a decision and one an event, written in batches by a thread of its own.
 
-A line is worded at once, which takes microseconds, and queued; writing happens elsewhere, so that a slow reader of the
-log never holds up a decision. When the reader falls far behind lines are dropped and counted.
+A line is formatted at once, which takes microseconds, and queued. Another thread writes it. So a slow reader of the log
+never delays a decision. If the reader falls far behind, lines are dropped and counted.
 
 What a client sends is cut to a bound. Characters that a terminal or a reader of lines may obey are escaped.
 """

@@ -17,7 +17,7 @@ BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01
 
 
 class Levels(NamedTuple):
-    """What is asked of the running gate at a scrape, in one go so that the numbers fit each other."""
+    """What a scrape reads of the running gate, all at once, so the numbers fit each other."""
 
     rows: Sequence[UsageRow]
     """Of at most ``metrics-max-quotas`` quotas."""

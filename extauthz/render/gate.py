@@ -1,4 +1,4 @@
-"""What an operator can choose about the gate in a cluster, and the container that runs it, wherever it stands."""
+"""The options of the gate in a cluster, and its container, wherever it runs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any as Tree
 GRPC_PORT, HTTP_PORT = 9191, 9192
 TLS_FOLDER = "/etc/extauthz/tls"
 NOBODY = 65532
-"""Any user but root. Gate and Envoy in one pod are the same one, so that the socket between them is theirs alone."""
+"""Any user but root. Gate and Envoy in one pod have the same user, so only they can use the socket between them."""
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Mode(StrEnum):
-    """What becomes of a write that does not fit (docs/modes.md)."""
+    """What happens to a write that does not fit (docs/modes.md)."""
 
     ENFORCE = "enforce"
     AUDIT = "audit"
 
 
 class Ledger(StrEnum):
-    """Where the writes under way are kept (docs/ledger.md)."""
+    """Where pending writes are kept (docs/ledger.md)."""
 
     KUBERNETES = "kubernetes"
     """In WorkspaceLedger objects: any number of gates."""
@@ -49,7 +49,7 @@ class GateOptions:
     image: str = "extauthz"
     namespace: str = "extauthz-system"
     replicas: int = 3
-    """Three outlive the loss of a node during a rollout, and one is enough."""
+    """Three survive the loss of a node during a rollout, and one is enough."""
     mode: Mode = Mode.ENFORCE
     ledger: Ledger = Ledger.KUBERNETES
     log_level: str = "info"
@@ -58,7 +58,7 @@ class GateOptions:
     traffic: Traffic = Traffic.PREFER_CLOSE
 
     def __post_init__(self) -> None:
-        """Refuse what would grant the same room twice.
+        """Refuse options with which two gates would grant the same room.
 
         Raises:
             ValueError: several gates that each keep their own ledger.
@@ -68,7 +68,7 @@ class GateOptions:
 
 
 def container(options: GateOptions, *servers: str) -> dict[str, Tree]:
-    """The gate's own, with the flags of its servers."""
+    """The gate's container, with the flags of its servers."""
     chosen = {"--mode": (options.mode, Mode.ENFORCE), "--log-level": (options.log_level, "info")}
     return {
         "name": "gate",

@@ -20,7 +20,7 @@ CONTROLLER = "horizontal-pod-autoscaler-controller"
 name ``horizontalpodautoscaling`` is still taken (``newHorizontalPodAutoscalerControllerDescriptor``)."""
 
 NAME = beside.AUTOSCALERS["hpa-controller"].deployment
-"""Of the Deployment, its account and its lease."""
+"""Name of the Deployment, its account and its lease."""
 CONTAINER = beside.AUTOSCALERS["hpa-controller"].container
 LABELS = {"app.kubernetes.io/name": NAME}
 REPLICAS = 2
@@ -103,7 +103,7 @@ def replicated(namespace: str, replicas: int, metadata: dict[str, Tree], spec: d
 
 
 def manager(namespace: str, image: str) -> dict[str, Tree]:
-    """Its container, but for the way to the API server."""
+    """Its container, without its path to the API server."""
     probe = {"path": "/healthz", "port": HEALTH_PORT, "scheme": "HTTPS"}
     return {
         "name": CONTAINER,

@@ -93,7 +93,7 @@ def disruption_budget(options: GateOptions) -> Part:
 
 
 def network_policy(options: GateOptions) -> Part:
-    """Who may ask, who may scrape, and whom the gate may call."""
+    """NetworkPolicies: who may ask the gate, who may scrape it, and where the gate may connect."""
     clients = {"namespaceSelector": {}, "podSelector": {"matchLabels": CLIENT}}
     dns = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
     spec = {

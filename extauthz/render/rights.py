@@ -1,4 +1,4 @@
-"""What the gate may do, as Kubernetes roles: what it reads, and the little that it writes. Nothing else."""
+"""The gate's rights, as Kubernetes roles: what it reads, and the little that it writes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ you bind them."""
 
 
 def roles() -> Part:
-    """The ClusterRoles; nobody has them yet."""
+    """The ClusterRoles. They are not bound to anybody yet."""
     aggregated = {"clusterRoleSelectors": [{"matchLabels": {"extauthz.dev/aggregate-to-gate": "true"}}]}
     return Part(
         SAYS,
@@ -85,7 +85,7 @@ def own_account(namespace: str) -> Part:
 
 
 def bound(name: str, kind: str, role: str, account: tuple[str, str], namespace: str | None = None) -> dict[str, Tree]:
-    """A binding of a role to a service account (namespace, name): in one namespace if it is named, else in all."""
+    """A binding of a role to a service account (namespace, name): in one namespace if one is given, else in all."""
     subject_namespace, subject = account
     return {
         "apiVersion": f"{RBAC}/v1",

@@ -81,7 +81,7 @@ def pod(options: NodeOptions) -> Part:
 
 
 def kubeconfig(options: NodeOptions) -> Part:
-    """kube-controller-manager's way through Envoy."""
+    """kube-controller-manager's kubeconfig, through Envoy."""
     host = f"[{options.listen.host}]" if ":" in options.listen.host else options.listen.host
     server = f"https://{host}:{options.listen.port}"
     tree = certificates.config(server, f"{options.folder}/ca.crt", "manager", f"{options.folder}/token")
@@ -89,7 +89,7 @@ def kubeconfig(options: NodeOptions) -> Part:
 
 
 def account(_: NodeOptions) -> Part:
-    """Whose token it is."""
+    """The account of the token."""
     holder = (NAMESPACE, MANAGER)
     lease = "system::leader-locking-kube-controller-manager"
     bound = [

@@ -1,7 +1,7 @@
 """The steps of a decision, in order. A new check is one more step in ``STEPS``, and a function in a file of its own.
 
-A step looks at one write. It answers, or it returns ``None`` and the next one looks. What it has found out for later
-steps it leaves on the ``Evaluation``. A write that no step answers is granted.
+A step looks at one write. It answers, or it returns ``None`` and the next step looks. It leaves results for later steps
+on the ``Evaluation``. A write that no step answers is granted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STEPS: Final[tuple[Step, ...]] = (
 
 
 def first_answer(asked: Evaluation) -> Decision:
-    """What the first step says that says something; else a grant."""
+    """The answer of the first step that gives one; else a grant."""
     for step in STEPS:
         answer = step(asked)
         if answer is not None:

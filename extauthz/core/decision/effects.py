@@ -1,4 +1,4 @@
-"""What a write leaves of the object that it finds, and what that comes to for the ledger."""
+"""What a write leaves of the object, and what the ledger must follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcom
 
 
 def resolved(asked: Evaluation) -> Decision | None:
-    """Step: what it leaves. Refused where nobody can tell."""
+    """Step: work out what it leaves. Refuse it if that is not known."""
     write = asked.write
     outcome = resolve(write, asked.base)
     if isinstance(outcome, Unreadable):
@@ -39,7 +39,7 @@ def _is_only_a_count(outcome: Outcome) -> bool:
 
 
 def intended(asked: Evaluation) -> None:
-    """Step: what it may leave, as the ledger follows it."""
+    """Step: work out what it may leave, in the form that the ledger follows."""
     asked.born = _born(asked) if asked.creates and asked.observed is None else None
     asked.intent = _intent(asked)
     asked.free = _why_free(asked)
@@ -83,7 +83,7 @@ def _intent(asked: Evaluation) -> Intent:
 
 
 def is_patch(write: Write) -> bool:
-    """Whether what it leaves of the template and the labels depends on what it finds."""
+    """Whether the template and labels that it leaves depend on what it finds."""
     return not write.scale and not isinstance(write.change, Put)
 
 
@@ -94,7 +94,7 @@ def _copies(write: Write) -> bool:
 
 
 def _names_no_owner(asked: Evaluation) -> bool:
-    """A whole object without a controller, where there is one or the object is made."""
+    """A whole object without a controller, if there is one in the cluster or the object is created."""
     write, observed = asked.write, asked.observed
     if asked.outcome.owner is not None or not isinstance(write.change, Put):
         return False

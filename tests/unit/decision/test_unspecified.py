@@ -1,4 +1,4 @@
-"""What is not asked for is not free: pods that do not say what they need of what a quota limits (DESIGN rule 12)."""
+"""Pods that do not say what they need of what a quota limits: not free (docs/design.md rule 12)."""
 
 from __future__ import annotations
 
