@@ -1,4 +1,4 @@
-"""Pods that do not say what they need of what a quota limits: not free (docs/design.md rule 12)."""
+"""What is not requested is not free: pods that do not specify what a quota limits (docs/design.md rule 12)."""
 
 from __future__ import annotations
 
