@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Request, Verdict
 
@@ -92,12 +93,12 @@ def _batch_us(gate: Gate, requests: Sequence[Request]) -> float:
     """Processor time a decision; each is a charged grant, settled afterwards, so that batches are alike."""
     ids = [f"{number:016x}" for number in range(len(requests))]
     start = time.process_time()
-    decisions = [gate.decide(request, one, 0.0) for request, one in zip(requests, ids, strict=True)]
+    decisions = [gate.decide(read(request), one, 0.0) for request, one in zip(requests, ids, strict=True)]
     spent_s = time.process_time() - start
     for decision in decisions:
         assert decision.verdict is Verdict.ALLOW, decision.sentence
         assert decision.intent is not None, decision.sentence
-        gate.settle(decision.intent, Event.NOT_FORWARDED, 0.0)
+        gate.ledger.pending.settle(decision.intent, Event.NOT_FORWARDED, 0.0)
     assert not gate.ledger.intents, "all were settled"
     return spent_s / len(requests) * 1e6
 

@@ -1,4 +1,7 @@
-"""The command line: one module a command, imported only when it is asked for."""
+"""The command line: one module for each command, imported only when that command is used.
+
+In: words of the command line, environment, files. Out: text, and an exit code.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ COMMANDS = {
     "check": "decide one request without a server",
     "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
-    "doctor": "tell whether the gate is really in the way",
+    "doctor": "check whether the gate is really asked",
 }
 """Each is a module of this package with ``add_parser(commands)`` and ``run(arguments) -> exit code``."""
 
@@ -34,7 +37,7 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong usage ends with one line and an exit code of its own: 2 would be a decision of ``check``."""
+    """Wrong usage ends with one line and exit code 64. The usual 2 would be a decision of ``check``."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(exits.USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
@@ -64,12 +67,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _piped(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Whoever reads the output may stop early, as ``head`` does: no fault, and nothing to say."""
+    """Run the command. A reader of its output may stop early, as ``head`` does: that is no error."""
     try:
         code = run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is buffered still would be written at the end, and fail there (docs.python.org/3/library/signal.html).
+        # Buffered output would be written at exit, and fail there (docs.python.org/3/library/signal.html).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.BROKEN_PIPE
     return code

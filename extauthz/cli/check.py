@@ -10,6 +10,7 @@ from pathlib import Path
 from extauthz.cli import exits, options, report
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.files.problems import FilesError
 from extauthz.service.deciding import new_id
@@ -94,7 +95,7 @@ def _decide(settings: Settings, arguments: argparse.Namespace) -> Decision:
     request = _request(arguments)
     gate.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     gate.load_state(state_file.load(arguments.state).state, 0.0)
-    return gate.decide(request, new_id(), 0.0, charge=False)
+    return gate.decide(read(request), new_id(), 0.0, charge=False)
 
 
 def _request(arguments: argparse.Namespace) -> Request:

@@ -16,9 +16,10 @@ from extauthz.kube.credentials import NoClusterError
 from extauthz.render.options import Outage, Profile
 
 DESCRIPTION = """\
-Tells whether the gate is really in the way: from the proxy's own configuration, from the cluster, and by the way that
-an autoscaler takes; with --kubeconfig and --url also whether a write gets around it, from where you run this. What an
-option is missing for is `skipped`, never ok. It changes nothing: what it writes are dry runs and reviews."""
+Checks whether the gate is really asked. It looks at the proxy's configuration and at the cluster, and sends dry runs on
+the path that the autoscaler takes. With --kubeconfig and --url it also tries whether a write gets around the gate, from
+where you run this. A check whose option is missing is `skipped`, never ok. Nothing is changed: it writes only dry runs
+and reviews."""
 
 EPILOG = """\
 examples:
@@ -42,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
     )
     _proxy(parser.add_argument_group("the proxy"))
-    _way(parser.add_argument_group("the way that the autoscaler takes"))
+    _client_path(parser.add_argument_group("the client path: how the autoscaler reaches the API server"))
     _cluster(parser.add_argument_group("the cluster"))
     parser.add_argument("-o", "--output", choices=tuple(table.OUTPUTS), default="table", help="Default: table.")
 
@@ -73,7 +74,7 @@ def _proxy(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _way(group: argparse._ArgumentGroup) -> None:
+def _client_path(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--url", type=_url("https"), metavar="URL", help="Where the autoscaler finds its API server.")
     group.add_argument("--ca", type=Path, metavar="FILE", help="What it trusts. Default: the system's authorities.")
     group.add_argument("--token-file", type=Path, metavar="FILE", help="What it shows.")

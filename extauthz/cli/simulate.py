@@ -14,8 +14,8 @@ from extauthz.cli import exits
 from extauthz.service.loading import SettingsError
 from extauthz.simulate import search
 from extauthz.simulate.plan import FAULTS
+from extauthz.simulate.running import Result
 from extauthz.simulate.search import Wanted
-from extauthz.simulate.world import Result
 
 DESCRIPTION = """\
 Runs the gate's own code in simulated worlds: several gates, an API server and autoscalers on a virtual clock, with

@@ -8,9 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
+from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.core.objects.fields import boolean, items, mapping, replicas, text
+from extauthz.core.objects.metadata import controller, labels_text, plain_selector, required, version_of
+from extauthz.core.objects.metadata import observed as observed_as
 
 Workload: TypeAlias = tuple[WorkloadRef, Observed]
 
@@ -58,44 +61,15 @@ class ClaimClass(NamedTuple):
     is_default: bool
 
 
-def kind_of(root: Mapping[str, Tree]) -> tuple[str, str]:
-    """(API group, kind) of an object. Raises ObjectError."""
-    group, _, _ = text(root.get("apiVersion"), "apiVersion").rpartition("/")
-    kind = text(root.get("kind"), "kind")
-    if not kind:
-        raise ObjectError("kind", "is missing")
-    return group, kind
-
-
-def place_of(root: Tree) -> tuple[str, str]:
-    """(namespace, name) of an object; the namespace is empty where there is none. Raises ObjectError."""
-    metadata = mapping(mapping(root, "(root)").get("metadata"), "metadata")
-    return text(metadata.get("namespace"), "metadata.namespace"), required(metadata, "name")
-
-
-def version_of(root: Tree) -> str:
-    """``metadata.resourceVersion``. Raises ObjectError."""
-    metadata = mapping(mapping(root, "(root)").get("metadata"), "metadata")
-    return text(metadata.get("resourceVersion"), "metadata.resourceVersion")
-
-
 def unreadable(root: Tree) -> Observed:
     """What counts of a workload that cannot be read: that it is there, and as far as they can be read, whose it is."""
     metadata = root["metadata"]
     observed = Observed(1, None, resource_version=version_of(root))
     with suppress(ObjectError):
         observed.uid = text(metadata.get("uid"), "metadata.uid")
-        observed.labels = workloads.labels_text(mapping(metadata.get("labels"), "metadata.labels"))
-        observed.owner = workloads.controller(metadata.get("ownerReferences"))
+        observed.labels = labels_text(mapping(metadata.get("labels"), "metadata.labels"))
+        observed.owner = controller(metadata.get("ownerReferences"))
     return observed
-
-
-def required(metadata: Mapping[str, Tree], key: str) -> str:
-    """A field of the metadata that no stored object lacks. Raises ObjectError."""
-    value = text(metadata.get(key), f"metadata.{key}")
-    if not value:
-        raise ObjectError(f"metadata.{key}", "is missing")
-    return value
 
 
 # What bears on the count of other objects. All raise ObjectError, or FootprintError for an amount.
@@ -148,7 +122,7 @@ def pod(root: Tree) -> Workload | None:
     status = mapping(root.get("status"), "status")
     if status.get("phase") in _TERMINAL:
         return None
-    ref, observed = _single("", "pods", root, workloads.pod_template(root.get("spec")))
+    ref, observed = observed_as(*PODS, root, 1, workloads.pod_template(root.get("spec"), status))
     if mapping(root.get("metadata"), "metadata").get("deletionTimestamp") is not None:
         observed.owner = None
     return ref, observed
@@ -156,7 +130,7 @@ def pod(root: Tree) -> Workload | None:
 
 def claim(root: Tree) -> Workload:
     """A PersistentVolumeClaim, as a workload of one replica. Raises ObjectError."""
-    return _single("", "persistentvolumeclaims", root, workloads.claim_template(root))
+    return observed_as(*CLAIMS, root, 1, workloads.claim_template(root))
 
 
 def job(root: Tree) -> Workload | None:
@@ -166,10 +140,9 @@ def job(root: Tree) -> Workload | None:
         if condition.get("type") in _FINISHED and condition.get("status") == "True":
             return None
     spec = mapping(root.get("spec"), "spec")
-    ref, observed = _single("batch", "jobs", root, _pruned({"template": spec.get("template")}))
-    selector = mapping(spec.get("selector"), "spec.selector")
-    observed.replicas = _parallel(spec, status)
-    observed.selector = workloads.labels_text(mapping(selector.get("matchLabels"), "spec.selector.matchLabels")) or None
+    template = _pruned({"template": spec.get("template")})
+    ref, observed = observed_as(*JOBS, root, _parallel(spec, status), template)
+    observed.selector = plain_selector(spec.get("selector"))
     return ref, observed
 
 
@@ -194,18 +167,14 @@ def revision(root: Tree) -> Workload:
     ``pkg/controller/statefulset/stateful_set_utils.go``).
     """
     data = mapping(root.get("data"), "data")
-    return _single(
-        "apps",
-        "controllerrevisions",
-        root,
-        _pruned({"template": mapping(data.get("spec"), "data.spec").get("template")}),
-    )
+    template = _pruned({"template": mapping(data.get("spec"), "data.spec").get("template")})
+    return observed_as(*REVISIONS, root, 1, template)
 
 
 def is_of_a_stateful_set(root: Tree) -> bool:
     """Whether a ControllerRevision is; DaemonSets have them too. Raises ObjectError."""
-    owner = workloads.controller(mapping(root.get("metadata"), "metadata").get("ownerReferences"))
-    return owner is not None and owner[:2] == ("apps", "StatefulSet")
+    owner = controller(mapping(root.get("metadata"), "metadata").get("ownerReferences"))
+    return owner is not None and owner[:2] == (STATEFUL_SETS[0], BY_KEY[STATEFUL_SETS].name)
 
 
 def old_revision(root: Tree) -> str:
@@ -226,23 +195,9 @@ def _pruned(spec: Tree) -> Template:
     return workloads.intern(workloads.prune(spec))
 
 
-def _single(group: str, resource: str, root: Tree, template: Template) -> Workload:
-    metadata = mapping(root.get("metadata"), "metadata")
-    ref = WorkloadRef(group, resource, required(metadata, "namespace"), required(metadata, "name"))
-    return ref, Observed(
-        replicas=1,
-        template=template,
-        labels=workloads.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
-        uid=text(metadata.get("uid"), "metadata.uid"),
-        resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
-        owner=workloads.controller(metadata.get("ownerReferences")),
-    )
-
-
 COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
-    **dict.fromkeys(workloads.RESOURCES, workloads.observe),
-    ("", "Pod"): pod,
-    ("", "PersistentVolumeClaim"): claim,
-    ("batch", "Job"): job,
+    name: {PODS: pod, CLAIMS: claim, JOBS: job}.get(kind.key, workloads.observe)
+    for name, kind in BY_NAME.items()
+    if kind.key != REVISIONS
 }
 """(API group, kind) to how one is read that counts by itself, of the kinds that every cluster has."""

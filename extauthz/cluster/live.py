@@ -13,8 +13,10 @@ from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
 from extauthz.cluster.sinks import Context, Feed, Notes, Troubles, Workloads
 from extauthz.cluster.stateful import Revisions, StatefulSets
+from extauthz.core import kinds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Kind, Tree, WorkloadRef
+from extauthz.core.objects.metadata import version_of
 from extauthz.kube.connection import Connection
 from extauthz.kube.discovery import DEFINITIONS, Keys, ScaledKind, ScaledKinds
 from extauthz.kube.reflector import Reflector, Sink
@@ -24,14 +26,21 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
-REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
-REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
-REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
-JOBS = Resource("batch", "v1", "jobs", "Job")
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
-PODS = Resource("", "v1", "pods", "Pod")
+
+
+def _watched(key: Kind) -> Resource:
+    kind = kinds.BY_KEY[key]
+    return Resource(key[0], kind.version, key[1], kind.name)
+
+
+REVISIONS = _watched(kinds.REVISIONS)
+DEPLOYMENTS = _watched(kinds.DEPLOYMENTS)
+STATEFUL_SETS = _watched(kinds.STATEFUL_SETS)
+REPLICA_SETS = _watched(kinds.REPLICA_SETS)
+REPLICATION_CONTROLLERS = _watched(kinds.REPLICATION_CONTROLLERS)
+JOBS = _watched(kinds.JOBS)
+CLAIMS = _watched(kinds.CLAIMS)
+PODS = _watched(kinds.PODS)
 
 PHASES: tuple[tuple[Resource, ...], ...] = (
     (NAMESPACES, LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, REVISIONS),
@@ -212,7 +221,7 @@ class LiveCluster:
         """Hand on what a consistent read has brought of a watched resource."""
         tree.setdefault("apiVersion", resource.api_version)
         tree.setdefault("kind", resource.kind)
-        version = facts.version_of(tree)
+        version = version_of(tree)
         if version.isdecimal():
             kind = resource.group_resource
             self._read[kind] = max(int(version), self._read.get(kind, 0))

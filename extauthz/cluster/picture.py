@@ -10,8 +10,10 @@ from extauthz.cluster import facts
 from extauthz.cluster.facts import ClaimClass, Workload
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Tree, WorkloadRef
 from extauthz.core.objects.fields import mapping
+from extauthz.core.objects.metadata import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Picture:
             FootprintError: an amount of a LimitRange or RuntimeClass cannot be read.
         """
         root = mapping(obj, "(root)")
-        group, kind = facts.kind_of(root)
+        group, kind = kind_of(root)
         read = facts.COUNTED.get((group, kind))
         if read is not None:
             return self._take_workload(read(root), root)
@@ -82,7 +84,7 @@ class Picture:
         ref, observed = workload
         _once(ref not in self._workloads, str(ref))
         self._workloads[ref] = observed
-        if ref.resource == "statefulsets":
+        if ref[:2] == STATEFUL_SETS:
             self._old_revisions.add((ref.namespace, facts.old_revision(root)))
         return ref.namespace
 

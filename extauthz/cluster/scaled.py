@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from extauthz.cluster import facts
-from extauthz.cluster.facts import Workload, required
+from extauthz.cluster.facts import Workload
 from extauthz.cluster.selectors import parsed
 from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
 from extauthz.core.decision.gate import Gate
@@ -16,7 +16,8 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import FootprintError, per_pod
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
-from extauthz.core.objects.fields import mapping, replicas, text
+from extauthz.core.objects.fields import replicas, text
+from extauthz.core.objects.metadata import labels_dict, labels_text, observed, place_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.discovery import Keys, ScaledKind
 from extauthz.kube.resource import Resource
@@ -32,19 +33,10 @@ says 0 then (``customresource/etcd.go``), which would be the less careful guess.
 def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
     """What counts of one object. Its template is ``None`` if it declares none. Raises ObjectError."""
     group, plural = kind.resource.group, kind.resource.plural
-    metadata = mapping(root.get("metadata"), "metadata")
-    return (
-        WorkloadRef(group, plural, required(metadata, "namespace"), required(metadata, "name")),
-        Observed(
-            replicas=replicas(_at(root, kind.spec_replicas), _DEFAULT_REPLICAS, ".".join(kind.spec_replicas)),
-            template=_template(_at(root, template)),
-            labels=workloads.labels_text(mapping(metadata.get("labels"), "metadata.labels")),
-            uid=text(metadata.get("uid"), "metadata.uid"),
-            resource_version=text(metadata.get("resourceVersion"), "metadata.resourceVersion"),
-            owner=workloads.controller(metadata.get("ownerReferences")),
-            selector=_plain(selector_of(kind, root)),
-        ),
-    )
+    count = replicas(_at(root, kind.spec_replicas), _DEFAULT_REPLICAS, ".".join(kind.spec_replicas))
+    ref, seen = observed(group, plural, root, count, _template(_at(root, template)))
+    seen.selector = _plain(selector_of(kind, root))
+    return ref, seen
 
 
 def selector_text(kind: ScaledKind, root: Tree) -> str:
@@ -73,7 +65,7 @@ def _template(tree: Tree) -> Template | None:
 def _plain(selector: LabelSelector | None) -> str | None:
     if selector is None or selector.requirements:
         return None
-    return workloads.labels_text(dict(selector.match_labels)) or None
+    return labels_text(dict(selector.match_labels)) or None
 
 
 class PodPrices:
@@ -115,7 +107,7 @@ class PodPrices:
         for ref, selector in self._wanted.get(namespace, {}).items():
             pods = self._pods.setdefault(ref, {})
             before = pods.pop(name, None)
-            if pod is not None and pod.template is not None and selector.matches(workloads.labels_dict(pod.labels)):
+            if pod is not None and pod.template is not None and selector.matches(labels_dict(pod.labels)):
                 pods[name] = pod.template
             if pods.get(name) != before:
                 self._changed(ref)
@@ -185,7 +177,7 @@ class ScaledObjects(Workloads):
 
     def of_pods(self, tree: Tree) -> str:
         """The selector of the pods that it is priced by; empty: it is priced without, or does not say."""
-        ref = WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *facts.place_of(tree))
+        ref = WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *place_of(tree))
         return selector_text(self._kind, tree) if ref in self._without else ""
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:

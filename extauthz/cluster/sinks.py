@@ -1,7 +1,7 @@
-"""Hands to the gate what watches and consistent reads bring, kind by kind. What cannot be read is told, and never lost.
+"""Hands to the gate what watches and consistent reads bring, kind by kind. An object that cannot be read is reported.
 
-A workload that cannot be read stays in the count as one whose pods have no known cost (DESIGN rule 6). Of anything else
-the last state that could be read stays in force.
+A workload that cannot be read stays in the count, with an unknown cost a pod (docs/design.md rule 6). Of any other
+object the last state that could be read stays in force.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.intents import is_newer
 from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.resourcelists import FootprintError
 from extauthz.kube.reflector import Sink
@@ -89,8 +90,8 @@ class Workloads:
         self._troubles = troubles
 
     def convert(self, tree: Tree) -> Seen:
-        place = facts.place_of(tree)
-        version = facts.version_of(tree)
+        place = place_of(tree)
+        version = version_of(tree)
         ref = WorkloadRef(self._resource.group, self._resource.plural, *place)
         try:
             workload = self._read(tree)
@@ -150,8 +151,8 @@ class Notes(Generic[Fact]):
         self._known: dict[Place, tuple[str, Fact | None]] = {}
 
     def convert(self, tree: Tree) -> Noted[Fact]:
-        place = facts.place_of(tree)
-        version = facts.version_of(tree)
+        place = place_of(tree)
+        version = version_of(tree)
         try:
             fact = self._read(tree)
         except (ObjectError, FootprintError) as error:

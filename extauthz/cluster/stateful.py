@@ -9,6 +9,7 @@ from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.objects.metadata import place_of
 from extauthz.kube.resource import Resource
 
 
@@ -24,7 +25,7 @@ class StatefulSets(Workloads):
         try:
             return seen._replace(old_revision=facts.old_revision(tree))
         except ObjectError as error:
-            self._troubles.bad(self._resource, facts.place_of(tree), error)
+            self._troubles.bad(self._resource, place_of(tree), error)
             return seen
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
@@ -71,7 +72,7 @@ class Revisions:
         """StatefulSet to the name of the revision."""
 
     def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
-        place = facts.place_of(tree)
+        place = place_of(tree)
         try:
             observed = facts.revision(tree)[1] if facts.is_of_a_stateful_set(tree) else None
         except ObjectError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 Tree: TypeAlias = Any
@@ -39,7 +39,7 @@ Kind: TypeAlias = tuple[str, str]
 
 
 class WorkloadRef(NamedTuple):
-    """Names a workload whatever the API version (DESIGN §6.6)."""
+    """Names a workload whatever the API version (docs/design.md L6)."""
 
     group: str
     """API group, ``""`` for the core group."""
@@ -140,7 +140,7 @@ class NotAWrite:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The request may grow a workload, and what it says cannot be told. Never guessed (DESIGN rule 6)."""
+    """The request may grow a workload, and what it says cannot be told. Never guessed (docs/design.md rule 6)."""
 
     code: str
     """Stable, kebab-case, also a metric label: ``json-syntax``, ``duplicate-key``, ``truncated`` …"""
@@ -224,7 +224,7 @@ class Outcome(NamedTuple):
 # Decisions.
 
 OnUnknown: TypeAlias = Literal["deny", "allow"]
-"""What is done about a write where something is not known (DESIGN rule 6)."""
+"""What is done about a write where something is not known (docs/design.md rule 6)."""
 
 
 class Unknown(StrEnum):
@@ -246,7 +246,23 @@ class Verdict(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
     UNAVAILABLE = "unavailable"
-    """Refused because the gate does not know, never because of quota (DESIGN rule 6)."""
+    """Refused because the gate does not know, never because of quota (docs/design.md rule 6)."""
+
+
+class Fetch(Enum):
+    """What a decision may need that is not in memory."""
+
+    WORKLOAD = "workload"
+    """The object itself: it may have been made a moment ago, and the watch is behind."""
+    MAX_SCALE = "max-scale"
+    """How many replicas a platform's own service allows."""
+
+
+class NeedsFetch(NamedTuple):
+    """What to fetch, and of which workload."""
+
+    what: Fetch
+    ref: WorkloadRef
 
 
 class Shortage(NamedTuple):
@@ -265,7 +281,7 @@ class Shortage(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The answer to one request, with its evidence. Decided exactly once (DESIGN rule 3)."""
+    """The answer to one request, with its evidence. Decided exactly once (docs/design.md rule 3)."""
 
     id: str
     verdict: Verdict
@@ -293,7 +309,11 @@ class Decision(NamedTuple):
     """The most replicas that the platform's own service allows, where it was asked and sets a bound."""
     pends: bool = False
     """It was allowed and may still land: an intent of it is recorded, or would be were it charged."""
+    grows: bool = False
+    """It was allowed and raises something that a quota limits."""
     uncovered: bool = False
     """No quota may cover anything in its namespace."""
     would: Verdict | None = None
     """What the answer would have been, had the gate not been told only to audit (``Policy.mode``)."""
+    needs: NeedsFetch | None = None
+    """What would tell more; once it is fetched, the write is to be decided again. ``None``: the decision stands."""

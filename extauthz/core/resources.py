@@ -1,7 +1,7 @@
 """Which keys a quota's ``hard`` may hold, what they are called, and what the gate does about each: one table.
 
 The keys are ResourceQuota's (``pkg/apis/core/helper/helpers.go``, ``pkg/quota/v1/evaluator/core``). A key
-that no write to a workload raises is refused in a quota rather than kept and never enforced (DESIGN rule 1).
+that no write to a workload raises is refused in a quota rather than kept and never enforced (docs/design.md rule 1).
 """
 
 from __future__ import annotations

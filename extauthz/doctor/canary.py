@@ -1,9 +1,9 @@
-"""Does a scale write really come to the gate? Two that can change nothing are sent the way an autoscaler's go.
+"""Does a scale write really come to the gate? Two dry runs are sent on the autoscaler's path. They change nothing.
 
-The gate puts its decision's id into a header of each refusal; what it allows has none. So the first asks, as a dry run,
-for more than any quota holds; the second has a body that nobody can read, which the gate refuses wherever a quota may
-cover it, unless it is set not to (``--on-unreadable``), and the API server too. What was allowed, only Envoy's own
-counters tell. Neither needs a token of anybody: the gate is asked before the API server looks at it.
+The gate puts the decision's id into a header of each refusal. What it allows has no such header: only Envoy's own
+counters show it. So the first canary asks for more than any quota has. The second has a body that nobody can read: the
+gate refuses it where a quota may cover it (setting ``on-unreadable``), and so does the API server. Neither needs a
+valid token: Envoy asks the gate before the API server looks at the token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST = 2**31 - 1
 
 MEDIA = "application/merge-patch+json"
 BODIES: tuple[bytes, ...] = (b'{"spec":{"replicas":%d}}' % MOST, b"{")
-"""More than any quota holds, and what nobody can read."""
+"""More than any quota has, and a body that nobody can read."""
 
 PASSED = (
     "name with --canary a Deployment that a quota in mode Enforce covers; if there is none, or the gate only audits,"

@@ -20,10 +20,10 @@ from yarl import URL
 from extauthz.kube.session import Trust
 from extauthz.service.addresses import Address
 
-from . import around, canary, names
-from .around import Found, State
+from . import bypass, canary, names
+from .bypass import Found, State
 from .canary import Answer, Canary
-from .way import headers, message, trusting
+from .client_path import headers, message, trusting
 
 CONNECT_WITHIN_S = 3.0
 """A first packet that is lost is sent again after 1 s (RFC 6298, 2.1): one may be."""
@@ -78,7 +78,7 @@ async def _dialled(address: Address, tried: Probe | None) -> Found:
     with suppress(OSError):
         await writer.wait_closed()
     if tried is None:
-        return Found(address, State.UNTOLD, "a connection")
+        return Found(address, State.UNKNOWN, "a connection")
     return await _tried(address, tried)
 
 
@@ -87,13 +87,13 @@ async def _tried(address: Address, tried: Probe) -> Found:
         async with asyncio.timeout(tried.within_s), aiohttp.ClientSession(trust_env=False) as session:
             return await _written(session, address, tried)
     except TimeoutError:
-        return Found(address, State.UNTOLD, f"a connection, but no answer within {tried.within_s:g} s,")
+        return Found(address, State.UNKNOWN, f"a connection, but no answer within {tried.within_s:g} s,")
     except aiohttp.ClientSSLError as error:
-        return Found(address, State.UNTOLD, f"no TLS ({_why(error.os_error)})")
+        return Found(address, State.UNKNOWN, f"no TLS ({_why(error.os_error)})")
     except aiohttp.ClientConnectorError:
         return Found(address, State.CLOSED, "no connection (ended before TLS)")
     except (aiohttp.ClientError, OSError) as error:
-        return Found(address, State.UNTOLD, f"no answer ({_why(error)})")
+        return Found(address, State.UNKNOWN, f"no answer ({_why(error)})")
 
 
 async def _written(session: aiohttp.ClientSession, address: Address, tried: Probe) -> Found:
@@ -101,13 +101,13 @@ async def _written(session: aiohttp.ClientSession, address: Address, tried: Prob
     why = ""
     for server_name in dict.fromkeys((address.host, *tried.server_names)):
         try:
-            return around.read(address, await _answer(session, address, tried, server_name))
+            return bypass.classify(address, await _answer(session, address, tried, server_name))
         except aiohttp.ClientConnectorCertificateError as error:
             refused = error.certificate_error
             why = why or getattr(refused, "verify_message", "") or str(refused)
             if getattr(refused, "verify_code", None) not in OTHER_NAME:
                 break
-    return Found(address, State.UNTOLD, f"no write, for a certificate that is not trusted ({why.rstrip('.')}),")
+    return Found(address, State.UNKNOWN, f"no write, for a certificate that is not trusted ({why.rstrip('.')}),")
 
 
 async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe, server_name: str) -> Answer:

@@ -1,4 +1,4 @@
-"""Looks at everything that it was told of, in an order in which the later rows see what the earlier ones did."""
+"""Runs all checks. The order matters: a later check uses what an earlier one found."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from extauthz.kube.credentials import NoClusterError
 from extauthz.render.options import Outage, Profile
 from extauthz.service.addresses import Address
 
-from . import apiserver, around, canary, chain, cluster, dial, paths, reach, topology, trust
+from . import apiserver, bypass, canary, chain, cluster, dial, paths, topology, trust, upstream_health
 from .admin import Admin, AdminError, Proxy, from_file
+from .client_path import ClientPath
 from .dump import Chain, NoDumpError, Tree
 from .rows import Row, all_skipped, fail
-from .way import Way
 
 T = TypeVar("T")
 
 NO_PROXY = "--admin, or --config-dump"
 NO_CLUSTER = "not told which cluster"
 MADE_UP = ("default", "extauthz-canary")
-"""Asked about where no Deployment is known: the gate refuses to grow what it does not know, the API server too."""
+"""The Deployment of the canary where the cluster has none. The gate refuses to grow it, and so does the API server."""
 
 EXEMPT = ("extauthz-system", "kube-system")
-"""No Deployment of these is taken for the canary: the gate's own is not asked about."""
+"""Namespaces whose Deployments are no canary: Envoy does not ask the gate about its own namespace."""
 
 Unanswered = (ApiError, Unreachable)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to look at; ``None``: leave it out."""
+    """What to look at. ``None``: do not look at it."""
 
     admin: str | None = None
     config_dump: Path | None = None
@@ -70,12 +70,12 @@ async def examine(options: Options) -> list[Row]:
     async with AsyncExitStack() as stack:
         admin = await _admin(stack, options)
         api = await stack.enter_async_context(connect(options.kubeconfig)) if options.kubeconfig else None
-        way = Way(options.url, options.ca, token) if options.url else None
-        return await Examination(options, admin, api, way, token).rows()
+        client_path = ClientPath(options.url, options.ca, token) if options.url else None
+        return await Examination(options, admin, api, client_path, token).rows()
 
 
 def _token(file: Path) -> str:
-    """Checked here, as others would say it whole in their complaint."""
+    """The token of a file. It is checked here, because the error messages of libraries would show it."""
     token = file.read_bytes().strip()
     if not token or not token.isascii() or any(byte <= ord(" ") for byte in token):
         raise OSError(f"--token-file {file}: it holds no token, which is one line of ASCII")
@@ -89,34 +89,39 @@ async def _admin(stack: AsyncExitStack, options: Options) -> Admin | None:
 
 
 class Examination:
-    """One, with what it has found so far."""
+    """One run of the checks, with what it has found so far."""
 
     def __init__(
-        self, options: Options, admin: Admin | None, api: Connection | None, way: Way | None, token: str | None
+        self,
+        options: Options,
+        admin: Admin | None,
+        api: Connection | None,
+        client_path: ClientPath | None,
+        token: str | None,
     ) -> None:
-        self._options, self._admin, self._api, self._way, self._token = options, admin, api, way, token
+        self._options, self._admin, self._api, self._client_path, self._token = options, admin, api, client_path, token
         self._proxy: Proxy | None = None
         self._chain: Chain | None = None
         self._kubernetes: tuple[Tree | None, list[Tree]] | None = None
         """The Service ``default/kubernetes`` and its slices."""
         self._decided: canary.Canary | None = None
-        """What came to the gate on the way that the autoscaler takes."""
+        """The canary that the gate decided, sent on the autoscaler's path."""
 
     async def rows(self) -> list[Row]:
-        """The proxy's configuration, the way through it, the gate, the cluster."""
+        """The proxy's configuration, the path through it, the gate, the cluster."""
         if self._api is not None:
             self._kubernetes = await _or(None, apiserver.service(self._api, "default", "kubernetes"))
         configured = await self._configured()
         before = await self._clusters()
-        shake = await self._way.handshake() if self._way else None
-        way = [*await self._trust(shake), await self._canary(shake)]
+        shake = await self._client_path.handshake() if self._client_path else None
+        on_the_path = [*await self._trust(shake), await self._canary(shake)]
         return [
             *configured,
-            *way,
+            *on_the_path,
             *await self._gate(before),
             *await self._cluster(),
             *await self._topology(),
-            *await self._around(),
+            *await self._bypass(),
         ]
 
     async def _configured(self) -> list[Row]:
@@ -140,12 +145,12 @@ class Examination:
         return rows + all_skipped(paths.NAMES, "there is no chain to look at", chain.ON_LISTENER)
 
     async def _carriers(self) -> tuple[str, ...]:
-        """How the listener is called or where it listens, by what is known of the client's way."""
+        """Name or address of the listener that the client's path leads to."""
         if self._options.listener is not None:
             return (self._options.listener,)
-        if self._way is not None and self._options.url is not None:
+        if self._client_path is not None and self._options.url is not None:
             port = urlsplit(self._options.url).port or 443
-            addresses = await self._way.addresses()
+            addresses = await self._client_path.addresses()
             return tuple(f"{each}{mark}{port}" for each in addresses for mark in ("_", ":"))
         if self._kubernetes is not None and self._kubernetes[0] is not None and self._is_mesh():
             spec = self._kubernetes[0]["spec"]
@@ -153,21 +158,21 @@ class Examination:
         return ()
 
     def _is_mesh(self) -> bool:
-        """Its listeners are those of an Istio sidecar, so that one of them is the Service's."""
+        """Whether the listeners are those of an Istio sidecar. Then one of them is for the Service."""
         names = [each.name for each in self._proxy.dump.listeners] if self._proxy else []
         return "virtualOutbound" in names
 
     async def _trust(self, shake: trust.Handshake | None) -> list[Row]:
         certs = self._proxy.certs if self._proxy else None
         through = straight = None
-        if self._way is not None and self._token and shake is not None and not shake.error:
-            through = await self._way.identity()
+        if self._client_path is not None and self._token and shake is not None and not shake.error:
+            through = await self._client_path.identity()
             if self._api is not None:
                 straight = await _or(None, apiserver.identity(self._api, self._token))
         return [trust.trusted(shake), trust.validity(shake, certs, datetime.now(UTC)), trust.token(through, straight)]
 
     async def _canary(self, shake: trust.Handshake | None) -> Row:
-        if self._way is None or shake is None:
+        if self._client_path is None or shake is None:
             return canary.row([], [], None)
         if shake.error:
             return canary.row([shake.host], [canary.Answer(0, message=shake.error)], None)
@@ -178,7 +183,7 @@ class Examination:
             asked.append(f"{namespace}/{name}")
             for body in canary.BODIES:
                 sent = canary.Canary(namespace, name, body)
-                answers.append(await self._way.canary(sent))
+                answers.append(await self._client_path.canary(sent))
                 if answers[-1].decision_id:
                     self._decided = sent
                 if answers[-1].decision_id or not answers[-1].status:
@@ -201,9 +206,9 @@ class Examination:
 
     async def _gate(self, before: Tree | None) -> list[Row]:
         if self._proxy is None:
-            return all_skipped(reach.NAMES, "not told which proxy", NO_PROXY)
-        seen = reach.Seen(before, await self._clusters())
-        return reach.rows(self._proxy.dump, self._chain, seen, await self._ports())
+            return all_skipped(upstream_health.NAMES, "not told which proxy", NO_PROXY)
+        seen = upstream_health.Seen(before, await self._clusters())
+        return upstream_health.rows(self._proxy.dump, self._chain, seen, await self._ports())
 
     async def _clusters(self) -> Tree | None:
         try:
@@ -249,31 +254,31 @@ class Examination:
 
         return await _told(["topology"], look)
 
-    async def _around(self) -> list[Row]:
+    async def _bypass(self) -> list[Row]:
         api = self._api
         if api is None:
-            return [around.way(None, None), around.backstop(None, [])]
+            return [bypass.row(None, None), bypass.backstop(None, [])]
 
         async def backstop() -> Row:
-            return around.backstop(*await apiserver.backstops(api))
+            return bypass.backstop(*await apiserver.backstops(api))
 
-        found = [*await _told([around.NAMES[1]], backstop)]
+        found = [*await _told([bypass.NAMES[1]], backstop)]
         if self._kubernetes is None or self._kubernetes[0] is None:
-            return [*cluster.unknown(around.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
+            return [*cluster.unknown(bypass.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
         dump = self._proxy.dump if self._proxy else None
-        free = around.free(around.published(*self._kubernetes), dump)
-        return [around.way(await self._tried(api, free), dump), *found]
+        ungated = bypass.ungated(bypass.published(*self._kubernetes), dump)
+        return [bypass.row(await self._tried(api, ungated), dump), *found]
 
-    async def _tried(self, api: Connection, free: Sequence[Address]) -> around.Tried:
-        """The write that was decided is sent to each; without one they are only dialled."""
-        sent, some = self._decided, free[: around.AT_MOST]
+    async def _tried(self, api: Connection, addresses: Sequence[Address]) -> bypass.Tried:
+        """Send each address the write that the gate decided. If none was decided, only connect."""
+        sent, some = self._decided, addresses[: bypass.AT_MOST]
         probe = dial.probe(sent, self._token, self._options.ca, await api.trust()) if sent else None
         about = f"{sent.namespace}/{sent.name}" if sent else ""
-        return around.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(free) - len(some))
+        return bypass.Tried(socket.gethostname(), about, await dial.dial(some, probe), len(addresses) - len(some))
 
 
 async def _or(otherwise: T, asked: Awaitable[T]) -> T:
-    """What was asked for; ``otherwise`` if the API server does not tell."""
+    """The answer of the API server, or ``otherwise`` if it gives none."""
     try:
         return await asked
     except Unanswered:
@@ -281,7 +286,7 @@ async def _or(otherwise: T, asked: Awaitable[T]) -> T:
 
 
 async def _told(names: Sequence[str], look: Callable[[], Awaitable[Row | list[Row]]]) -> list[Row]:
-    """Its rows; failing ones under ``names`` if the API server does not tell."""
+    """The rows of ``look``. If the API server gives no answer: failing rows under ``names``."""
     try:
         rows = await look()
     except Unanswered as error:

@@ -1,4 +1,4 @@
-"""Does the client trust what it is shown, for how long, and does it stay who it is on the way through Envoy?"""
+"""Does the client trust the certificate, how long is it valid, and does the token pass through Envoy?"""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Handshake(NamedTuple):
     error: str = ""
     """Why it failed; empty if it did not."""
     refused: bool = False
-    """The certificate was not trusted, as against: nobody was there."""
+    """Somebody answered, and the certificate was not trusted."""
     expires: datetime | None = None
     names: tuple[str, ...] = ()
 
 
 class Identity(NamedTuple):
-    """Who the API server takes a token for, or why that could not be told."""
+    """The user of a token, as the API server sees it, or why that is not known."""
 
     user: str = ""
     error: str = ""
@@ -40,7 +40,7 @@ class Identity(NamedTuple):
 def trusted(shake: Handshake | None) -> Row:
     name = "trust"
     if shake is None:
-        return skipped(name, "not told the way that the autoscaler takes", "--url and --ca")
+        return skipped(name, "not told which address the autoscaler dials", "--url and --ca")
     if shake.refused:
         return fail(name, f"a client that trusts --ca refuses {shake.host}: {shake.error}", ISSUE)
     if shake.error:

@@ -1,4 +1,5 @@
-"""The Kubernetes API as the other rooms see it: calls and watches in raw JSON, lists kept current.
+"""The Kubernetes API as the other rooms see it: calls and watches in raw JSON, and lists that are kept current.
 
-The only room that imports the official client, and of that only its asyncio flavour's configuration, TLS and transport.
+In: a kubeconfig or the pod's service account. Out: objects as plain trees, watch events, and typed errors. Only this
+room imports the official client, and only its configuration, TLS and transport for asyncio.
 """

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from extauthz.core.decision import sentences
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.payload import TooLargeError, decode
 from extauthz.core.model import Decision, Operation, Reading, Verdict, WorkloadRef
+from extauthz.ledger_store.payload import TooLargeError, decode
 from extauthz.ledger_store.replica import Progress, Replica
 from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
 
@@ -38,9 +38,6 @@ IDLE_AGAIN_S = 1.0
 
 HELD = "grants no growth for now: its ledger is new, and writes that were allowed before may still land"
 
-HARMLESS = frozenset({"no-growth", "no-quota"})
-"""Reasons of grants that a hold does not concern."""
-
 
 class Decides(Protocol):
     """What is wanted of the gate."""
@@ -48,7 +45,7 @@ class Decides(Protocol):
     @property
     def ledger(self) -> Ledger: ...
 
-    def judge(
+    def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
     ) -> Decision:
         """Decide a write from memory; a grant is recorded there."""
@@ -239,11 +236,11 @@ class Committer:
             return self._answer(waiter, _refused(waiter.decision, "ledger-unavailable", "is behind another gate"))
         waiter.rounds += 1
         decision_id = waiter.decision.id
-        decision = self._gate.judge(waiter.reading, decision_id, self._clock(), source=waiter.source)
+        decision = self._gate.decide(waiter.reading, decision_id, self._clock(), source=waiter.source)
         waiter.decision = decision
         if decision.intent is None:
             return self._answer(waiter, decision)
-        if self.replica.holds and decision.reason not in HARMLESS:
+        if self.replica.holds and decision.grows:
             return self._take_back(waiter, "hold", HELD)
         if self.replica.is_full(decision.intent):
             why = "has no room in the ledger: too many writes under this quota may still land; try again shortly"
@@ -263,7 +260,7 @@ class Committer:
     def _undo(self, waiter: _Waiter) -> None:
         """Nothing of it counts, unless the object holds it. What it only renewed was there before, and stays."""
         if waiter.decision.intent == waiter.decision.id and not self.replica.agrees(waiter.decision.id):
-            self._gate.ledger.forget(waiter.decision.id)
+            self._gate.ledger.pending.forget(waiter.decision.id)
 
     async def _write(self, batch: list[_Waiter]) -> float:
         base = self.replica.base

@@ -17,9 +17,9 @@ from cachetools import FIFOCache
 from extauthz.core.ledger import record
 from extauthz.core.ledger.intents import Intent, is_newer
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.payload import OtherFormatError, Payload, PayloadError, decode, encode
 from extauthz.core.ledger.record import RecordError
 from extauthz.core.model import WorkloadRef
+from extauthz.ledger_store.payload import OtherFormatError, Payload, PayloadError, decode, encode
 from extauthz.ledger_store.store import Stored
 
 ABANDONED = 65_536
@@ -135,7 +135,7 @@ class Replica:
         self.base, self.payload, self.unreadable, self._is_new = stored, payload, "", False
         self._seen_s = self._clock() if seen_s is None else seen_s
         for vanished in before.keys() - payload.intents.keys():
-            self._ledger.forget(vanished)
+            self._ledger.pending.forget(vanished)
         for ref, intent in found:
             self._adopt(ref, intent)
 
@@ -175,14 +175,14 @@ class Replica:
         line = self._lines.get(intent.id)
         if intent.id in self._abandoned or (line is not None and line.text == self.payload.intents[intent.id]):
             return
-        self._ledger.forget(intent.id)
+        self._ledger.pending.forget(intent.id)
         self._ledger.adopt(ref, intent)
         self._set_line(intent.id, self._line(ref, intent)._replace(text=self.payload.intents[intent.id]))
 
     def abandon(self, intent_id: str) -> None:
         """A pending write of this gate was not granted after all. If it gets into the object, it is taken out again."""
         self._abandoned[intent_id] = None
-        self._ledger.forget(intent_id)
+        self._ledger.pending.forget(intent_id)
 
     # What stands in the way of a grant.
 
@@ -203,11 +203,11 @@ class Replica:
 
     def agrees(self, intent_id: str) -> bool:
         """Whether the object holds a pending write that is in memory too."""
-        return intent_id in self.payload.intents and self._ledger.follows(intent_id)
+        return intent_id in self.payload.intents and self._ledger.pending.follows(intent_id)
 
     def is_full(self, intent_id: str) -> bool:
         """Whether a new pending write, which is in memory so far, is more than its tenant may have in the object."""
-        found = self._ledger.intent(intent_id)
+        found = self._ledger.pending.get(intent_id)
         if found is None or intent_id in self.payload.intents:
             return False
         line = self._line(*found)
@@ -253,12 +253,12 @@ class Replica:
 
     def _keep_lines(self) -> None:
         """A line for each pending write in memory, and for no other."""
-        for ref, intent in self._ledger.live_intents():
+        for ref, intent in self._ledger.pending:
             line = self._lines.get(intent.id)
             if line is None or intent.expires_s > line.expires_s or _leaves(intent) > line.leaves:
                 self._set_line(intent.id, self._line(ref, intent))
         if len(self._lines) > self._ledger.intents:
-            for intent_id in [one for one in self._lines if not self._ledger.follows(one)]:
+            for intent_id in [one for one in self._lines if not self._ledger.pending.follows(one)]:
                 self._drop_line(intent_id)
 
     def _set_line(self, intent_id: str, line: Line) -> None:
@@ -289,7 +289,7 @@ class Replica:
             tree["templates"] = list(templates)
         tree["until_ms"] = self.now_ms() + max(round((intent.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
-        tenants = self._ledger.leaf_quotas_of(intent.id) or frozenset({f"namespace {ref.namespace}"})
+        tenants = self._ledger.pending.leaf_quotas(intent.id) or frozenset({f"namespace {ref.namespace}"})
         return Line(json.dumps(tree, separators=(",", ":")), templates, tenants, intent.expires_s, _leaves(intent))
 
 

@@ -9,7 +9,7 @@ class Stored(NamedTuple):
     """The ledger object as it was at one moment."""
 
     payload: str
-    """``core.ledger.payload``."""
+    """``ledger_store.payload``."""
     version: str
     """resourceVersion: a later state has a higher one."""
     uid: str

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision, Tree, WorkloadRef
+from extauthz.core.queries import Queries
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Resource
@@ -83,7 +84,7 @@ class KubeEvents:
         calls_per_s: float = CALLS_PER_S,
     ) -> None:
         self._connection = connection
-        self._gate = gate
+        self._queries = Queries(gate.ledger)
         self._resources = resources
         self._instance = instance[:128] or "extauthz"
         self._tell = tell
@@ -163,10 +164,10 @@ class KubeEvents:
     async def _subjects(self, ref: WorkloadRef) -> list[Subject]:
         """The workload, if it is there, and the autoscalers that name it. The workload is first."""
         resource = self._resources.get((ref.group, ref.resource))
-        entry = self._gate.ledger.get(ref)
-        if resource is None or entry is None or entry.observed is None or not entry.observed.uid:
+        observed = self._queries.observed(ref)
+        if resource is None or observed is None or not observed.uid:
             return []
-        workload = Subject(resource.api_version, resource.kind, ref.namespace, ref.name, entry.observed.uid)
+        workload = Subject(resource.api_version, resource.kind, ref.namespace, ref.name, observed.uid)
         return [workload, *await self._autoscalers.of(workload)]
 
     # Requests.

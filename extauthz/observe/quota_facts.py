@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.accounts import Coverage, UsageRow
+from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.standing import Standing
-from extauthz.core.quota.tree import QuotaNode, QuotaTree
 from extauthz.observe.quota_status import Facts, Selected
 
 SLICE = 200
-"""Rows, quotas or namespaces looked at in one go: about a millisecond, which is the most that a decision waits."""
-
-_NO_ROWS: Sequence[UsageRow] = ()
+"""Quotas looked at in one go: about a millisecond, which is the most that a decision waits."""
 
 Item = TypeVar("Item")
 
@@ -25,64 +21,48 @@ Item = TypeVar("Item")
 class Survey:
     """All quotas of a gate as they were while it was taken."""
 
-    nodes: Mapping[str, QuotaNode]
-    rows: Mapping[str, Sequence[UsageRow]]
-    coverage: Mapping[str, Coverage]
+    quotas: Mapping[str, QuotaUse]
     above_parent: Mapping[str, tuple[str, ...]]
     parents: frozenset[str]
     """Those that have children."""
-    selecting: frozenset[str]
-    """Those whose namespaceSelector matches some namespace."""
 
     def facts(self, standing: Standing) -> Facts:
         """What the status of one object depends on."""
         name = standing.name
-        node = self.nodes.get(name)
-        coverage = self.coverage.get(name)
-        if node is None or coverage is None:
+        use = self.quotas.get(name)
+        if use is None:
             return Facts(standing)
         return Facts(
             standing=standing,
-            rows=tuple(self.rows.get(name, _NO_ROWS)),
-            mode=node.quota.mode,
+            rows=use.rows,
+            mode=use.node.quota.mode,
             above_parent=self.above_parent.get(name, ()),
-            selected=self._selected(node, coverage),
-            unpriced=coverage.unpriced,
+            selected=self._selected(use),
+            unpriced=use.unpriced,
         )
 
-    def _selected(self, node: QuotaNode, coverage: Coverage) -> Selected:
-        if coverage.workloads:
+    def _selected(self, use: QuotaUse) -> Selected:
+        quota = use.node.quota
+        if use.workloads:
             return Selected.WORKLOADS
-        if node.quota.namespace_selector is None:
-            return Selected.CHILDREN if node.quota.name in self.parents else Selected.NOBODY
-        if node.quota.name not in self.selecting:
+        if quota.namespace_selector is None:
+            return Selected.CHILDREN if quota.name in self.parents else Selected.NOBODY
+        if not use.selects_namespace:
             return Selected.NO_NAMESPACE
-        return Selected.NO_WORKLOAD if node.quota.workload_selector is None else Selected.NO_LABELLED_WORKLOAD
+        return Selected.NO_WORKLOAD if quota.workload_selector is None else Selected.NO_LABELLED_WORKLOAD
 
 
-async def survey(gate: Gate) -> Survey:
+async def survey(queries: Queries) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
-    ledger = gate.ledger
-    tree = ledger.scope.tree
-    rows: dict[str, list[UsageRow]] = {}
-    for row in await in_slices(ledger.usage()):
-        rows.setdefault(row.quota, []).append(row)
     above: dict[str, tuple[str, ...]] = {}
-    for warning in tree.warnings:
+    for warning in queries.tree_warnings():
         above[warning.quota] = (*above.get(warning.quota, ()), str(warning.problem))
+    uses = await in_slices(queries.quotas())
     return Survey(
-        nodes={node.quota.name: node for node in tree.nodes},
-        rows=rows,
-        coverage={one.quota: one for one in await in_slices(ledger.coverage())},
+        quotas={use.node.quota.name: use for use in uses},
         above_parent=above,
-        parents=frozenset(node.parent.quota.name for node in tree.nodes if node.parent is not None),
-        selecting=await _selecting(tree, [namespace.labels for namespace in ledger.scope.namespaces.values()]),
+        parents=frozenset(use.node.parent.quota.name for use in uses if use.node.parent is not None),
     )
-
-
-async def _selecting(tree: QuotaTree, namespaces: Sequence[Mapping[str, str]]) -> frozenset[str]:
-    found = await in_slices(tree.namespace_candidates(labels) for labels in namespaces)
-    return frozenset(node.quota.name for candidates in found for node in candidates)
 
 
 async def in_slices(items: Iterable[Item]) -> list[Item]:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.intents import is_newer
 from extauthz.core.model import Tree
+from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.core.quota.standing import Standing, compact
 from extauthz.kube.calls import Calls
@@ -68,6 +69,7 @@ class StatusWriter:
     ) -> None:
         self._connection = connection
         self._gate = gate
+        self._queries = Queries(gate.ledger)
         self._standings = standings
         self._tell = tell
         self._now = now
@@ -97,7 +99,7 @@ class StatusWriter:
         """
         if not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._gate)
+        seen = await survey(self._queries)
         standings = list(self._standings())
         for number, standing in enumerate(standings, 1):
             facts = seen.facts(self._newest(standing))

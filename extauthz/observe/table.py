@@ -19,7 +19,7 @@ class Family(NamedTuple):
 TABLE = (
     Family(
         "extauthz_decisions_total", "counter", "decisions", ("verdict", "reason"),
-        "Requests decided, by the stable code that a decision carries as its reason.",
+        "Decided requests, by verdict and by the stable code of the reason.",
     ),
     Family(
         "extauthz_audit_refusals_total", "counter", "decisions", (),
@@ -27,11 +27,11 @@ TABLE = (
     ),
     Family(
         "extauthz_would_refuse_total", "counter", "decisions", ("verdict", "reason"),
-        "Requests that were allowed only because the setting mode is audit, by what the answer would have been.",
+        "Requests that were allowed only because the setting mode is audit, by the answer that they would have had.",
     ),
     Family(
         "extauthz_check_seconds", "histogram", "seconds", (),
-        "Time from a received request to its decision, without the work of gRPC.",
+        "Time from a received request to its decision, without gRPC's own work.",
     ),
     Family(
         "extauthz_quota_used", "gauge", "cores, bytes or objects", ("quota", "resource"),
@@ -39,7 +39,7 @@ TABLE = (
     ),
     Family(
         "extauthz_quota_reserved", "gauge", "cores, bytes or objects", ("quota", "resource"),
-        "What allowed writes that may still land add to it.",
+        "What allowed writes that may still land add to used.",
     ),
     Family(
         "extauthz_quota_hard", "gauge", "cores, bytes or objects", ("quota", "resource"),
@@ -53,11 +53,11 @@ TABLE = (
     Family("extauthz_intents", "gauge", "intents", (), "Allowed writes that may still land."),
     Family(
         "extauthz_answers_total", "counter", "answers", ("event",),
-        "What became of decided writes: not-forwarded, refused, answered-ok, answered-unclear.",
+        "What happened to decided writes: not-forwarded, refused, answered-ok, answered-unclear.",
     ),
     Family(
         "extauthz_access_log_skipped_total", "counter", "entries", ("why",),
-        "Entries of Envoy's access log that told nothing: no-message, not-http, no-decision, not-over, no-response.",
+        "Entries of Envoy's access log without use: no-message, not-http, no-decision, not-over, no-response.",
     ),
     Family(
         "extauthz_reads_total", "counter", "reads", ("result",),
@@ -65,28 +65,28 @@ TABLE = (
     ),
     Family(
         "extauthz_intents_ended_by_read_total", "counter", "intents", (),
-        "Allowed writes that a consistent read ended: after their answer, or after W.",
+        "Allowed writes that a consistent read ended: after their answer, or after the landing window.",
     ),
     Family(
         "extauthz_ledger_writes_total", "counter", "writes", ("result",),
-        "Writes of ledgers that gates share: ok, conflict (another gate was first), unclear, refused, too-large.",
+        "Writes of the ledger that gates share: ok, conflict (another gate was first), unclear, refused, too-large.",
     ),
     Family(
         "extauthz_ledger_grants_total", "counter", "grants", (),
-        "Grants that went with these writes. Several share one while they come thick.",
+        "Grants that these writes recorded. Grants that arrive together share one write.",
     ),
     Family(
         "extauthz_unreadable_objects_total", "counter", "objects", ("resource",),
         "Objects of the cluster that could not be read, each counted once until it is good again.",
     ),
-    Family("extauthz_stale", "gauge", "0 or 1", (), "Whether a live source is stalled (setting on-stale)."),
+    Family("extauthz_stale", "gauge", "0 or 1", (), "Whether a source is stalled (setting on-stale)."),
     Family(
         "extauthz_watch_age_seconds", "gauge", "seconds", ("resource",),
-        "Since the API server was last heard on this watch, bookmarks included.",
+        "Time since the API server last sent something on this watch, bookmarks included.",
     ),
     Family(
         "extauthz_watch_relists_total", "counter", "lists", ("resource",),
-        "Lists taken anew because a watch could not be gone on with.",
+        "Lists taken again because a watch could not be resumed.",
     ),
     Family("extauthz_api_calls_total", "counter", "requests", ("verb",), "Requests sent to the API server."),
     Family(
@@ -95,7 +95,7 @@ TABLE = (
     ),
     Family(
         "extauthz_event_writes_total", "counter", "writes", ("result",),
-        "Kubernetes events about workloads held back: created, updated, failed.",
+        "Kubernetes events about refused workloads: created, updated, failed.",
     ),
     Family(
         "extauthz_source_requests_total", "counter", "requests", ("source", "result"),
@@ -108,27 +108,27 @@ TABLE = (
     ),
     Family(
         "extauthz_recounts_total", "counter", "recounts", ("result",),
-        "Counts of all usage from scratch: exact, drifted (and repaired), overtaken (by a change of all quotas or "
-        "prices, for which everything is counted anew).",
+        "Recounts of all usage: exact, drifted (and repaired), overtaken (everything is counted anew anyway, "
+        "because quotas or pod costs have changed).",
     ),
     Family(
         "extauthz_drift", "gauge", "numbers", (),
-        "Numbers (used, reserved and so on, of each quota and resource) that the last recount found kept wrong.",
+        "Numbers (used, reserved and so on, of each quota and resource) that the last recount found wrong.",
     ),
-    Family("extauthz_drift_repaired_total", "counter", "numbers", (), "Such numbers that recounts have put right."),
-    Family("extauthz_workloads", "gauge", "workloads", (), "Workloads in the picture of the cluster."),
+    Family("extauthz_drift_repaired_total", "counter", "numbers", (), "Wrong numbers that recounts have repaired."),
+    Family("extauthz_workloads", "gauge", "workloads", (), "Workloads that the gate knows."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),
         "Changes of a source (quotas, state) by result: ok, refused.",
     ),
     Family(
         "extauthz_source_last_good_timestamp_seconds", "gauge", "seconds since 1970", ("source",),
-        "When what is in force was read. Growing old is normal; beside refused reloads it says how stale.",
+        "When what is in force was read. An old value is normal, unless reloads are refused.",
     ),
     Family("extauthz_ready", "gauge", "0 or 1", (), "Whether /readyz says ready."),
     Family(
         "extauthz_log_dropped_total", "counter", "lines", (),
-        "Log lines given up because their reader was too slow or gone.",
+        "Log lines dropped because their reader was too slow or gone.",
     ),
 )  # fmt: skip
 

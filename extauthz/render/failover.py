@@ -43,10 +43,10 @@ def connect_timeout(options: SidecarOptions) -> timedelta:
 
 
 def retry_policy(options: SidecarOptions) -> core.RetryPolicy:
-    """Ask again only what no gate has decided: each request is decided once (DESIGN §4.3).
+    """Ask again only what no gate has decided: each request is decided once (docs/design.md rule 3).
 
-    A Check that was sent to a gate which then died is not repeated, though a second grant of the same count would add
-    nothing: one that creates under a name of the server's choosing would hold its room twice until W.
+    A Check is not repeated if it was sent to a gate that then died. For most writes a second grant would add nothing.
+    But a create with ``generateName`` would take its room twice for a landing window.
     """
     others = len(options.failover_gates)
     # Envoy takes the longest pause between two tries for what a single try may take, too: ten times the shortest

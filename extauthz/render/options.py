@@ -45,7 +45,7 @@ class Profile(StrEnum):
     """The scale subresource, and writes to a workload that is there: for KEDA and for Knative, whose autoscaler patches
     the Deployment itself up to 1.21. Creating one is nothing that an autoscaler does."""
     SCALE = "scale"
-    """Only the scale subresource: for kube-controller-manager, whose rollouts go on without the gate (DESIGN §4.7)."""
+    """Only the scale subresource. For kube-controller-manager: its rollouts need no gate (docs/design.md rule 7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class SidecarOptions:
     """Envoy's own default is 0.2 s, which one slow garbage collection or a restart on the same port would exceed."""
     write_timeout_s: float = 65.0
     """For the API server's answer to a growth write: 5 s above the server's own limit (``--request-timeout``, 60 s), so
-    that its answer comes first and it stays clear whether the write landed (DESIGN §6, rule 3e)."""
+    that its answer comes first and it stays clear whether the write landed (docs/design.md L3)."""
     body_timeout_s: float = 60.0
     """For a growth write's body to arrive whole."""
     on_outage: Outage = Outage.DENY
     anonymous: Anonymous = Anonymous.DENY
     profile: Profile = Profile.WRITES
     exempt_namespaces: tuple[str, ...] = ("extauthz-system",)
-    """The gate's own: its rollout must not need it (DESIGN §4.7)."""
+    """The gate's own: its rollout must not need it (docs/design.md rule 7)."""
     admin: Endpoint | None = _ADMIN
     """Envoy's admin page has no authentication: loopback or a unix socket only. ``None``: no admin page."""
     access_log: str | None = "/dev/stdout"

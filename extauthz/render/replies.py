@@ -1,7 +1,7 @@
 """What Envoy itself answers, worded as the API server would: a ``metav1.Status`` in JSON.
 
 Without it a client sees an empty 403 when the gate is down, and client-go drops any text that does not come with
-``content-type: application/json`` (DESIGN §3). Envoy takes the first mapper whose filter matches, and otherwise the
+``content-type: application/json``. Envoy takes the first mapper whose filter matches, and otherwise the
 general format (https://www.envoyproxy.io/docs/envoy/v1.40.0/configuration/http/http_conn_man/local_reply).
 """
 
@@ -71,9 +71,9 @@ def config() -> hcm.LocalReplyConfig:
 def _outage() -> hcm.ResponseMapper:
     """Every decision of the gate's carries an id in its metadata; a refusal without one is no decision.
 
-    That covers a gate that is down, slow or talks nonsense, and does not depend on the status: the gate refuses with
-    503 too, in sentences of its own (``unavailable``, DESIGN §4.6). A pass without an id is none either: the filter
-    after ext_authz stops it.
+    That covers a gate that is down, that is slow or that talks nonsense. The status does not matter: the gate also
+    refuses with 503, in sentences of its own (``unavailable``, docs/design.md rule 6). A pass without an id is no
+    decision either: the filter after ext_authz stops it.
     """
     failed = accesslog.AndFilter(filters=[flagged(REFUSED_BY_FILTER), undecided()])
     either = accesslog.OrFilter(filters=[accesslog.AccessLogFilter(and_filter=failed), _passed_undecided()])

@@ -4,8 +4,8 @@ Envoy matches after its path normalization (``normalize_path``: escaped unreserv
 removed; escaped slashes were refused before), and forwards and shows to the gate the very path that it matched. The
 patterns see the path without its query. RE2 has no negation, hence the order: exceptions, growth, odd spellings, rest.
 
-A path is *plain* if its segments are free of anything that two readers could read in two ways. Growth is looked for by
-position on plain paths; whatever is not plain goes to the gate, which reads it as the API server does (DESIGN §4.8).
+A path is *plain* if no segment could be read in two ways. On plain paths growth is found by position. Any other path
+goes to the gate, which reads it as the API server does (docs/design.md rule 8).
 """
 
 from __future__ import annotations

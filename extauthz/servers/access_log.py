@@ -1,4 +1,4 @@
-"""The access-log server: what became of each decided request, told by Envoy, to an event of its intent.
+"""The access-log server: what became of each decided request, as Envoy tells it.
 
 The protocol is Envoy's ``envoy.service.accesslog.v3.AccessLogService``
 (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/service/accesslog/v3/als.proto). It is a stream of what has
@@ -11,22 +11,22 @@ server does, which is the same server: mTLS says who it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import grpc
 from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry, ResponseFlags
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
 from google.protobuf.message import DecodeError
 
-from extauthz.core.ledger.intents import Event
+from extauthz.settlement.answers import Fate
 
 SERVICE = "envoy.service.accesslog.v3.AccessLogService"
 
 EXT_AUTHZ = "envoy.filters.http.ext_authz"
 """The namespace under which Envoy keeps the dynamic metadata of a CheckResponse."""
 
-Answered: TypeAlias = Callable[[str, Event], None]
+Answered: TypeAlias = Callable[[str, Fate], None]
 """Decision id → what happened to the request. An id that is not known, or whose intent has ended, changes nothing."""
 
 Skipped: TypeAlias = Callable[[str], None]
@@ -35,79 +35,8 @@ Skipped: TypeAlias = Callable[[str], None]
 SKIPS = ("no-message", "not-http", "no-decision", "not-over", "no-response")
 
 
-class Fate(NamedTuple):
-    """What an entry says about one request."""
-
-    code: int
-    """HTTP status of the answer to the client; 0: there was none."""
-    details: str
-    """Envoy's response code details, without what stands in braces after them."""
-    flags: frozenset[str]
-    """Fields that are set in ``envoy.data.accesslog.v3.ResponseFlags``."""
-    attempts: int
-    """How often Envoy's router took it on. 0: it never came that far."""
-    sent: bool
-    """A byte of it was given to a connection to the API server."""
-    inner: str = ""
-    """What stood in braces after the details: why a stream was reset."""
-
-
-# Before the router handed the request to a connection (source/common/router/router.cc and the filters before it), by
-# details, with the flags that come along: what proves that it never left. Everything else may have left.
-NEVER_LEFT: Mapping[str, frozenset[str]] = {
-    "ext_authz_denied": frozenset({"unauthorized_details"}),
-    "ext_authz_error": frozenset({"unauthorized_details"}),
-    "ext_authz_invalid": frozenset({"unauthorized_details"}),
-    "rbac_access_denied_matched_policy[none]": frozenset(),
-    "route_not_found": frozenset({"no_route_found"}),
-    "cluster_not_found": frozenset({"no_cluster_found"}),
-    "no_healthy_upstream": frozenset({"no_healthy_upstream"}),
-    # The pool got no connection, TLS included. With any other flag a reset may have come after the request was sent.
-    "upstream_reset_before_response_started": frozenset({"upstream_connection_failure"}),
-}
-
-REFUSED_STREAM = ("upstream_reset_before_response_started", "remote_refused_stream_reset")
-"""Details, and what stands in braces after them, of a stream that the API server refused with REFUSED_STREAM, or that
-is above the last stream of its GOAWAY. Either says that nothing of the request was processed (RFC 9113 §8.7).
-``tests/envoy/test_refused_stream.py`` shows what Envoy 1.40 makes of these and of other resets."""
-
-BEFORE_THE_STORE = frozenset({401, 403, 404, 405, 409, 413, 415, 422, 429})
-"""4xx that the API server answers only where it has stored nothing: authentication, authorization, admission,
-routing, decoding, validation, preconditions, overload (``k8s.io/apiserver/pkg/endpoints/handlers``)."""
-
-UNFINISHED = frozenset({408})
-"""4xx that leave open whether the API server is done with the request."""
-
-
-def event(fate: Fate) -> Event:
-    """The event of the intent. In doubt ``ANSWERED_UNCLEAR``, which ends nothing before W.
-
-    An answer counts only if the API server gave it, in the only attempt, and nothing went wrong on the way. 2xx says
-    that the write has landed. Any other 4xx says only that the API server is done with the request: 400 also comes when
-    the *answer* cannot be made, after the write has landed (a Table with ``?includeObject=bogus``: shown on a real one
-    in ``tests/controlplane/test_refusals.py``). So it is taken like 2xx: what a consistent read shows from then on is
-    all that the write will ever do.
-    """
-    if not fate.sent and fate.attempts <= 1 and fate.flags == NEVER_LEFT.get(fate.details):
-        return Event.NOT_FORWARDED
-    if _was_refused(fate):
-        return Event.NOT_FORWARDED
-    if fate.details != "via_upstream" or fate.attempts != 1 or fate.flags:
-        return Event.ANSWERED_UNCLEAR
-    if fate.code in BEFORE_THE_STORE:
-        return Event.REFUSED
-    is_done = 200 <= fate.code < 300 or (400 <= fate.code < 500 and fate.code not in UNFINISHED)
-    return Event.ANSWERED_OK if is_done else Event.ANSWERED_UNCLEAR
-
-
-def _was_refused(fate: Fate) -> bool:
-    """As a stream, in the only attempt. An earlier attempt may have been processed."""
-    reset = frozenset({"upstream_remote_reset"})
-    return (fate.details, fate.inner) == REFUSED_STREAM and fate.attempts == 1 and fate.flags == reset
-
-
 def fate(entry: HTTPAccessLogEntry) -> Fate:
-    """What the entry says, as far as ``event`` asks."""
+    """What the entry says, as far as ``settlement.answers`` asks."""
     common, response = entry.common_properties, entry.response
     details, _, inner = response.response_code_details.partition("{")
     return Fate(
@@ -164,7 +93,7 @@ class AccessLogs:
         decision_id = _decision_id(entry)
         why = _why_not(entry, decision_id)
         if why is None:
-            self._answered(decision_id, event(fate(entry)))
+            self._answered(decision_id, fate(entry))
         else:
             self._skipped(why)
 

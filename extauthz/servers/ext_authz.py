@@ -2,7 +2,7 @@
 
 The protocol is Envoy's ``envoy.service.auth.v3.Authorization``
 (https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/auth/v3/external_auth.proto). The messages are those of
-xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety times slower (DESIGN §3).
+xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety times slower.
 """
 
 from __future__ import annotations

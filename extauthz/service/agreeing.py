@@ -40,9 +40,8 @@ class LedgerInput:
         """Whether the ledger keeps growth back."""
         return self._committer.notes()
 
-    def stale(self) -> str | None:
+    def stale(self) -> None:
         """A grant is written before it is answered: what is out of date shows then."""
-        return None
 
     def watches(self) -> Iterator[Watch]:
         """None that an operator has to look at: a write fails where its watch lags."""

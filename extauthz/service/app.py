@@ -154,14 +154,13 @@ class App:
 
     def _levels(self) -> Levels:
         most = self._settings.metrics_max_quotas
-        gate, inputs = self._gate.gate, self._gate.inputs
-        quotas = len(gate.ledger.scope.tree.nodes)
+        queries, inputs = self._gate.queries, self._gate.inputs
         return Levels(
-            rows=list(_of_first(most, gate.usage())),
-            quotas=quotas,
-            left_out=max(quotas - most, 0),
-            intents=gate.ledger.intents,
-            workloads=len(gate.ledger),
+            rows=list(_of_first(most, queries.rows())),
+            quotas=queries.quota_count,
+            left_out=max(queries.quota_count - most, 0),
+            intents=queries.pending_count,
+            workloads=queries.workload_count,
             ready=not self._stage,
             log_dropped=self._log.dropped,
             stale=self._gate.stale is not None,

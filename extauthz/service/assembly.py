@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
-from extauthz.core.ledger.intents import Event
+from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
@@ -26,12 +26,16 @@ from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
-from extauthz.service.inputs import Clock
+from extauthz.service.inputs import Clock, Stale
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
+from extauthz.settlement.settlement import Settlement
 
 TICK_S = 1.0
-"""How late an intent may end. W is tens of seconds."""
+"""How late an intent may end. The landing window is much longer."""
+
+CHECKED_FOR_S = 10.0
+"""For so long a look at the inputs counts. It is only exceeded where the process was suspended."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,10 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
-        self.gate.reader = Reader()
-        self.access_logs = AccessLogs(self._answered, around.metrics.skipped)
+        self.queries = Queries(self.gate.ledger)
+        heard = around.metrics.answer
+        self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
+        self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
         self.stale: str | None = None
@@ -112,20 +118,22 @@ class Assembly:
         asked = max_scale(settings, log, metrics, clock)
         if asked is not None:
             await stack.enter_async_context(asked.client)
-            self.gate.scales = asked.scales
+            self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
+        self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         deciding = Deciding(
             self.gate,
             metrics,
             log,
-            inputs.state.look,
+            inputs.state.reads.look if inputs.state.reads is not None else None,
             inputs.state.heed,
             inputs.ledger.commit if inputs.ledger is not None else None,
             ask=asked.ask if asked is not None else None,
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
+            read=Reader(),
         )
         return deciding, inputs
 
@@ -135,24 +143,18 @@ class Assembly:
     def _recounting(self) -> Recounting:
         return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
 
-    def _answered(self, decision_id: str, event: Event) -> None:
-        """What became of a decided request; most often an intent ends by it, or by the read that is made then."""
-        self._around.metrics.answer(event.value)
-        ref = self.gate.settle(decision_id, event, self._clock())
-        if ref is not None and self.inputs is not None:
-            self.inputs.state.answered(ref)
-
     async def _tick(self, inputs: sources.Inputs) -> None:
         """Let time pass for the ledger, and look whether the inputs can still be relied on."""
         while True:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()
-            self.gate.tick(now_s)
-            inputs.state.tick(now_s)
-            self._tell_stale(next((why for one in inputs if (why := one.stale()) is not None), None))
+            self.settlement.tick(now_s)
+            self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
 
-    def _tell_stale(self, why: str | None) -> None:
-        self.gate.stale(why)
+    def _tell_stale(self, found: list[Stale], now_s: float) -> None:
+        why = found[0].why if found else None
+        coverage = any(one.coverage for one in found)
+        self.gate.stale(why, coverage=coverage, until_s=now_s + CHECKED_FOR_S)
         if why is not None and self.stale is None:
             self._log.event("error", "stale", why=why, growth=self._settings.on_stale)
         if why is None and self.stale is not None:
@@ -161,7 +163,7 @@ class Assembly:
 
     @property
     def holds(self) -> bool:
-        """Whether growth waits for W of writes that an earlier run allowed."""
+        """Whether growth waits for the landing window of writes that an earlier run allowed."""
         return bool(self._holding.notes())
 
     def missing(self) -> list[str]:

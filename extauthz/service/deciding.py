@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from extauthz.core.decision.auditing import audited
-from extauthz.core.decision.scales import UNASKED
-from extauthz.core.model import Decision, Reading, Request, Verdict
+from extauthz.core.intake.read import read
+from extauthz.core.model import Decision, Fetch, Reading, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
@@ -23,9 +23,6 @@ Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
 refusal."""
 
 INTERNAL_ERROR = "internal-error"
-
-NOT_SEEN = frozenset({"unknown-workload", "unknown-namespace"})
-"""Reasons for which it is worth a look whether the watch is only behind: the object was made a moment ago."""
 
 LOOK_WITHIN_S = 1.0
 """Half of Envoy's ext_authz timeout as ``extauthz render`` sets it."""
@@ -55,31 +52,28 @@ class _Later:
 class Decides(Protocol):
     """What the request path wants of the gate."""
 
-    @property
-    def reader(self) -> Callable[[Request], Reading]:
-        """What a request means."""
-
-    def judge(
+    def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
     ) -> Decision:
         """Decide it; ``now_s`` on the process's monotonic clock."""
 
 
 class Deciding:
-    """Callable by every server. Never raises, and waits only to look at a workload that was not seen yet, and for
-    other gates to agree: what goes wrong inside is an answer too.
+    """Callable by every server. Never raises, and waits only to fetch what a decision needs, and for other gates to
+    agree: what goes wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
         metrics: told of each decision and what it took.
         log: told of each decision, and of the traceback where we are at fault.
-        look: brings a workload into the picture; ``None``: that cannot be done.
+        look: brings a workload into the snapshot; ``None``: that cannot be done.
         ask: learns how many replicas a workload may have; ``None``: nothing says so.
         heed: told of each decision too; must neither block nor raise.
         commit: agrees with other gates upon a grant that is in memory so far; ``None``: there are none.
         audits: nothing is refused, whatever goes wrong.
         clock: seconds, monotonic.
         ids: makes an id for each decision.
+        read: what a request means.
     """
 
     def __init__(
@@ -95,44 +89,39 @@ class Deciding:
         audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] | None = None,
+        read: Callable[[Request], Reading] = read,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
         self._log = log
-        self._look = look
         self._commit = commit
         self._heed = heed
-        self._ask = ask
+        self._fetch: dict[Fetch, Look] = {}
+        """In the order in which a decision may need them."""
+        if look is not None:
+            self._fetch[Fetch.WORKLOAD] = _briefly(look)
+        if ask is not None:
+            self._fetch[Fetch.MAX_SCALE] = ask
         self._audits = audits
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
+        self._read = read
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
         """The decision, or where it waits for something, what to await for it."""
         asked = _Asked(request, self._new_id(), self._clock())
         decision = self._decide(asked)
-        if self._wants(decision):
-            return _Later(lambda: self._wait(asked, decision))
+        if self._is_needed(decision) or self._must_commit(decision):
+            return _Later(lambda: self._finished(asked, decision))
         return self._tell(decision, asked)
 
-    def _wants(self, decision: Decision) -> bool:
-        """Whether something has to be looked up or agreed upon first. So far nothing was recorded or told."""
-        return (
-            (decision.reason in NOT_SEEN and self._look is not None)
-            or (decision.reason == UNASKED and self._ask is not None)
-            or self._must_commit(decision)
-        )
-
-    async def _wait(self, asked: _Asked, decision: Decision) -> Decision:
+    async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
+        """What comes of a decision that waits for something. So far nothing was recorded or told."""
         try:
-            if decision.reason in NOT_SEEN and decision.ref is not None and self._look is not None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_WITHIN_S):
-                        await self._look(decision.ref)
-                decision = self._decide(asked)
-            if decision.reason == UNASKED and decision.ref is not None and self._ask is not None:
-                await self._ask(decision.ref)
-                decision = self._decide(asked)
+            for what, fetch in self._fetch.items():
+                if decision.needs is not None and decision.needs.what is what:
+                    await fetch(decision.needs.ref)
+                    decision = self._decide(asked)
             if self._must_commit(decision):
                 assert self._commit is not None
                 assert asked.reading is not None
@@ -140,6 +129,10 @@ class Deciding:
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
         return self._tell(decision, asked)
+
+    def _is_needed(self, decision: Decision) -> bool:
+        """Whether something that it needs can be fetched."""
+        return decision.needs is not None and decision.needs.what in self._fetch
 
     def _must_commit(self, decision: Decision) -> bool:
         """Whether other gates have to know of it first. A write that no quota may cover is told to them afterwards."""
@@ -149,18 +142,16 @@ class Deciding:
         """A grant is recorded at once, but where it must be agreed upon."""
         try:
             if asked.reading is None:
-                asked.reading = self._gate.reader(asked.request)
-            decision = self._judge(asked, charge=self._commit is None)
+                asked.reading = self._read(asked.request)
+            decision = self._decided(asked.reading, asked, charge=self._commit is None)
             if self._commit is not None and decision.pends and decision.uncovered:
-                decision = self._judge(asked, charge=True)
+                decision = self._decided(asked.reading, asked, charge=True)
         except Exception:  # noqa: BLE001 (whatever it is, the request must be refused by name and not by a broken call)
             return self._failed(asked.id)
         return decision
 
-    def _judge(self, asked: _Asked, *, charge: bool) -> Decision:
-        assert asked.reading is not None
-        source = asked.request.source
-        return self._gate.judge(asked.reading, asked.id, self._clock(), source=source, charge=charge)
+    def _decided(self, reading: Reading, asked: _Asked, *, charge: bool) -> Decision:
+        return self._gate.decide(reading, asked.id, self._clock(), source=asked.request.source, charge=charge)
 
     def _tell(self, decision: Decision, asked: _Asked) -> Decision:
         self._metrics.decision(decision, self._clock() - asked.started_s)
@@ -174,6 +165,17 @@ class Deciding:
         sentence = f"this write was not decided: the quota gate failed (decision {decision_id}); its log says why"
         failed = Decision(decision_id, Verdict.UNAVAILABLE, INTERNAL_ERROR, sentence)
         return audited(failed) if self._audits else failed
+
+
+def _briefly(look: Look) -> Look:
+    """``look``, for as long as Envoy can wait: a decision that knows no more is an answer too."""
+
+    async def look_briefly(ref: WorkloadRef) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_WITHIN_S):
+                await look(ref)
+
+    return look_briefly
 
 
 def new_id() -> str:

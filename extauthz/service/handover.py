@@ -1,7 +1,7 @@
 """The handover file: a clean stop leaves the writes under way in it, and the next start takes them over.
 
-While the gate runs the file holds a marker instead. So a start that finds the marker, no file or an unreadable one
-knows that writes may be under way that it knows nothing of, and holds for W (DESIGN §6.5).
+While the gate runs the file holds a marker instead. So a start that finds the marker, no file, or an unreadable one
+begins a recovery hold: writes may be under way that it does not know (docs/design.md L5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The start and the end of a run: intents handed over, or no growth where those of the last run are not known."""
+"""The start and the end of a run: pending writes are handed over; if they are not known, a recovery hold begins."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from extauthz.service.settings import KUBERNETES, Settings
 
 
 class Holding:
-    """Takes over what the last run left, and hands over what this one leaves (DESIGN §6.5).
+    """Takes over what the last run left, and hands over what this one leaves (docs/design.md L5).
 
     Args:
-        handover: where the intents are kept meanwhile; ``None``: nowhere.
+        handover: where the intents are kept between two runs; ``None``: nowhere.
     """
 
     def __init__(self, settings: Settings, gate: Gate, log: Log, clock: Clock, handover: Handover | None) -> None:
@@ -28,11 +28,11 @@ class Holding:
         self._clock = clock
         self._handover = handover
         self._until_s: float | None = None
-        """When W of the writes of the last run has elapsed, if they are not known."""
+        """When the landing window of the last run's writes has elapsed; ``None``: they are known."""
         self._released = False
 
     def take_over(self) -> None:
-        """Intents of the last run, or a hold where it cannot be known which there were.
+        """Take over the intents of the last run, or begin a recovery hold if they are not known.
 
         Raises:
             SettingsError: the handover file cannot be written.
@@ -62,14 +62,17 @@ class Holding:
         return unclean
 
     def _without_a_handover(self) -> str | None:
-        """A file is for demonstrations, and trusted as it stands; a cluster has writes under way, which a shared ledger
-        knows."""
+        """Why a start without a handover is unclean; ``None``: it is clean.
+
+        A state file is for demonstrations and is trusted as it stands. On a cluster writes may be under way. A shared
+        ledger knows them.
+        """
         if self._settings.state != KUBERNETES or self._settings.ledger == KUBERNETES:
             return None
         return "without a handover it is not known which writes an earlier run allowed"
 
     async def release(self, list_anew: Callable[[], Awaitable[None]]) -> None:
-        """Let growth pass again once W has elapsed and all that was written by then is in the picture."""
+        """Let growth pass again, once the landing window has elapsed and everything was listed after that."""
         if self._until_s is None:
             return
         await asyncio.sleep(max(self._until_s - self._clock(), 0.0))
@@ -79,14 +82,16 @@ class Holding:
         self._log.event("info", "released")
 
     def notes(self) -> list[str]:
-        """Whether growth is held, for those who look at the gate."""
+        """A note for ``/readyz`` while growth is held."""
         if self._until_s is None:
             return []
         left_s = max(self._until_s - self._clock(), 0.0)
-        return [f"grants no growth for another {left_s:.0f} s: writes of before the start may still land"]
+        return [
+            f"grants no growth for another {left_s:.0f} s: writes that were allowed before the start may still land"
+        ]
 
     def hand_over(self) -> None:
-        """Leave the intents to the next run. What a gate let pass that only audits nobody knows, and the next holds."""
+        """Leave the intents to the next run. A gate in mode audit leaves none: it does not know what it let pass."""
         handover = self._handover
         if handover is None or self._settings.mode == "audit":
             return

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Mapping
 
 from extauthz.cluster.live import Watch
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.scales import Scales
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
-from extauthz.service.inputs import Clock, spare_the_collector
+from extauthz.service.inputs import Clock, Stale, spare_the_collector
 from extauthz.service.settings import Settings
 from extauthz.sources.gathering import Quotas
 from extauthz.sources.http import Client, Endpoint
@@ -49,8 +49,8 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
     if settings.max_scale is None:
         return None
     where = endpoint(settings.max_scale, settings.max_scale_timeout_s, settings)
-    scales = Scales(settings.max_scale_ttl_s, settings.max_scale_keep_s)
-    return MaxScale(Client(where), scales, Told("max-scale", where, log, metrics), clock)
+    bounds = Bounds(settings.max_scale_ttl_s, settings.max_scale_keep_s)
+    return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
 
 
 class HttpQuotaInput:
@@ -97,15 +97,16 @@ class HttpQuotaInput:
         """Which quotas are not in force as they are written."""
         return [f"quota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Whether its last good answer is too old."""
         good_s = self._quotas.good_s
         if good_s is None or (age_s := self._clock() - good_s) <= self._stale_after_s:
             return None
-        return f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({self._quotas.error})"
+        error = self._quotas.error
+        return Stale(f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({error})", True)
 
     def _accept(self, quotas: Quotas) -> None:
-        if self._gate.ledger.scope.tree is not quotas.tree or not self.known.is_set():
+        if self._gate.ledger.coverage.tree is not quotas.tree or not self.known.is_set():
             self._gate.load_quotas(quotas.tree, self._clock())
             spare_the_collector()
         self._metrics.reload(self.name, "ok", time.time())

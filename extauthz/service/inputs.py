@@ -14,6 +14,7 @@ from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.settlement.reads import ConsistentReads
 
 Value = TypeVar("Value")
 
@@ -22,6 +23,14 @@ Clock: TypeAlias = Callable[[], float]
 
 Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
 """Brings into the picture what there is of a workload, within a bounded time."""
+
+
+class Stale(NamedTuple):
+    """What an input knows may be out of date."""
+
+    why: str
+    coverage: bool
+    """It says which quotas cover what: quotas, or the labels of namespaces."""
 
 
 class Input(Protocol):
@@ -51,7 +60,7 @@ class Input(Protocol):
     def notes(self) -> list[str]:
         """What is worth knowing of it while it serves."""
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Why growth cannot rely on it, ``None`` if it can."""
 
     def watches(self) -> Iterable[Watch]:
@@ -69,8 +78,11 @@ class StateInput(Input, Protocol):
     """Where the state comes from: it is also what ends intents."""
 
     @property
-    def look(self) -> Look | None:
-        """How to look at one workload; ``None``: there is no way."""
+    def reads(self) -> ConsistentReads | None:
+        """Reads one workload anew; ``None``: there is no way."""
+
+    def is_believed(self) -> bool:
+        """Whether it shows all that could land so far, where there are no ``reads``."""
 
     @property
     def heed(self) -> Callable[[Decision], None] | None:
@@ -78,12 +90,6 @@ class StateInput(Input, Protocol):
 
     def event_writes(self) -> Mapping[str, int]:
         """Events written about decisions, by what became of them."""
-
-    def answered(self, ref: WorkloadRef) -> None:
-        """A write of this workload was answered: a consistent read made from now on shows what it did."""
-
-    def tick(self, now_s: float) -> None:
-        """Let time pass."""
 
     async def list_anew(self) -> None:
         """What was written before this call is in the picture afterwards."""
@@ -175,13 +181,10 @@ class QuotaFileInput(FileInput[Value]):
 
 
 class StateFileInput(FileInput[Value]):
-    """A state file. It has no watch that could settle an intent: W alone ends one, on the word of the file.
+    """A state file. It has no watch that could settle an intent: the landing window ends one, and then the file is
+    believed."""
 
-    Args:
-        believe: called with the time up to which the file is believed to show everything.
-    """
-
-    look = None
+    reads = None
     heed = None
 
     def event_writes(self) -> Mapping[str, int]:
@@ -192,32 +195,27 @@ class StateFileInput(FileInput[Value]):
         self,
         watched: Watched[Value],
         put_in_force: Callable[[Value], Taken],
-        believe: Callable[[float], object],
         log: Log,
         metrics: Metrics,
     ) -> None:
         super().__init__("state", watched, put_in_force, log, metrics)
-        self._believe = believe
 
-    def answered(self, ref: WorkloadRef) -> None:
-        """A file cannot be asked; its word counts from W on."""
-
-    def tick(self, now_s: float) -> None:
+    def is_believed(self) -> bool:
         """While a change of the file stands refused, intents stay."""
-        if not self.refused:
-            self._believe(now_s)
+        return not self.refused
 
     async def list_anew(self) -> None:
         """It is re-read whenever it changes."""
 
 
 SELDOM = (20_000, 50, 100)
-"""Thresholds of the garbage collector. A decision leaves some thirty objects that live on for W, and none in a cycle:
-Python's own (700, 10, 10) walk over them again and again, which costs a twentieth of a whole check."""
+"""Thresholds of the garbage collector. A decision leaves about thirty objects that live for a landing window, and none
+of them in a cycle. Python's own thresholds (700, 10, 10) walk over them often, which costs a twentieth of a whole
+check."""
 
 
 def spare_the_collector() -> None:
-    """What was just loaded lives long: without this, each full collection would walk over a million workloads."""
+    """Keep full collections from walking over a million workloads that were just loaded and will live long."""
     gc.set_threshold(*SELDOM)
     gc.unfreeze()
     gc.collect()

@@ -7,8 +7,8 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from extauthz.cluster.live import LiveCluster, Watch, watch
-from extauthz.cluster.reads import ConsistentReads, Result
+from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
+from extauthz.cluster.reads import Reader
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
@@ -21,8 +21,11 @@ from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.status import StatusWriter
-from extauthz.service.inputs import Clock
-from extauthz.sources.kubernetes import LiveQuotas, Quotas
+from extauthz.service.inputs import Clock, Stale
+from extauthz.settlement.reads import ConsistentReads, Result
+from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
+
+_SAY_WHAT_IS_COVERED = frozenset({NAMESPACES.group_resource, WORKSPACE_QUOTAS.group_resource})
 
 
 class Watchdog:
@@ -40,14 +43,16 @@ class Watchdog:
                 self._log.event("warning", "watch-failed", resource=one.resource, error=one.error)
             self._told[one.resource] = one.error
 
-    def stale(self, watches: Iterable[Watch]) -> str | None:
-        """The watch that was silent for too long, the longest of them."""
-        synced = (one for one in watches if one.synced)  # what was never listed is unknown, and refused as that
-        oldest = max(synced, key=lambda one: one.age_s, default=None)
-        if oldest is None or oldest.age_s <= self._stale_after_s:
+    def stale(self, watches: Iterable[Watch]) -> Stale | None:
+        """The watch that was silent for too long: of those that say what is covered, or else of all, the longest."""
+        # What was never listed is unknown, and refused as that.
+        silent = [one for one in watches if one.synced and one.age_s > self._stale_after_s]
+        if not silent:
             return None
+        oldest = max(silent, key=lambda one: (one.resource in _SAY_WHAT_IS_COVERED, one.age_s))
         why = f" ({oldest.error})" if oldest.error else ""
-        return f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+        said = f"nothing was heard of {oldest.resource} for {oldest.age_s:.0f} s{why}"
+        return Stale(said, oldest.resource in _SAY_WHAT_IS_COVERED)
 
 
 def waiting(watches: Iterable[Watch]) -> list[str]:
@@ -122,7 +127,7 @@ class LiveQuotaInput:
         """Which quotas are not in force as they are written."""
         return [f"WorkspaceQuota {name} is not in force as written: {why}" for name, why in self._faults.items()]
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Whether its watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
@@ -168,10 +173,11 @@ class LiveStateInput:
         self._log = log
         self._metrics = metrics
         self._cluster = LiveCluster(
-            connection, gate, Troubles(self._unreadable), templates=templates, look=self.answered, clock=clock
+            connection, gate, Troubles(self._unreadable), templates=templates, look=self._look, clock=clock
         )
         self.known = self._cluster.synced
-        self._reads = ConsistentReads(connection, gate, self._cluster, self._tell_read, clock)
+        bring = Reader(connection, gate, self._cluster).bring
+        self.reads = ConsistentReads(bring, gate.ledger.pending, self._tell_read, clock)
         self._reads_refused: dict[str, str] = {}
         self._events: KubeEvents | None = None
         if write_events:
@@ -190,9 +196,9 @@ class LiveStateInput:
             self._metrics.reload(self.name, "ok", time.time())
             ledger = self._gate.ledger
             self._log.event(
-                "info", "loaded", source=self.name, namespaces=len(ledger.scope.namespaces), workloads=len(ledger)
+                "info", "loaded", source=self.name, namespaces=len(ledger.coverage.namespaces), workloads=len(ledger)
             )
-            group.create_task(self._reads.run())
+            group.create_task(self.reads.run())
             if self._events is not None:
                 group.create_task(self._events.run())
 
@@ -205,20 +211,9 @@ class LiveStateInput:
         """How far what was shown to the gate has come."""
         return self._cluster
 
-    async def look(self, ref: WorkloadRef) -> None:
-        """Read a workload that a check asks about and that no watch has shown."""
-        await self._reads.look(ref)
-
-    async def read_anew(self, ref: WorkloadRef) -> bool:
-        """Read a workload as it is from now on; False if that cannot be done."""
-        return await self._reads.read_anew(ref)
-
-    def answered(self, ref: WorkloadRef) -> None:
-        """Read it soon: that ends the intent."""
-        self._reads.soon(ref)
-
-    def tick(self, now_s: float) -> None:
-        """Intents whose W has elapsed are read by ``follow``."""
+    def is_believed(self) -> bool:
+        """Watches may be behind: a read tells."""
+        return False
 
     async def list_anew(self) -> None:
         """List all that counts once more, beside the watches."""
@@ -236,10 +231,13 @@ class LiveStateInput:
         """Nothing but what ``stale`` says."""
         return []
 
-    def stale(self) -> str | None:
+    def stale(self) -> Stale | None:
         """Whether a watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
+
+    def _look(self, ref: WorkloadRef) -> None:
+        self.reads.soon(ref)
 
     def _unreadable(self, resource: Resource, name: str, why: str) -> None:
         self._metrics.unreadable(resource.group_resource)

@@ -40,7 +40,7 @@ class Recounting:
 
     async def count(self) -> None:
         """Once, from end to end."""
-        steps = self._gate.ledger.repair(STEP)
+        steps = self._gate.ledger.usage.repair(STEP)
         try:
             while True:
                 next(steps)

@@ -1,9 +1,10 @@
-"""Every setting of the gate, once: the flags, the environment, the file and ``docs/settings.md`` are made from it."""
+"""All settings of the gate, each defined once. Flags, variables, the file and ``docs/settings.md`` are made from it."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,7 +22,7 @@ KUBERNETES: Literal["kubernetes"] = "kubernetes"
 """In place of a path: from the cluster. A file of that name is spelled ``./kubernetes``."""
 
 _POLICY = Policy()
-"""The defaults of what is decided, and the arguments for them, are the core's."""
+"""Defaults of the decision. The core has them, with a reason for each."""
 
 
 class Level(StrEnum):
@@ -66,7 +67,7 @@ def templates(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _url(text: str) -> str:
-    """What a path cannot be. Credentials have files of their own, and go over nothing but https."""
+    """Check a URL. It must hold no credentials: these have files of their own, and are sent over https only."""
     if not re.match(r"https?://", text):
         raise ValueError(f"{text.partition('//')[0]}// is none that can be asked; write https://host[:port]/path")
     parts = urlsplit(text)
@@ -95,14 +96,14 @@ class Settings(BaseModel):
 
     quotas: Literal["kubernetes"] | Url | Path | None = Field(
         None,
-        description="`kubernetes`: the WorkspaceQuotas of the cluster. Or such objects in YAML or JSON: a file, or "
-        "a directory of them. Watched. Or `https://…`: a service of yours that tells them ([http-source.md]"
-        "(http-source.md)).",
+        description="Where quotas come from. `kubernetes`: the WorkspaceQuota objects of the cluster. A path: a file "
+        "or directory of such objects in YAML or JSON, which is watched. `https://…`: your own service "
+        "([http-source.md](http-source.md)).",
     )
     state: Literal["kubernetes"] | Path | None = Field(
         None,
-        description="`kubernetes`: what the cluster holds. Or a Kubernetes List in a file, as `kubectl get "
-        "ns,deploy,sts,rs,rc,jobs,pods -A -o yaml` prints it. Watched.",
+        description="Where workloads come from. `kubernetes`: the cluster. A path: a file with a Kubernetes List, as "
+        "`kubectl get ns,deploy,sts,rs,rc,jobs,pods -A -o yaml` prints it. The file is watched.",
     )
     kubeconfig: Path | None = Field(
         None,
@@ -111,169 +112,166 @@ class Settings(BaseModel):
     )
     write_status: bool = Field(
         True,
-        description="With `quotas: kubernetes`: write what is used and reserved, and what is wrong, back to "
-        "the status of each.",
+        description="Write used, reserved and conditions to the status of each WorkspaceQuota. Needs `quotas: "
+        "kubernetes`.",
     )
     write_events: bool = Field(
         True,
-        description="With `state: kubernetes`: tell the owners of a workload that a quota holds back, and of its "
-        "autoscaler, in Kubernetes events: one an episode.",
+        description="Write a Kubernetes event about a refused workload and its autoscaler: one for each episode. "
+        "Needs `state: kubernetes`.",
     )
     scaled_templates: Annotated[str, AfterValidator(_templates)] = Field(
         "",
-        description="Where custom resources with a scale subresource have their pod template, if not at "
-        "`.spec.template`: `rollouts.argoproj.io=.spec.workload.template`, more after commas. What has none there is "
+        description="Where custom resources have their pod template, if it is not at `.spec.template`: "
+        "`rollouts.argoproj.io=.spec.workload.template`, more after commas. A resource without template there is "
         "priced by the pods that its scale selects.",
     )
     quotas_every_s: Seconds = Field(
-        10.0, description="How often a service is asked for quotas; by ETag, if it has any."
+        10.0, description="How often your service is asked for quotas. With an ETag, if its last answer had one."
     )
-    quotas_timeout_s: Seconds = Field(5.0, description="How long it may take to answer.")
+    quotas_timeout_s: Seconds = Field(5.0, description="How long it may take to answer that.")
     max_scale: Url | None = Field(
         None,
-        description="`https://…`: a service of yours that tells how many replicas a workload may have, asked before "
-        "one grows ([http-source.md](http-source.md)).",
+        description="`https://…`: your own service that says how many replicas a workload may have. It is asked "
+        "before a workload grows ([http-source.md](http-source.md)).",
     )
-    max_scale_ttl_s: Seconds = Field(10.0, description="How long its answer for a workload is good.")
+    max_scale_ttl_s: Seconds = Field(10.0, description="How long its answer for a workload is used.")
     max_scale_keep_s: float = Field(
         300.0,
         ge=0,
         le=86400,
         allow_inf_nan=False,
-        description="How old its last answer may be and still be used while it gives no other.",
+        description="How old its last answer may be and still be used, while it gives no new one.",
     )
     max_scale_timeout_s: float = Field(
-        0.5, gt=0, le=1, description="How long it may take to answer. The check waits for it."
+        0.5, gt=0, le=1, description="How long it may take to answer. The write waits meanwhile."
     )
     source_token_file: Path | None = Field(
-        None, description="Bearer token for services that are asked over https. Read anew for each request."
+        None, description="File with the bearer token for your services. It is read again for each request."
     )
     source_ca: Path | None = Field(
-        None, description="Authorities that such services' certificates are checked by, PEM. Without it: the system's."
+        None, description="Authorities that your services' certificates must come from, PEM. Default: the system's."
     )
-    source_cert: Path | None = Field(None, description="Client certificate chain for such services, PEM.")
-    source_key: Path | None = Field(None, description="Its private key, PEM. Both are read anew when they change.")
+    source_cert: Path | None = Field(None, description="Client certificate chain for your services, PEM.")
+    source_key: Path | None = Field(None, description="Its private key, PEM. Both are read again when they change.")
     grpc: Listen = Field(
         "127.0.0.1:9191",
-        description="Where Envoy asks, and tells what became of it (ext_authz, access log): host:port, [v6]:port, "
-        ":port or unix:/path.",
+        description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path.",
     )
-    http: Listen = Field("127.0.0.1:9192", description="Where /healthz, /readyz and /metrics are served.")
+    http: Listen = Field("127.0.0.1:9192", description="Address of /healthz, /readyz and /metrics.")
     socket_mode: Annotated[str, AfterValidator(_mode)] = Field(
         "0660",
-        description="Octal mode of a unix socket. The default lets Envoy connect from another container with the "
-        "same group, and nobody else.",
+        description="Octal mode of a unix socket. With the default, only processes of the same group can connect, as "
+        "Envoy in another container.",
     )
-    tls_cert: Path | None = Field(None, description="Certificate chain of the ext_authz service, PEM.")
+    tls_cert: Path | None = Field(None, description="Certificate chain that the gate shows to Envoy, PEM.")
     tls_key: Path | None = Field(None, description="Its private key, PEM.")
     tls_client_ca: Path | None = Field(
         None,
-        description="Authorities whose client certificates are accepted, PEM. Clients without one are refused.",
+        description="Authorities whose client certificates are accepted, PEM. Other clients are refused.",
     )
-    reflection: bool = Field(False, description="Serve gRPC reflection, so that grpcurl works without protos.")
+    reflection: bool = Field(False, description="Serve gRPC reflection. grpcurl then works without protos.")
     refusals: Literal["full", "terse"] = Field(
         "full",
         description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
-        "owner. `terse`: that it was refused, and the decision's id; log and events stay as they are. Clients are "
-        "refused before the API server has asked who they are ([security.md](security.md)).",
+        "owner. `terse`: only that it was refused, and the decision's id. Log and events always say all. The gate "
+        "refuses before the API server knows who the client is ([security.md](security.md)).",
     )
     mode: GateMode = Field(
         _POLICY.mode,
-        description="`audit`: decide in full, tell in log and metrics what would have been refused, allow whatever "
-        "it is, and charge nothing but what is observed. For the first days of an installation.",
+        description="`audit`: decide in full, report in log and metrics what would have been refused, and allow "
+        "everything. For the first days of an installation.",
     )
     on_unreadable: OnUnknown = Field(
         _POLICY.on_unreadable,
-        description="A write that may grow a workload and cannot be read. Allowing it lets any client around the "
-        "quota by spelling a write oddly.",
+        description="A write that may grow a workload and cannot be read. With `allow` a client can get around the "
+        "quota by an odd spelling.",
     )
     on_unknown_workload: OnUnknown = Field(
         _POLICY.on_unknown_workload,
-        description="A write to a workload that the state does not show, so that its cost is unknown.",
+        description="A write to a workload that the gate does not know.",
     )
     on_unknown_footprint: OnUnknown = Field(
         _POLICY.on_unknown_footprint,
-        description="A write to a kind whose pods cannot be priced (no declared template).",
+        description="A write to a workload whose pods have no known cost (no pod template).",
     )
     on_unsynced: OnUnknown = Field(
         _POLICY.on_unsynced,
-        description="A write that comes before quotas and state are known, or while the gate holds.",
+        description="A write that comes before quotas and workloads are known, or during a recovery hold.",
     )
     on_stale: OnUnknown = Field(
         _POLICY.on_stale,
-        description="A write that grows a workload while a live source is stalled. If it may pass, it is weighed on "
-        "what was known last.",
+        description="A write that grows a workload while a source is stalled. With `allow` it is decided on what was "
+        "known last.",
     )
     on_max_scale_unknown: OnUnknown = Field(
         _POLICY.on_max_scale_unknown,
-        description="Growth of a workload for which `max-scale` gives no answer, and gave none lately.",
+        description="Growth of a workload for which the service of `max-scale` gives no answer, and gave none lately.",
     )
     charge_surge: bool = Field(
         _POLICY.charge_surge,
-        description="Charge each Deployment beforehand with the pods that a rollout adds for a while (`maxSurge`), as "
-        "reserved. Without it they are free, up to 25 %.",
+        description="Reserve room for the extra pods of a rollout (`maxSurge`) of each Deployment. By default they "
+        "are free, up to 25 %.",
     )
     stale_after_s: Seconds = Field(
         150.0,
-        description="How long a watch may be silent before its source counts as stalled. The API server sends a "
-        "bookmark about once a minute where nothing happens.",
+        description="How long a watch may be silent before its source is stalled. The API server sends a bookmark "
+        "about once a minute.",
     )
     window_s: Seconds = Field(
         _POLICY.window_s,
-        description="W: how long after its decision an allowed write may still land. The sum of the ext_authz "
-        "timeout, the route timeout, the API server's request timeout and a margin for etcd.",
+        description="The landing window: how long after its decision an allowed write may still land. It is the sum "
+        "of the ext_authz timeout, the route timeout, the API server's request timeout and a margin for etcd.",
     )
     max_intents_per_workload: int = Field(
         _POLICY.max_intents_per_workload,
         ge=1,
-        description="Allowed writes of one workload that may be under way at once. Identical retries count once.",
+        description="Pending writes of one workload at once. Identical retries count once.",
     )
     max_intents_per_source: int = Field(
         _POLICY.max_intents_per_source,
         ge=1,
-        description="Allowed writes of one client under way at once, by its TLS name or address.",
+        description="Pending writes of one client at once, by its TLS name or address.",
     )
     max_intents_per_tree: int = Field(
         _POLICY.max_intents_per_tree,
         ge=1,
-        description="Allowed writes under way at once under one root quota, whatever quota below it they count in.",
+        description="Pending writes at once under one root quota and all quotas below it.",
     )
-    max_intents: int = Field(
-        _POLICY.max_intents, ge=1, description="Allowed writes under way over all workloads; a bound of memory."
-    )
+    max_intents: int = Field(_POLICY.max_intents, ge=1, description="Pending writes at once in all. It bounds memory.")
     ledger: Literal["memory", "kubernetes"] = Field(
         "memory",
-        description="Where the writes under way are kept. `memory`: here, for a single gate. `kubernetes`: in "
-        "one WorkspaceLedger object of the cluster, for any number of gates; needs "
-        "`quotas: kubernetes`, `state: kubernetes`, and no handover.",
+        description="Where pending writes are kept. `memory`: in the gate, for a single gate. `kubernetes`: in one "
+        "WorkspaceLedger object of the cluster, for any number of gates. Needs `quotas: kubernetes`, "
+        "`state: kubernetes`, and no `handover`.",
     )
     handover: Path | None = Field(
         None,
-        description="File in which a clean stop leaves the writes under way for the next start. With it set, a "
-        "start after a crash grants no growth for W.",
+        description="File in which a clean stop leaves pending writes for the next start. With it set, a start after "
+        "a crash grants no growth for one landing window.",
     )
     on_unclean_start: OnUnknown = Field(
         "deny",
-        description="Growth within W of a start that does not know which writes an earlier run allowed: after a crash, "
-        "and at each start on a cluster without `handover`. Allowing it is right where no earlier run can have allowed "
-        "any, as at a first installation; else such writes may land on top of what is granted now.",
+        description="Growth during the recovery hold, which begins at a start that does not know which writes an "
+        "earlier run allowed: after a crash, and at each start on a cluster with `ledger: memory` and no `handover`. "
+        "`allow` is right at a first installation. Else earlier writes may land on top of what is granted now.",
     )
     recount_every_s: float = Field(
         600.0,
         ge=0,
         le=86400,
         allow_inf_nan=False,
-        description="How often all usage is counted from scratch, beside the work and in small steps; what was kept "
-        "wrong is told and put right. 0: never.",
+        description="How often all usage is counted from scratch, in small steps beside the work. Wrong numbers are "
+        "logged and repaired. 0: never.",
     )
-    grace_s: Seconds = Field(10.0, description="How long checks under way may take to finish after SIGTERM.")
-    log_level: Level = Field(Level.INFO, description="Allowed requests are logged at info, refused ones at warning.")
-    log_format: Literal["json", "text"] = Field("json", description="One JSON object a line, or text for people.")
+    grace_s: Seconds = Field(10.0, description="How long requests may take to finish after SIGTERM.")
+    log_level: Level = Field(Level.INFO, description="`info` logs every decision, `warning` only refusals.")
+    log_format: Literal["json", "text"] = Field("json", description="`json`: one object a line. `text`: for people.")
     metrics_max_quotas: int = Field(
         1000,
         ge=0,
-        description="Quotas that get series of their own in /metrics; beyond that extauthz_quotas_left_out counts "
-        "the rest. A scrape costs about 50 microseconds a quota.",
+        description="How many quotas get series of their own in /metrics. extauthz_quotas_left_out counts the rest. A "
+        "scrape costs about 50 microseconds a quota.",
     )
 
     @field_validator("quotas", "max_scale", mode="before")
@@ -304,7 +302,7 @@ class Settings(BaseModel):
             raise ValueError("ledger kubernetes needs state kubernetes; set both, or ledger memory")
         if self.ledger == KUBERNETES and self.quotas not in (KUBERNETES, None):
             raise ValueError(
-                "ledger kubernetes needs quotas kubernetes: of quotas from files or a service no gate can tell who has "
+                "ledger kubernetes needs quotas kubernetes: with quotas from files or a service, no gate knows who has "
                 "the newer ones; put them into the cluster, or run one gate with ledger memory"
             )
         if self.ledger == KUBERNETES and self.handover is not None:
@@ -355,10 +353,31 @@ def policy(settings: Settings) -> Policy:
     return Policy(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Policy)})
 
 
+MATTER = (
+    "quotas",
+    "state",
+    "ledger",
+    "mode",
+    "grpc",
+    "http",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "window_s",
+)
+"""The settings that every installation should know. ``docs/settings.md`` shows them first."""
+
+
 def markdown() -> str:
-    """The table of ``docs/settings.md``."""
+    """The two tables of ``docs/settings.md``: the settings that matter most, and the rest."""
+    rest = [field for field in Settings.model_fields if field not in MATTER]
+    return f"### The ten that matter\n\n{_table(MATTER)}\n### All others\n\n{_table(rest)}"
+
+
+def _table(fields: Iterable[str]) -> str:
     lines = ["| flag, key of the file | variable | default | meaning |", "| --- | --- | --- | --- |"]
-    for field, info in Settings.model_fields.items():
+    for field in fields:
+        info = Settings.model_fields[field]
         default = "" if info.default in (None, "") else f"`{info.default}`"
         lines.append(f"| `--{word(field)}` | `{variable(field)}` | {default} | {info.description} |")
     return "\n".join(lines) + "\n"

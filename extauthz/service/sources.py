@@ -69,7 +69,7 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
         progress,
         settings.window_s,
         into.clock,
-        look=state.read_anew,
+        look=state.reads.read_anew,
         list_anew=state.list_anew,
         holds_new=settings.on_unclean_start == "deny",
         wrote=into.metrics.ledger_write,
@@ -98,7 +98,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
     """Only of files: in a cluster a quota's own status says that it covers nothing."""
     if isinstance(settings.quotas, Path) and isinstance(settings.state, Path):
-        return unmatched.warnings(gate.ledger.scope, settings.quotas)
+        return unmatched.warnings(gate.ledger.coverage, settings.quotas)
     return []
 
 
@@ -122,4 +122,4 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
             connection, gate, watchdog, log, metrics, clock, templates=declared, write_events=settings.write_events
         )
     assert settings.state is not None
-    return StateFileInput(state_file.watched(settings.state), from_file, gate.consistent_read, log, metrics)
+    return StateFileInput(state_file.watched(settings.state), from_file, log, metrics)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from extauthz.core.ledger.scope import Scope
+from extauthz.core.ledger.coverage import Coverage
 from extauthz.files.problems import FileProblem
 
 MOST = 20
 """Told one by one."""
 
 
-def warnings(scope: Scope, quotas: Path) -> list[FileProblem]:
+def warnings(coverage: Coverage, quotas: Path) -> list[FileProblem]:
     """A warning for each quota whose ``namespaceSelector`` selects none of the namespaces that the state shows.
 
     Before a state is known there is none.
     """
-    if not scope.namespaces:
+    if not coverage.namespaces:
         return []
-    selecting = {node for node in scope.tree.nodes if node.quota.namespace_selector is not None}
-    for namespace in scope.namespaces.values():
-        selecting.difference_update(scope.tree.namespace_candidates(namespace.labels))
-    names = sorted(node.quota.name for node in selecting)
+    selecting = [node for node in coverage.tree.nodes if node.quota.namespace_selector is not None]
+    names = sorted(node.quota.name for node in selecting if not coverage.selection.of(node))
     told = [_warning(quotas, f"WorkspaceQuota {name}", "its namespaceSelector selects") for name in names[:MOST]]
     if len(names) > MOST:
         told.append(_warning(quotas, f"{len(names) - MOST} WorkspaceQuotas more", "their namespaceSelectors select"))

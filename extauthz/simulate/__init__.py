@@ -1,1 +1,4 @@
-"""A seeded world: the real gates on a virtual clock, an API server, faults, and rules (docs/simulate.md)."""
+"""Runs real gates in simulated worlds on a virtual clock, and checks the rules after every step (docs/simulate.md).
+
+In: a seed, the faults that may happen, and how many steps. Out: what happened, and each rule that was broken.
+"""

@@ -1,4 +1,4 @@
-"""What must hold after every step (DESIGN §4), checked against ``truth`` alone."""
+"""What must hold after every step (docs/design.md), checked against ``reference`` alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import NamedTuple
 from extauthz.core.model import Decision, Verdict
 
 from . import judge
-from .judge import At, Key, Promise, State, States, View
-from .truth import DEPLOYMENTS, Truth, state
-from .views import KEPT_S, UNSEEN_S, Past, Views
+from .judge import At, Key, Members, Promise, State, States, View
+from .kinds import kind_of, workload_of
+from .reference import COUNTED, ReferenceModel
+from .views import KEPT_S, UNSEEN_S, Horizon, Past, Views
 
 
 class Violation(NamedTuple):
@@ -34,6 +35,7 @@ class Asked(NamedTuple):
     replicas: int
     cpu_m: int
     tier: str | None
+    claims: int
 
 
 class Grant(NamedTuple):
@@ -53,13 +55,14 @@ class Checks:
         refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
     """
 
-    def __init__(self, truth: Truth, memory_s: float, refused_s: float) -> None:
+    def __init__(self, reference: ReferenceModel, memory_s: float, refused_s: float) -> None:
         self.found: Violation | None = None
-        self._truth = truth
+        self._reference = reference
         self._memory_s = memory_s
         self._refused_s = refused_s
-        self._views = Views(truth)
-        self._ungated: deque[tuple[float, Key, Mapping[str, int]]] = deque()
+        self._views = Views(reference)
+        self._ungated: deque[tuple[float, int, Key, Mapping[str, int]]] = deque()
+        """When, at which version, what, and by how much."""
         self._states: list[Asked] = []
         self._been: dict[Key, Past[State | None]] = {}
         """What each workload was of late; ``None``: gone."""
@@ -81,21 +84,19 @@ class Checks:
         """The gates will start on what there is."""
         self._views.all_known()
 
-    def grew_ungated(self, now_s: float, before: States, after: States) -> None:
+    def grew_ungated(self, now_s: float, version: int, before: States, after: States) -> None:
         """Something has grown that no gate was asked about."""
         for key, some in after.items():
             was, now = _top(before.get(key, ())), _top(some)
             if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
-                self._ungated.append((now_s, key, more))
+                self._ungated.append((now_s, version, key, more))
         while self._ungated and self._ungated[0][0] < now_s - UNSEEN_S - KEPT_S:
             self._ungated.popleft()
 
-    def seen(self, now_s: float, key: Key, one: State) -> None:
+    def _seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload is like this now: what it was before, a gate may not have seen the last of."""
-        self._states += [
-            Asked(now_s + self._memory_s, key, each.replicas, each.cpu_m, each.tier)
-            for each in {self._last.get(key, one), one}
-        ]
+        until_s = now_s + self._memory_s
+        self._states += [_most(until_s, key, each) for each in {self._last.get(key, one), one}]
         self._last[key] = one
 
     def asked(self, now_s: float, promise: Promise) -> None:
@@ -104,41 +105,45 @@ class Checks:
 
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
-        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier)
+        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier, 0)
 
-    def _bound(self, since_s: float, view: View, states: States, quota: str, resource: str) -> int | None:
-        """The loosest limit that a gate may have believed in since then, and what grew past it; ``None``: no limit."""
-        limits = self._views.limits(since_s, quota, resource)
+    def _bound(self, horizon: Horizon, view: View, states: States, quota: str, resource: str) -> int | None:
+        """The loosest limit that a gate may believe in, and what has grown that it may not see; ``None``: no limit."""
+        limits = self._views.limits(horizon, quota, resource)
         if None in limits:
             return None
+        covered = {
+            key: some for key, some in states.items() if any(quota in view.covering(key[0], one.tier) for one in some)
+        }
         past = sum(
             more.get(resource, 0)
-            for at_s, key, more in self._ungated
-            if at_s >= since_s - UNSEEN_S
-            and any(quota in view.covering(key[0], one.tier) for one in states.get(key, ()))
+            for _, version, key, more in self._ungated
+            if key in covered and version > horizon(kind_of(key).collection)
         )
-        return max(one for one in limits if one is not None) + past
+        made = sum(self._views.unseen(horizon, key, some).get(resource, 0) for key, some in covered.items())
+        return max(one for one in limits if one is not None) + past + made
 
-    def _beyond(self, since_s: float, view: View, after: States) -> dict[At, str]:
+    def _beyond(self, horizon: Horizon, view: View, after: States) -> dict[At, str]:
         """Where the states come to more than their bound, as one sees it who goes by ``view``."""
         found = {}
         for (quota, resource), amount in view.total(after).items():
-            bound = self._bound(since_s, view, after, quota, resource)
+            bound = self._bound(horizon, view, after, quota, resource)
             if bound is not None and amount > bound:
                 found[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
         return found
 
     # Answers.
 
-    def answered(self, at_s: float, now_s: float, decision: Decision, promise: Promise) -> None:
-        """A gate that was asked at ``at_s`` has answered. Its promise is not among the truth's yet."""
+    def answered(self, at_s: float, now_s: float, decision: Decision, promise: Promise, known: Horizon) -> None:
+        """A gate that was asked at ``at_s``, and ``known`` so much then, has answered. Its promise is none yet."""
         self.checked += 1
         if decision.id in self._answers:
             self.broken("once", f"decision {decision.id} was given twice")
         if decision.id:
             self._answers.add(decision.id)
         if decision.verdict is Verdict.ALLOW:
-            self._allowed(at_s, decision, promise)
+            late = self._views.horizon(at_s)
+            self._allowed(at_s, decision, promise, lambda collection: max(known(collection), late(collection)))
         elif promise.replicas == 0 and promise.cpu_m is None:
             if decision.reason != "not-serving":
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
@@ -147,28 +152,29 @@ class Checks:
             self._states.remove(self._asked(at_s + self._memory_s, promise))
             self._states.append(self._asked(now_s + self._refused_s, promise))
 
-    def _allowed(self, at_s: float, decision: Decision, promise: Promise) -> None:
-        """There must be a view that a gate may have, by which each quota that it grows in has room, and no workload of
-        a quota beyond its limit is raised above what it was of late."""
-        been = self._been[promise.key].since(at_s - UNSEEN_S) if promise.key in self._been else [None]
+    def _allowed(self, at_s: float, decision: Decision, promise: Promise, horizon: Horizon) -> None:
+        """There must be a view that this gate may have had, by which each quota that it grows in has room, and no
+        workload of a quota beyond its limit is raised above what it was."""
+        key = promise.key
+        been = self._been[key].since(horizon(kind_of(key).collection)) if key in self._been else [None]
         over: list[dict[At, str]] = []
-        for view in self._views.believable(at_s):
-            over.append(self._wrong_by(at_s, view, promise, been))
+        for view in self._views.believable(horizon):
+            over.append(self._wrong_by(horizon, view, promise, been))
             if not over[-1]:
                 break
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
-        charged = {**self._truth.reachable(), promise.key: {one for one in been if one is not None}}
+        charged = {**self._reference.reachable(), key: {one for one in been if one is not None}}
         self._grants[decision.id] = Grant(at_s, charged)
 
-    def _wrong_by(self, at_s: float, view: View, promise: Promise, been: Iterable[State | None]) -> dict[At, str]:
+    def _wrong_by(self, horizon: Horizon, view: View, promise: Promise, been: Iterable[State | None]) -> dict[At, str]:
         """Where a write that was allowed must not have been, as one sees it who goes by ``view``."""
         key = promise.key
         was = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
-        before = self._truth.reachable(tiers=view.tiers)
+        before = self._reference.reachable(tiers=view.tiers)
         before[key] = before.get(key, set()) | {one for one in was if one is not None}
-        after = self._truth.reachable([*self._truth.promises.values(), promise], view.tiers)
-        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, at_s, view, after))
+        after = self._reference.reachable([*self._reference.promises.values(), promise], view.tiers)
+        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, view, after))
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 
     def landed(
@@ -181,16 +187,17 @@ class Checks:
             self._views.granted(promise.key)
         grant = self._grants.pop(decision_id)
         left: dict[At, str] | None = None
-        for view in self._views.believable(grant.at_s):
-            over = self._landed_over(grant, view, _as_seen(before, view), _as_seen(after, view))
+        horizon = self._views.horizon(grant.at_s)
+        for view in self._views.believable(horizon):
+            over = self._landed_over(grant, horizon, view, _as_seen(before, view), _as_seen(after, view))
             left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
             if not left:
                 return
         what = f"{decision_id} ({promise.key[1]} to {promise.replicas}) landed"
         self.broken("never over", f"{what}, and in use is: {'; '.join((left or {}).values())}")
 
-    def _landed_over(self, grant: Grant, view: View, before: States, after: States) -> dict[At, str]:
-        beyond = self._beyond(grant.at_s, view, after)
+    def _landed_over(self, grant: Grant, horizon: Horizon, view: View, before: States, after: States) -> dict[At, str]:
+        beyond = self._beyond(horizon, view, after)
         if not beyond:
             return beyond
         was, now, charged = view.total(before), view.total(after), view.total(grant.charged)
@@ -199,19 +206,22 @@ class Checks:
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """Even if all that was asked of late might land, it must not fit; and it must grow something."""
         self._states = [one for one in self._states if one.until_s >= now_s]
-        tops: dict[Key, list[int]] = {}
+        tops: dict[Key, State] = {}
         tiers: dict[Key, set[str]] = {}
-        last = {**self._last, **self._truth.workloads()}
-        known = [Asked(now_s, key, one.replicas, one.cpu_m, one.tier) for key, one in last.items()]
-        for _, key, replicas, cpu_m, tier in self._states + known:
-            top = tops.setdefault(key, [0, 0])
-            top[0], top[1] = max(top[0], replicas), max(top[1], cpu_m)
+        last = {**self._last, **self._reference.workloads()}
+        for _, key, replicas, cpu_m, tier, claims in self._states + [
+            _most(now_s, key, one) for key, one in last.items()
+        ]:
+            top = tops.get(key, State(0, 0, "", last[key].claim_gi if key in last else 0))
+            members = Members(claims=max(top.members.claims, claims))
+            tops[key] = top._replace(replicas=max(top.replicas, replicas), cpu_m=max(top.cpu_m, cpu_m), members=members)
             tiers.setdefault(key, set()).update([tier] if tier is not None else [])
-        views = list(self._views.believable(now_s))
+        horizon = self._views.horizon(now_s)
+        views = list(self._views.believable(horizon))
         for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
-            limits = [limit or 0 for limit in self._views.limits(now_s, quota, resource)]
+            limits = [limit or 0 for limit in self._views.limits(horizon, quota, resource)]
             total = sum(
-                State(top[0], top[1], "").amounts()[resource]
+                top.amounts()[resource]
                 for key, top in tops.items()
                 if any(quota in view.covering(key[0], tier) for view in views for tier in tiers[key])
             )
@@ -221,14 +231,22 @@ class Checks:
                 )
                 self.broken("never in the way of less", what)
 
-    def wrote(self, now_s: float, collection: str, key: Key, after: object) -> None:
+    def wrote(self, now_s: float, version: int, collection: str, key: Key) -> None:
         """The API server has stored something."""
-        self._views.wrote(now_s, collection, key)
-        if collection == DEPLOYMENTS:
-            one = state(after) if after is not None else None
-            self._been.setdefault(key, Past()).is_now(now_s, one)
+        if collection in COUNTED:
+            key = workload_of(key)
+            one = self._reference.workload(key)
+            self._been.setdefault(key, Past()).is_now(version, one)
             if one is not None:
-                self.seen(now_s, key, one)
+                self._seen(now_s, key, one)
+        self._views.wrote(now_s, version, collection, key)
+
+
+def _most(until_s: float, key: Key, one: State) -> Asked:
+    """The most of a state, field by field."""
+    claims, running = one.members
+    count = max(one.replicas, sum(count for count, _ in running))
+    return Asked(until_s, key, count, max([one.cpu_m, *(cpu_m for _, cpu_m in running)]), one.tier, claims)
 
 
 def _top(states: Iterable[State]) -> dict[str, int]:

@@ -9,15 +9,15 @@ from typing import Any, Protocol
 
 from extauthz.core.model import Request, Verdict
 from extauthz.kube.connection import ApiError
-from extauthz.servers.access_log import Fate
+from extauthz.settlement.answers import Fate
 
 from . import wire
 from .checks import Checks
 from .loop import VirtualLoop
 from .member import Member
 from .objects import Sent
+from .reference import ReferenceModel
 from .server import ApiServer
-from .truth import Truth
 from .wire import Answer
 
 AUTHZ_S = 2.0
@@ -47,14 +47,14 @@ class Client:
         self,
         loop: VirtualLoop,
         server: ApiServer,
-        truth: Truth,
+        reference: ReferenceModel,
         checks: Checks,
         gates: Gates,
         tell: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._server = server
-        self._truth = truth
+        self._reference = reference
         self._checks = checks
         self._gates = gates
         self._tell = tell
@@ -76,7 +76,7 @@ class Client:
         """The decision of one gate on a write that goes no further."""
         decision = await self._authorized(sent, random, member)
         if decision is not None:
-            self._truth.promises.pop(decision.id, None)
+            self._reference.promises.pop(decision.id, None)
             self._hear(decision, NOT_FORWARDED, {}, random)
         return decision
 
@@ -106,7 +106,7 @@ class Client:
 
         def withdrawn(task: asyncio.Task[Answer]) -> None:
             if not task.cancelled() and task.exception() is None:
-                self._truth.promises.pop(task.result().id, None)
+                self._reference.promises.pop(task.result().id, None)
 
         self._tell(f"no decision on {sent.request.method} {sent.promise}")
         task.add_done_callback(withdrawn)
@@ -114,12 +114,13 @@ class Client:
 
     async def _checked(self, member: Member, sent: Sent, at_s: float) -> Answer:
         """Within the gate's process."""
+        known = member.known(at_s)
         decision = wire.answer(await member.check(wire.check(sent.request)))
         logged = member.log.decisions.pop(decision.id)
         assert (logged.verdict, logged.reason) == (decision.verdict, decision.reason)
-        self._checks.answered(at_s, self._loop.time(), logged, sent.promise)
+        self._checks.answered(at_s, self._loop.time(), logged, sent.promise, known)
         if decision.verdict is Verdict.ALLOW:
-            self._truth.promises[decision.id] = sent.promise
+            self._reference.promises[decision.id] = sent.promise
         self._tell(f"{member.name}: {_told(decision, sent)}")
         return decision
 
@@ -145,7 +146,7 @@ class Client:
             if end == "reply-lost":
                 fate = Fate(0, "upstream_reset_after_response_started", frozenset({"upstream_remote_reset"}), 1, True)
             await asyncio.sleep(random.uniform(0.001, 0.05))
-        self._truth.promises.pop(decision.id, None)
+        self._reference.promises.pop(decision.id, None)
         self._hear(decision, fate, how, random)
 
     @staticmethod
@@ -154,16 +155,19 @@ class Client:
 
     def _land(self, sent: Sent, decision: Answer) -> Fate:
         """It arrives at the API server."""
-        self._truth.promises.pop(decision.id, None)
-        before = self._truth.workloads()
+        self._reference.promises.pop(decision.id, None)
+        before = self._reference.workloads()
         code = 200
         try:
-            self._server.request(sent.request.method, sent.request.target, {}, sent.body)
+            headers = sent.request.headers
+            self._server.request(
+                sent.request.method, sent.request.target, {}, sent.body, headers.get("content-type", "")
+            )
         except ApiError as error:
             code = error.status
         what = f"{decision.id} ({sent.promise.key[1]} to {sent.promise.replicas})"
         self._tell(f"api: {what} landed: {code}")
-        self._checks.landed(before, self._truth.workloads(), sent.promise, decision.id)
+        self._checks.landed(before, self._reference.workloads(), sent.promise, decision.id)
         return Fate(code, "via_upstream", NO_FLAGS, 1, True)
 
     def _hear(self, decision: Answer, fate: Fate, how: Mapping[str, Any], random: Random) -> None:
@@ -184,5 +188,6 @@ class Client:
 def _told(decision: Answer, sent: Sent) -> str:
     request: Request = sent.request
     promise = sent.promise
-    to = f"{promise.replicas}" + (f" at {promise.cpu_m}m" if promise.cpu_m is not None else "")
+    count = "as many" if promise.replicas is None else f"{promise.replicas}"
+    to = count + (f" at {promise.cpu_m}m" if promise.cpu_m is not None else "")
     return f"{request.method} {promise.key[1]} to {to}: {decision.verdict} {decision.id} ({decision.reason})"

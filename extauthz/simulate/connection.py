@@ -68,6 +68,23 @@ class Link:
             stream.fail(Unreachable("the connection was reset"))
 
 
+class Taken:
+    """Up to which version a gate has taken in what its watches have brought."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, deque[tuple[float, int]]] = {}
+
+    def take(self, now_s: float, collection: str, version: int) -> None:
+        """All changes of a collection up to ``version`` are taken in."""
+        taken = self._taken.setdefault(collection, deque(maxlen=256))
+        if not taken or taken[-1][1] < version:
+            taken.append((now_s, version))
+
+    def at(self, at_s: float, collection: str) -> int:
+        """The version that had been reached then; 0: it cannot be told."""
+        return next((version for then_s, version in reversed(self._taken.get(collection, ())) if then_s <= at_s), 0)
+
+
 class SimulatedConnection(Connection):
     """What a gate holds of it. ``ended`` is set when the gate dies: nothing of it gets through any more."""
 
@@ -77,6 +94,7 @@ class SimulatedConnection(Connection):
         self._loop = loop
         self.calls: Counter[str] = Counter()
         self.ended = False
+        self.taken = Taken()
         self._streams: list[Stream] = []
 
     @property
@@ -187,7 +205,7 @@ class SimulatedConnection(Connection):
         except ApiError as error:
             opened.set_exception(error)
             return
-        stream = Stream(self._server, link, self._loop, collection, silence_s)
+        stream = Stream(self._server, link, self._loop, collection, silence_s, self.taken)
         if streams_list:
             stream.push_list()
         for event in first:
@@ -198,13 +216,18 @@ class SimulatedConnection(Connection):
 class Stream:
     """One open watch: events on their way, in order, and those that have come."""
 
-    def __init__(self, server: ApiServer, link: Link, loop: VirtualLoop, collection: str, silence_s: float) -> None:
+    def __init__(
+        self, server: ApiServer, link: Link, loop: VirtualLoop, collection: str, silence_s: float, taken: Taken
+    ) -> None:
         self.collection = collection
+        self._taken = taken
+        self._given = 0
+        """The version up to which all was given out, and is taken in when more is asked for."""
         self._server = server
         self._link = link
         self._loop = loop
         self._silence_s = silence_s
-        self._came: deque[Tree | Exception] = deque()
+        self._came: deque[tuple[Tree | Exception, int]] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._last_at_s = self._heard_s = loop.time()
         self.closed = False
@@ -214,32 +237,33 @@ class Stream:
 
     def push(self, event: Event) -> None:
         """Send one event."""
-        self._send({"type": event.type, "object": copied(event.object)})
+        self._send({"type": event.type, "object": copied(event.object)}, event.version)
 
     def push_list(self) -> None:
         """Send all objects there are, and that these are all."""
         for tree in self._server.objects(self.collection).values():
-            self._send({"type": "ADDED", "object": copied(tree)})
-        self._send(self._bookmark({INITIAL_EVENTS_END: "true"}))
+            self._send({"type": "ADDED", "object": copied(tree)}, 0)
+        self._send(self._bookmark({INITIAL_EVENTS_END: "true"}), self._server.version)
 
     def _bookmark(self, annotations: Mapping[str, str]) -> Tree:
         metadata = {"resourceVersion": str(self._server.version), "annotations": annotations}
         return {"type": "BOOKMARK", "object": {"metadata": metadata}}
 
-    def _send(self, event: Tree) -> None:
+    def _send(self, event: Tree, version: int) -> None:
+        """``version``: all changes up to there have been sent with it."""
         link, now_s = self._link, self._loop.time()
         lag_s = link.delay_s()
         if link.odds.lag and link.random.random() < link.odds.lag:
             lag_s += link.random.uniform(0.0, 1.5)
         held_s = max(link.held_until_s.get(self.collection, 0.0), link.down_until_s)
         self._last_at_s = max(self._last_at_s, now_s + lag_s, held_s)
-        self._loop.call_at(self._last_at_s, self._arrive, event)
+        self._loop.call_at(self._last_at_s, self._arrive, event, version)
 
-    def _arrive(self, event: Tree | Exception) -> None:
+    def _arrive(self, event: Tree | Exception, version: int = 0) -> None:
         if self.closed:
             return
         self._heard_s = self._loop.time()
-        self._came.append(event)
+        self._came.append((event, version))
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
@@ -250,7 +274,7 @@ class Stream:
             if self._loop.time() - self._heard_s > self._silence_s:
                 self.fail(Unreachable(f"nothing came for {self._silence_s:g} s"))
             elif not self.closed:
-                self._send(self._bookmark({}))
+                self._send(self._bookmark({}), self._server.version)
 
     def fail(self, error: Exception) -> None:
         """The connection breaks: what is on its way is lost."""
@@ -268,12 +292,13 @@ class Stream:
         return self
 
     async def __anext__(self) -> Tree:
+        self._taken.take(self._loop.time(), self.collection, self._given)
         while not self._came:
             if self.closed:
                 raise StopAsyncIteration
             self._waiting = self._loop.create_future()
             await self._waiting
-        event = self._came.popleft()
+        event, self._given = self._came.popleft()
         if isinstance(event, Exception):
             raise event
         return event

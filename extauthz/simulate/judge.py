@@ -25,23 +25,37 @@ At: TypeAlias = tuple[str, str]
 Charges: TypeAlias = dict[At, int]
 
 Amounts: TypeAlias = Mapping[str, int]
-"""Quota key to an amount: CPU in thousandths, pods and objects by count."""
+"""Quota key to an amount: CPU in thousandths, storage in GiB, pods by count."""
+
+
+class Members(NamedTuple):
+    """What a controller has made for a workload. It stays for a while after its workload has shrunk."""
+
+    claims: int = 0
+    """Volume claims of a StatefulSet: as many as ordinals ever had one."""
+    running: tuple[tuple[int, int], ...] = ()
+    """Replicas and CPU of each ReplicaSet of a Deployment."""
 
 
 class State(NamedTuple):
-    """A Deployment, as far as it costs."""
+    """A workload, as far as it costs."""
 
     replicas: int
     cpu_m: int
     tier: str
     """Its own label, by which quotas select."""
+    claim_gi: int = 0
+    """What the volume claim of each replica asks for."""
+    members: Members = Members()
 
     def amounts(self) -> Amounts:
-        """What it costs."""
+        """What it costs: all replicas at the dearest template that runs, or what its ReplicaSets come to."""
+        claims, running = self.members
+        dearest = max([self.cpu_m, *(cpu_m for _, cpu_m in running)])
         return {
-            "pods": self.replicas,
-            "requests.cpu": self.replicas * self.cpu_m,
-            "count/deployments.apps": 1,
+            "pods": max(self.replicas, sum(count for count, _ in running)),
+            "requests.cpu": max(self.replicas * dearest, sum(count * cpu_m for count, cpu_m in running)),
+            "requests.storage": max(self.replicas, claims) * self.claim_gi,
         }
 
 
@@ -68,15 +82,15 @@ class Quota(NamedTuple):
 
 
 class View(NamedTuple):
-    """What says in which quotas a Deployment counts, as it is or as it was."""
+    """What says in which quotas a workload counts, as it is or as it was."""
 
     quotas: Mapping[str, Quota]
     namespaces: Mapping[str, Labels]
     tiers: Mapping[Key, str]
-    """Labels of Deployments, where they are not what they are now."""
+    """Labels of workloads, where they are not what they are now."""
 
     def covering(self, namespace: str, tier: str) -> set[str]:
-        """Names of the quotas that a Deployment counts in: those that select it, and all above them."""
+        """Names of the quotas that a workload counts in: those that select it, and all above them."""
         found: set[str] = set()
         labels = self.namespaces.get(namespace)
         for one in self.quotas.values():
@@ -89,7 +103,7 @@ class View(NamedTuple):
         return found
 
     def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
-        """(quota, key) to the most that is in use, whichever of its states each Deployment is in."""
+        """(quota, key) to the most that is in use, whichever of its states each workload is in."""
         totals = {(name, resource): 0 for name, one in self.quotas.items() for resource in one.hard}
         for (namespace, _), some in states.items():
             top: Charges = {}
@@ -128,15 +142,15 @@ def reachable(first: State | None, version: str, promises: Iterable[Promise]) ->
 
 
 def landed(at: State | None, promise: Promise) -> State | None:
-    """What a Deployment is once a write has landed on it; ``None``: there is none."""
+    """What a workload is once a write has landed on it; ``None``: there is none."""
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
         return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "")
-    return State(
-        at.replicas if promise.replicas is None else promise.replicas,
-        at.cpu_m if promise.cpu_m is None else promise.cpu_m,
-        at.tier if promise.tier is None else promise.tier,
+    return at._replace(
+        replicas=at.replicas if promise.replicas is None else promise.replicas,
+        cpu_m=at.cpu_m if promise.cpu_m is None else promise.cpu_m,
+        tier=at.tier if promise.tier is None else promise.tier,
     )
 
 

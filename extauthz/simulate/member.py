@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from extauthz.core.decision.gate import Gate
@@ -21,6 +22,7 @@ from extauthz.service.settings import Settings
 from .connection import Link, SimulatedConnection
 from .loop import VirtualLoop
 from .server import ApiServer
+from .views import Horizon
 
 GRACE_S = 1.0
 """How long checks under way may take to finish once the gate is told to stop."""
@@ -28,8 +30,12 @@ GRACE_S = 1.0
 WRITES_AT_MOST = 3000
 """Of ledgers, by one life of a gate: some hundreds are usual. Who writes without end is stopped here."""
 
-USUAL_ERRORS = frozenset({"stale", "ledger-unreadable"})
-"""Told at the level of errors, and no mistake of the gate: a watch is held, the ledger was edited."""
+USUAL_ERRORS = frozenset({"stale", "ledger-unreadable", "refused"})
+"""Told at the level of errors, and no mistake of the gate: a watch is held, the ledger was edited, a quota's parent is
+gone."""
+
+IN_FORCE_S = 0.2
+"""How long what a watch has brought may take to be in force: changes of quotas are gathered for half of that."""
 
 T = TypeVar("T")
 
@@ -143,6 +149,9 @@ class Member:
         around = Surroundings(self.log, self.metrics, wiring.loop.time, wiring.ids, handover, wiring.store)
         self.assembly = Assembly(wiring.settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)
+        self._clock = wiring.loop.time
+        self._stopped_s = self._resumed_s = float("-inf")
+        """When it was last stopped, and last went on."""
         self._checks: Checks | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self.process.on_end.append(self._unplug)
@@ -157,6 +166,24 @@ class Member:
     def serves(self) -> bool:
         """It takes checks, and entries of the access log."""
         return self._checks is not None and not self.process.ended
+
+    def known(self, at_s: float) -> Horizon:
+        """What it had put in force by then; after a stop nothing counts that it has not had the time for since."""
+        if self.process.stopped or at_s < self._resumed_s + IN_FORCE_S:
+            at_s = self._stopped_s
+        return partial(self._connection.taken.at, at_s - IN_FORCE_S)
+
+    def stop_running(self) -> None:
+        """As SIGSTOP does."""
+        now_s = self._clock()
+        if not self.process.stopped and now_s >= self._resumed_s + IN_FORCE_S:
+            self._stopped_s = now_s
+        self.process.stopped = True
+
+    def go_on(self) -> None:
+        """As SIGCONT does."""
+        self.process.stopped = False
+        self._resumed_s = self._clock()
 
     def _end(self) -> None:
         self.process.ends_at = self.process.steps

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from extauthz.core.model import Request, Tree
 
-from .judge import Promise
-from .server import Key
-from .truth import DEPLOYMENTS, tier
+from .judge import Key, Promise
+from .kinds import CLAIM_GI, KINDS, REPLICA_SET, kind_of, milli, tier
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 class Sent(NamedTuple):
@@ -46,26 +46,71 @@ def quota(name: str, hard: Mapping[str, str], how: Mapping[str, Any]) -> Tree:
     }
 
 
-def deployment(key: Key, replicas: int, cpu: str) -> Tree:
-    """A Deployment as the API server prints it."""
-    labels = {"app": key[1], "tier": tier(key[1])}
-    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+def definition() -> Tree:
+    """Of the custom resource."""
+    tin = KINDS["tin"]
+    group, version = tin.api.split("/")
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"namespace": key[0], "name": key[1], "labels": labels},
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{tin.plural}.{group}"},
         "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": key[1]}},
-            "strategy": {"type": "Recreate"},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": tin.plural, "kind": tin.kind},
+            "versions": [{"name": version, "served": True, "storage": True, "subresources": {"scale": scale}}],
         },
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
     }
+
+
+def workload(key: Key, replicas: int, cpu: str) -> Tree:
+    """A workload as the API server prints it."""
+    kind = kind_of(key)
+    labels = {"app": key[1], "tier": tier(key[1])}
+    spec: dict[str, Any] = {"replicas": replicas, "selector": {"matchLabels": {"app": key[1]}}}
+    if kind.kind == "Deployment":
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    if kind.kind == "StatefulSet":
+        size = {"resources": {"requests": {"storage": f"{CLAIM_GI}Gi"}}, "accessModes": ["ReadWriteOnce"]}
+        spec |= {"serviceName": key[1], "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": size}]}
+    return {
+        "apiVersion": kind.api,
+        "kind": kind.kind,
+        "metadata": {"namespace": key[0], "name": key[1], "labels": labels},
+        "spec": {**spec, "template": {"metadata": {"labels": labels}, "spec": {"containers": [_container(cpu)]}}},
+    }
+
+
+def replica_set(deployment: Tree, replicas: int, cpu: str) -> Tree:
+    """One that a Deployment's controller makes for a template."""
+    metadata, kind = deployment["metadata"], deployment["kind"]
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
+    tree = workload((metadata["namespace"], metadata["name"]), replicas, cpu)
+    del tree["spec"]["strategy"]
+    own = {"name": f"{metadata['name']}-{cpu}", "ownerReferences": [owner | {"controller": True}]}
+    return {**tree, "kind": REPLICA_SET.kind, "metadata": {**tree["metadata"], **own}}
+
+
+def claim(key: Key, ordinal: int) -> Tree:
+    """The volume claim of one replica of a StatefulSet."""
+    metadata = {
+        "namespace": key[0],
+        "name": f"data-{key[1]}-{ordinal}",
+        "labels": {"app": key[1], "tier": tier(key[1])},
+    }
+    spec = {"resources": {"requests": {"storage": f"{CLAIM_GI}Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def _container(cpu: str) -> dict[str, Any]:
+    return {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
 
 
 def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
     """A new count, as one of the ``plan.SPELLINGS``."""
-    path = f"/apis/apps/v1/namespaces/{key[0]}/deployments/{key[1]}"
+    path = kind_of(key).path(*key)
     promise = Promise(key, replicas, None)
     if spelling in ("hpa", "hpa-blind"):
         metadata = {"name": key[1], "namespace": key[0]}
@@ -77,32 +122,32 @@ def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
     if spelling == "kubectl":
         return _sent("PATCH", f"{path}/scale", MERGE_PATCH, {"spec": {"replicas": replicas}}, promise)
     operations = [{"op": "add", "path": "/spec/replicas", "value": replicas}]
-    sub = "/scale" if spelling == "kpa" else ""
+    sub = "/scale" if spelling == "kpa" or not kind_of(key).gated_whole else ""
     return _sent("PATCH", path + sub, JSON_PATCH, operations, promise)
 
 
 def replace(key: Key, replicas: int, cpu: str) -> Sent:
     """A PUT of the whole object, whatever it is like now."""
-    path = f"/apis/apps/v1/namespaces/{key[0]}/deployments/{key[1]}"
-    return _sent("PUT", path, JSON, deployment(key, replicas, cpu), Promise(key, replicas, _milli(cpu), tier(key[1])))
+    promise = Promise(key, replicas, milli(cpu), tier(key[1]))
+    return _sent("PUT", kind_of(key).path(*key), JSON, workload(key, replicas, cpu), promise)
+
+
+def patch(key: Key, cpu: str, spelling: str) -> Sent:
+    """A change of what the template requests; the count stays as it is. One of the ``plan.PATCHES``."""
+    path, promise = kind_of(key).path(*key), Promise(key, None, milli(cpu))
+    if spelling == "json":
+        where = "/spec/template/spec/containers/0/resources/requests/cpu"
+        return _sent("PATCH", path, JSON_PATCH, [{"op": "replace", "path": where, "value": cpu}], promise)
+    spec = {"template": {"spec": {"containers": [_container(cpu)]}}}
+    return _sent("PATCH", path, STRATEGIC_PATCH if spelling == "strategic" else MERGE_PATCH, {"spec": spec}, promise)
 
 
 def create(key: Key, replicas: int, cpu: str) -> Sent:
     """A POST of the object."""
-    path = f"/apis/apps/v1/namespaces/{key[0]}/deployments"
-    promise = Promise(key, replicas, _milli(cpu), tier(key[1]), creates=True)
-    return _sent("POST", path, JSON, deployment(key, replicas, cpu), promise)
-
-
-def path_of(key: Key) -> str:
-    """Of a Deployment."""
-    return DEPLOYMENTS.replace("/deployments", f"/namespaces/{key[0]}/deployments/{key[1]}")
+    promise = Promise(key, replicas, milli(cpu), tier(key[1]), creates=True)
+    return _sent("POST", kind_of(key).path(key[0]), JSON, workload(key, replicas, cpu), promise)
 
 
 def _sent(method: str, path: str, content_type: str, body: Tree, promise: Promise) -> Sent:
     headers = {"content-type": content_type} if content_type else {}
     return Sent(Request(method, path, headers, json.dumps(body).encode()), body, promise)
-
-
-def _milli(cpu: str) -> int:
-    return int(cpu[:-1]) if cpu.endswith("m") else int(cpu) * 1000

@@ -8,18 +8,22 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, NamedTuple
 
+from .kinds import CLAIM_GI, CPUS
+
 FAULTS: Mapping[str, str] = {
     "lag": "watches bring events late, and one kind before another",
     "drop": "watches break, and are resumed",
     "relist": "watches break and the API server no longer knows the version (410)",
     "lost": "calls of a gate get lost, or their answers after they were carried out; some land later; some get a 429",
-    "late": "allowed writes are refused, get lost, or land as late as W permits",
+    "late": "allowed writes are refused, get lost, or land as late as the landing window permits",
     "unheard": "the access log comes late or not at all",
     "crash": "gates are killed at any of their awaits, and started again",
     "pause": "gates are stopped for a while, and go on",
     "handover": "gates are stopped cleanly and started again",
     "cut": "operators change the limits of quotas",
     "move": "operators hang quotas under other parents",
+    "comes": "operators delete quotas, and make them again",
+    "flood": "one tenant sends many writes at once",
     "relabel": "labels change past the gates, so that other quotas cover a workload or a namespace",
     "ungated": "somebody scales, deletes or creates past the gates",
     "partition": "a gate does not reach the API server for a while",
@@ -29,10 +33,34 @@ FAULTS: Mapping[str, str] = {
 }
 """What may go wrong."""
 
+WHOLE = ("deploy", "roll", "rs", "sts")
+"""Kinds of which a write of the whole object is gated."""
+
+ALONE = ("deploy", "rs")
+"""Kinds that leave nothing behind when they are deleted."""
+
+OTHERS = ("statefulsets", "replicasets", "persistentvolumeclaims", "tins")
+"""What is watched besides."""
+
 SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
+
+PATCHES = ("strategic", "merge", "json")
+"""How a template is patched."""
 
 ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
 """What becomes of a write that was allowed."""
+
+WORDS = ("deploy", "deploy", "deploy", "roll", "roll", "sts", "sts", "rs", "tin")
+"""Of which kinds workloads are, as often as they stand here."""
+
+LIMITED = (
+    ("requests.cpu",),
+    ("pods",),
+    ("requests.cpu", "pods"),
+    ("requests.cpu", "requests.storage"),
+    ("requests.storage",),
+)
+"""What a quota limits: one of these."""
 
 PACE = (0.02, 0.3, 1.0)
 """Seconds from one step to the next: on the average one of these."""
@@ -59,7 +87,7 @@ class Plan:
     gates: int
     ledger: str
     workloads: tuple[str, ...]
-    """``namespace/tier-number``."""
+    """``namespace/tier-word-number``: the word is one of ``kinds.KINDS``."""
     quotas: tuple[Mapping[str, Any], ...]
     steps: tuple[Step, ...]
     faults: frozenset[str]
@@ -77,13 +105,15 @@ def draw(
     gates: int = 0,
     often: Mapping[str, float] | None = None,
     pace: Sequence[float] = PACE,
+    words: Sequence[str] = WORDS,
 ) -> Plan:
     """The world of a seed. Ledger and number of gates are drawn too unless they are given; ``often`` says how often a
-    kind of step is drawn, where it is to be more or less than usual, and ``pace`` how many seconds lie between them."""
+    kind of step is drawn, where it is to be more or less than usual, ``pace`` how many seconds lie between them, and
+    ``words`` of which kinds the workloads are."""
     random = Random(f"plan {seed}")  # noqa: S311 (to be repeated, not to be secret)
     ledger = ledger or random.choice(("memory", "store", "kubernetes", "kubernetes"))
     gates = 1 if ledger == "memory" else gates or random.choice((1, 2, 3))
-    workloads = _workloads(random)
+    workloads = _workloads(random, words)
     quotas = _quotas(random)
     return Plan(
         seed,
@@ -96,19 +126,19 @@ def draw(
     )
 
 
-def _workloads(random: Random) -> tuple[str, ...]:
+def _workloads(random: Random, words: Sequence[str]) -> tuple[str, ...]:
     places = [f"{namespace}/{tier}" for namespace in ("shop", "lab", "zoo") for tier in ("web", "job")]
     chosen = sorted(random.sample(places, random.randint(1, 4)))
-    return tuple(f"{place}-{number}" for number, place in enumerate(chosen))
+    return tuple(f"{place}-{random.choice(words)}-{number}" for number, place in enumerate(chosen))
 
 
 def _quotas(random: Random) -> tuple[Mapping[str, Any], ...]:
     """Tight ones: there is room for a few pods more than there are at the start, which is one each."""
 
     def hard(low: int, high: int) -> dict[str, str]:
-        cpu = {"requests.cpu": str(random.randint(low, high))}
-        pods = {"pods": str(random.randint(low, high))}
-        return random.choice((cpu, pods, {**cpu, **pods}))
+        limits = {"requests.cpu": str(random.randint(low, high)), "pods": str(random.randint(low, high))}
+        limits["requests.storage"] = f"{CLAIM_GI * random.randint(low, high)}Gi"
+        return {key: limits[key] for key in random.choice(LIMITED)}
 
     quotas: list[dict[str, Any]] = [
         {"name": "acme", "namespaces": {"workspace": "acme"}, "hard": hard(4, 9)},
@@ -117,7 +147,7 @@ def _quotas(random: Random) -> tuple[Mapping[str, Any], ...]:
     if random.random() < 0.5:
         web = {"tier": "web"}
         drawn = hard(2, 6)
-        least = {key: str(max(int(amount), 4)) for key, amount in drawn.items()}  # as many as there may be at first
+        least = {**drawn, **{key: str(max(int(drawn[key]), 4)) for key in drawn if key != "requests.storage"}}
         quotas.append({"name": "acme-web", "parent": "acme", "namespaces": {}, "workloads": web, "hard": least})
     if random.random() < 0.4:
         quotas.append({"name": "site", "namespaces": {}, "hard": {"pods": str(random.randint(5, 12))}})
@@ -133,7 +163,7 @@ def _steps(
     often: Mapping[str, float],
     pace: Sequence[float],
 ) -> tuple[Step, ...]:
-    kinds = [kind for kind in _DRAWN if kind in ("scale", "rollout", "remake") or _FAULT_OF[kind] in faults]
+    kinds = [kind for kind in _DRAWN if kind in HEALTHY or _FAULT_OF[kind] in faults]
     weights = [often.get(kind, 1.0) for kind in kinds]
     at_s, steps = 1.0, []
     for one in range(number):
@@ -153,17 +183,36 @@ def _scale(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
     }
 
 
+def _flood(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    tenant = random.choice(workloads).split("/")[0]
+    own = [one for one in workloads if one.startswith(f"{tenant}/")]
+    within_s = random.choice((0.05, 0.5, 3.0))
+    number = random.randint(8, 40)
+    return {"writes": [(random.random() * within_s, _scale(random, faults, own, gates)) for _ in range(number)]}
+
+
 def _rollout(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {
-        "workload": random.choice(workloads),
-        "to": random.choice((1, 2, 3, 5)),
-        "cpu": random.choice(("250m", "500m", "1", "2")),
-        **_fate(random, faults),
-    }
+    to = random.choice((1, 2, 3, 5))
+    return {**_of_a_kind(random, workloads, WHOLE), "to": to, "cpu": random.choice(CPUS), **_fate(random, faults)}
+
+
+def _patch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"cpu": random.choice(CPUS), "as": random.choice(PATCHES)}
+    return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
 
 
 def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    return {"workload": random.choice(workloads), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
+    return {**_of_a_kind(random, workloads, ALONE), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
+
+
+def _tidy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return _of_a_kind(random, workloads, ("sts",))
+
+
+def _of_a_kind(random: Random, workloads: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
+    """A workload of one of some kinds; ``None``: there is none, and nothing happens."""
+    able = [one for one in workloads if one.split("-")[1] in words]
+    return {"workload": random.choice(able) if able else None}
 
 
 def _fate(random: Random, faults: frozenset[str]) -> dict[str, Any]:
@@ -186,12 +235,16 @@ def _crash(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
 
 
 def _watch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    kinds = ("deployments", "deployments", "workspacequotas", "workspaceledgers", "namespaces", "")
+    kinds = ("deployments", "workspacequotas", "workspaceledgers", "namespaces", "", *OTHERS)
     return {"gate": random.randrange(gates), "kind": random.choice(kinds), "for_s": round(random.uniform(0.1, 5.0), 2)}
 
 
 def _cut(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {"quota": random.randrange(4), "by": random.choice((-3, -2, -1, 1, 2))}
+
+
+def _quota_goes(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(4), "for_s": round(random.choice((0.1, 1.0, 4.0)) * random.random(), 2)}
 
 
 def _move(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
@@ -216,7 +269,10 @@ def _nothing(random: Random, faults: frozenset[str], workloads: Sequence[str], g
 _DRAWN = {
     "scale": _scale,
     "rollout": _rollout,
+    "patch": _patch,
     "remake": _remake,
+    "flood": _flood,
+    "tidy": _tidy,
     "hold-watch": _watch,
     "drop-watch": _watch,
     "relist": _watch,
@@ -224,6 +280,7 @@ _DRAWN = {
     "pause": _gate,
     "handover": _gate,
     "partition": _gate,
+    "quota-goes": _quota_goes,
     "cut": _cut,
     "move": _move,
     "relabel": _relabel,
@@ -231,7 +288,13 @@ _DRAWN = {
     "delete-ledger": _nothing,
     "edit-ledger": _nothing,
 }
+HEALTHY = frozenset({"scale", "rollout", "patch", "remake"})
+"""What happens also where nothing goes wrong."""
+
 _FAULT_OF = {
+    "flood": "flood",
+    "tidy": "ungated",
+    "quota-goes": "comes",
     "hold-watch": "lag",
     "drop-watch": "drop",
     "relist": "relist",
@@ -249,7 +312,10 @@ _FAULT_OF = {
 _WEIGHTS = {
     "scale": 12.0,
     "rollout": 2.0,
+    "patch": 2.0,
     "remake": 1.0,
+    "flood": 0.3,
+    "quota-goes": 0.7,
     "delete-ledger": 0.4,
     "edit-ledger": 0.4,
     "relist": 0.7,

@@ -15,9 +15,9 @@ from itertools import islice
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from . import world
-from .plan import PACE, Plan, draw
-from .world import Result
+from . import running
+from .plan import PACE, WORDS, Plan, draw
+from .running import Result
 
 TRIES = 400
 """Runs that making a world shorter may take."""
@@ -38,12 +38,14 @@ class Wanted(NamedTuple):
     """How often a kind of step happens, where it is to be more or less than usual."""
     pace: Sequence[float] = PACE
     """Seconds from one step to the next."""
+    words: Sequence[str] = WORDS
+    """Of which kinds workloads are."""
     plant: Callable[[], AbstractContextManager[None]] | None = None
     """Puts a bug into the code while a world runs."""
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""
-        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates, self.often, self.pace)
+        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates, self.often, self.pace, self.words)
         if self.only is None:
             return plan
         return plan.without(frozenset(one.number for one in plan.steps) - self.only)
@@ -81,7 +83,7 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def run(wanted: Wanted, seed: int) -> Result:
     """Run one world. Only in a process of ``workers`` does its seed always mean the same."""
     with wanted.plant() if wanted.plant is not None else nullcontext():
-        return world.run(wanted.plan(seed))
+        return running.run(wanted.plan(seed))
 
 
 def shortest(wanted: Wanted, seed: int) -> Result:
@@ -92,7 +94,7 @@ def shortest(wanted: Wanted, seed: int) -> Result:
 
 def _shortened(wanted: Wanted, seed: int) -> Result:
     with wanted.plant() if wanted.plant is not None else nullcontext():
-        return minimised(world.run(wanted.plan(seed)))
+        return minimised(running.run(wanted.plan(seed)))
 
 
 def minimised(result: Result) -> Result:
@@ -106,7 +108,7 @@ def minimised(result: Result) -> Result:
         while at < len(result.plan.steps) and tries < TRIES:
             left_out = frozenset(one.number for one in result.plan.steps[at : at + size])
             tries += 1
-            tried = world.run(result.plan.without(left_out))
+            tried = running.run(result.plan.without(left_out))
             if tried.violation is not None and tried.violation.rule == result.violation.rule:
                 result, shrunk = tried, True
             else:

@@ -13,10 +13,7 @@ from typing import NamedTuple
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
-Key = tuple[str, str]
-"""Namespace (empty where there is none) and name."""
-
-SCALED = "deployments"
+from .judge import Key
 
 
 class Event(NamedTuple):
@@ -73,7 +70,7 @@ class ApiServer:
             self._compacted[collection] = self._version
             self._history[collection] = []
 
-    def request(self, method: str, path: str, query: Mapping[str, str], body: Tree) -> Tree:
+    def request(self, method: str, path: str, query: Mapping[str, str], body: Tree, content_type: str = "") -> Tree:
         """One request from its arrival to its end, in one moment. Raises ApiError."""
         place = split(path)
         if method == "GET":
@@ -91,7 +88,7 @@ class ApiServer:
             return self._delete(place.collection, key)
         if place.sub == "scale":
             return self._scale(place.collection, key, held, method, body)
-        return self._store(place.collection, key, _changed(held, method, body))
+        return self._store(place.collection, key, _changed(held, method, body, content_type))
 
     def _get(self, place: Place, query: Mapping[str, str]) -> Tree:
         if place.name:
@@ -174,12 +171,37 @@ def _meets(held: Tree, metadata: Mapping[str, str]) -> None:
             raise ApiError(409, "Conflict", "the object has been modified")
 
 
-def _changed(held: Tree, method: str, body: Tree) -> Tree:
-    """The object as a write of all of it leaves it: a PUT, or a JSON Patch of the count."""
+def _changed(held: Tree, method: str, body: Tree, content_type: str) -> Tree:
+    """The object as a write of all of it leaves it: a PUT, or a patch."""
     if method == "PUT":
         _meets(held, body["metadata"])
         return body
-    return {**held, "spec": {**held["spec"], "replicas": _replicas(body)}}
+    if isinstance(body, list):
+        for operation in body:
+            held = _set(held, operation["path"].strip("/").split("/"), operation["value"])
+        return held
+    return _merged(held, body, by_name="strategic" in content_type)
+
+
+def _set(tree: Tree, path: list[str], value: Tree) -> Tree:
+    """A copy with ``value`` where a JSON pointer points."""
+    if not path:
+        return value
+    if isinstance(tree, list):
+        at = int(path[0])
+        return [*tree[:at], _set(tree[at], path[1:], value), *tree[at + 1 :]]
+    return {**tree, path[0]: _set(tree.get(path[0]), path[1:], value)}
+
+
+def _merged(tree: Tree, patch: Tree, *, by_name: bool) -> Tree:
+    """A merge patch that removes nothing; ``by_name``: items of a list that have one name are merged too."""
+    if isinstance(patch, dict) and isinstance(tree, dict):
+        return {**tree, **{key: _merged(tree.get(key), value, by_name=by_name) for key, value in patch.items()}}
+    if by_name and isinstance(patch, list) and isinstance(tree, list):
+        patches = {one["name"]: one for one in patch}
+        kept = [_merged(one, patches.pop(one["name"], {}), by_name=True) for one in tree]
+        return [*kept, *patches.values()]
+    return patch
 
 
 def _replicas(patch: Tree) -> int:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any
 
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
 from . import objects
+from .judge import Key
+from .kinds import KINDS, kind_of
 from .plan import Step
-from .server import Key
-from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS
-
-if TYPE_CHECKING:
-    from .world import World
+from .reference import CLAIMS, NAMESPACES, QUOTAS
+from .world import World
 
 LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
 LEDGER = "cluster"
 """The one object there is."""
 
 COLLECTIONS = {
-    "deployments": DEPLOYMENTS,
+    **{kind.plural: kind.collection for kind in KINDS.values()},
+    "persistentvolumeclaims": CLAIMS,
     "workspacequotas": QUOTAS,
     "workspaceledgers": LEDGERS,
     "namespaces": NAMESPACES,
@@ -41,12 +41,22 @@ def key_of(workload: str) -> Key:
 
 
 def _scale(world: World, step: Step, random: Random) -> None:
-    how, key = step.how, key_of(step.how["workload"])
+    _autoscale(world, step.how, random)
+
+
+def _flood(world: World, step: Step, random: Random) -> None:
+    """Many writes of one tenant within a short time, each with a fate of its own."""
+    for after_s, how in step.how["writes"]:
+        world.loop.call_later(after_s, _autoscale, world, how, Random(random.random()))  # noqa: S311
+
+
+def _autoscale(world: World, how: Mapping[str, Any], random: Random) -> None:
+    key = key_of(how["workload"])
 
     async def autoscaler() -> None:
         world.client.under_way += 1  # between two tries too
         for _ in range(how["tries"]):
-            held = world.server.objects(DEPLOYMENTS).get(key)
+            held = world.server.objects(kind_of(key).collection).get(key)
             version = held["metadata"]["resourceVersion"] if held is not None else "1"
             sent = objects.scale(key, how["to"], how["as"], version)
             await world.client.send(sent, how, random)
@@ -62,11 +72,16 @@ def _rollout(world: World, step: Step, random: Random) -> None:
     world.spawn(world.client.send(sent, step.how, random))
 
 
+def _patch(world: World, step: Step, random: Random) -> None:
+    sent = objects.patch(key_of(step.how["workload"]), step.how["cpu"], step.how["as"])
+    world.spawn(world.client.send(sent, step.how, random))
+
+
 def _remake(world: World, step: Step, random: Random) -> None:
     key = key_of(step.how["workload"])
 
     async def remake() -> None:
-        _ungated(world, "DELETE", objects.path_of(key), None)
+        _ungated(world, "DELETE", kind_of(key).path(*key), None)
         await asyncio.sleep(random.random() * 0.1)
         await world.client.send(objects.create(key, step.how["to"], "1"), step.how, random)
 
@@ -75,21 +90,60 @@ def _remake(world: World, step: Step, random: Random) -> None:
 
 def _past(world: World, step: Step, random: Random) -> None:
     key = key_of(step.how["workload"])
-    _ungated(world, "PATCH", objects.path_of(key) + "/scale", {"spec": {"replicas": step.how["to"]}})
+    _ungated(world, "PATCH", kind_of(key).path(*key) + "/scale", {"spec": {"replicas": step.how["to"]}})
+
+
+def _tidy(world: World, step: Step, random: Random) -> None:
+    """Somebody deletes the claims that a StatefulSet has left behind, the last one first."""
+    namespace, name = key = key_of(step.how["workload"])
+    state = world.reference.workload(key)
+    for ordinal in range(state.replicas, state.members.claims)[::-1] if state is not None else ():
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/data-{name}-{ordinal}"
+        _ungated(world, "DELETE", path, None)
+
+
+def _quota_goes(world: World, step: Step, random: Random) -> None:
+    """A quota is deleted, and made again after a while."""
+    held = sorted(world.server.objects(QUOTAS).items())
+    if not held:
+        return
+    (_, name), tree = held[step.how["quota"] % len(held)]
+    world.server.request("DELETE", f"{QUOTAS}/{name}", {}, None)
+    world.tell(f"{name} is gone")
+
+    def comes() -> None:
+        spec = dict(tree["spec"])
+        there = {one: other for (_, one), other in world.server.objects(QUOTAS).items()}
+        if name in _lineage(spec.get("parent", ""), there):
+            del spec["parent"]  # that has come to be below it meanwhile
+        made = {**tree, "metadata": {"name": name, "generation": 1}, "spec": spec}
+        world.server.request("POST", QUOTAS, {}, made)
+        world.tell(f"{name} is there again")
+
+    world.loop.call_later(step.how["for_s"], comes)
 
 
 def _cut(world: World, step: Step, random: Random) -> None:
     held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
+    if not held:
+        return
     tree = held[step.how["quota"] % len(held)]
-    hard = {key: str(max(int(amount) + step.how["by"], 0)) for key, amount in tree["spec"]["hard"].items()}
+    hard = {key: _changed(amount, step.how["by"]) for key, amount in tree["spec"]["hard"].items()}
     metadata = {**tree["metadata"], "generation": tree["metadata"]["generation"] + 1}
     changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], "hard": hard}}
     world.server.request("PUT", f"{QUOTAS}/{tree['metadata']['name']}", {}, changed)
 
 
+def _changed(amount: str, by: int) -> str:
+    number = amount.removesuffix("Gi")
+    return f"{max(int(number) + by, 0)}{amount[len(number) :]}"
+
+
 def _move(world: World, step: Step, random: Random) -> None:
     """Hang a quota under another one that is not below it, or under none."""
     held = {name: tree for (_, name), tree in sorted(world.server.objects(QUOTAS).items())}
+    if not held:
+        return
     name = list(held)[step.how["quota"] % len(held)]
     above = [one for one in held if name not in _lineage(one, held)]
     parents = [one for one in ("", *above) if one != held[name]["spec"].get("parent", "")]
@@ -106,13 +160,14 @@ def _move(world: World, step: Step, random: Random) -> None:
 def _lineage(name: str, held: Mapping[str, Tree]) -> Iterator[str]:
     while name:
         yield name
-        name = held[name]["spec"].get("parent", "")
+        name = held[name]["spec"].get("parent", "") if name in held else ""
 
 
 def _relabel(world: World, step: Step, random: Random) -> None:
     """Past the gates; of a workload that is gone nothing."""
-    collection, key = DEPLOYMENTS, key_of(step.how["workload"])
-    path, label = objects.path_of(key), "tier"
+    key = key_of(step.how["workload"])
+    collection = kind_of(key).collection
+    path, label = kind_of(key).path(*key), "tier"
     if "workspace" in step.how:
         collection, key, label = NAMESPACES, ("", key[0]), "workspace"
         path = f"{NAMESPACES}/{key[1]}"
@@ -124,12 +179,12 @@ def _relabel(world: World, step: Step, random: Random) -> None:
 
 def _ungated(world: World, method: str, path: str, body: Tree) -> None:
     """A write past the gates; that there is nothing to write is fine."""
-    before = world.truth.reachable()
+    before = world.reference.reachable()
     try:
         world.server.request(method, path, {}, body)
     except ApiError as error:
         world.tell(f"api: {error}")
-    world.checks.grew_ungated(world.loop.time(), before, world.truth.reachable())
+    world.checks.grew_ungated(world.loop.time(), world.server.version, before, world.reference.reachable())
 
 
 def _hold_watch(world: World, step: Step, random: Random) -> None:
@@ -210,9 +265,13 @@ def _edit_ledger(world: World, step: Step, random: Random) -> None:
 
 TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "scale": _scale,
+    "flood": _flood,
     "rollout": _rollout,
+    "patch": _patch,
     "remake": _remake,
     "past": _past,
+    "tidy": _tidy,
+    "quota-goes": _quota_goes,
     "cut": _cut,
     "move": _move,
     "relabel": _relabel,

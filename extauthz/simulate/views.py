@@ -1,21 +1,20 @@
-"""What gates may believe about who counts where, while their watches may not have shown them a change yet.
+"""What gates may believe, while their watches may not have shown them a change yet.
 
-A quota that moves, and labels that change, are in force at a gate once its watch has shown it. Each kind has a watch of
-its own, and of a Deployment a read may tell more than its watch: so any quotas go with any labels, each as they were at
-some time since then. Whom a quota covers is the same in all views unless that has changed.
+Each kind has a watch of its own, and of a workload a read may tell more than its watch. So any quotas go with any
+labels, each as they were at some version that the gate may not have got past. ``Horizon`` says which that is.
 """
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from .judge import Labels, Quota, View
-from .server import Key
-from .truth import DEPLOYMENTS, NAMESPACES, QUOTAS, Truth
+from .judge import Key, Labels, Members, Quota, State, View
+from .kinds import REPLICA_SET, kind_of, word_of
+from .reference import CLAIMS, COUNTED, NAMESPACES, QUOTAS, ReferenceModel
 
 UNSEEN_S = 14.0
 """How long a gate may take to see what no gate has granted: the time after which it takes a watch for stalled, and a
@@ -24,6 +23,9 @@ little. Within it a cut, a move, or growth at another way, may not bear on grant
 KEPT_S = 30.0
 """How long before that it is remembered: a write may have been decided so long ago that lands now."""
 
+Horizon: TypeAlias = Callable[[str], int]
+"""Collection to the version up to which everything is known."""
+
 T = TypeVar("T")
 
 
@@ -31,75 +33,114 @@ class Past(Generic[T]):
     """A thing that changes, and what it was."""
 
     def __init__(self) -> None:
-        self._was: deque[tuple[float, T]] = deque()
+        self._versions: deque[int] = deque()
+        self._was: deque[T] = deque()
 
-    def is_now(self, now_s: float, what: T) -> None:
-        """It is ``what`` from now on."""
-        if not self._was or self._was[-1][1] != what:
-            self._was.append((now_s, what))
+    def is_now(self, version: int, what: T) -> None:
+        """It is ``what`` from that version on."""
+        if not self._was or self._was[-1] != what:
+            self._versions.append(version)
+            self._was.append(what)
 
-    @property
-    def now(self) -> T:
-        """What it is."""
-        return self._was[-1][1]
-
-    def forget(self) -> None:
-        """Everybody knows what it is now."""
-        while len(self._was) > 1:
+    def forget(self, version: int | None = None) -> None:
+        """Everybody knows what it is since ``version``, or what it is now."""
+        while len(self._was) > 1 and (version is None or self._versions[1] <= version):
+            self._versions.popleft()
             self._was.popleft()
 
-    def since(self, at_s: float) -> list[T]:
-        """What it has been since then, the newest first."""
-        while len(self._was) > 1 and self._was[1][0] < at_s - KEPT_S:
-            self._was.popleft()
-        ended = [at for at, _ in self._was][1:]
-        found = [what for (_, what), end_s in zip(self._was, [*ended, math.inf], strict=True) if end_s >= at_s]
-        return found[::-1]
+    def since(self, version: int) -> list[T]:
+        """What it was then and has been since, the newest first."""
+        first = max(bisect_right(self._versions, version) - 1, 0)
+        return [*self._was][first:][::-1]
 
 
 class Views:
     """Told of all that is stored."""
 
-    def __init__(self, truth: Truth) -> None:
-        self._truth = truth
+    def __init__(self, reference: ReferenceModel) -> None:
+        self._reference = reference
         self._quotas: Past[dict[str, Quota]] = Past()
         self._namespaces: Past[dict[str, Labels]] = Past()
         self._tiers: dict[Key, Past[str]] = {}
+        self._members: dict[Key, Past[Members]] = {}
+        self._times: deque[float] = deque()
+        self._versions: deque[int] = deque()
 
-    def wrote(self, now_s: float, collection: str, key: Key) -> None:
+    def wrote(self, now_s: float, version: int, collection: str, key: Key) -> None:
         """The API server has stored something."""
+        self._times.append(now_s)
+        self._versions.append(version)
         if collection == QUOTAS:
-            self._quotas.is_now(now_s, dict(self._truth.quotas()))
+            self._quotas.is_now(version, self._reference.quotas())
         elif collection == NAMESPACES:
-            self._namespaces.is_now(now_s, dict(self._truth.view().namespaces))
-        elif collection == DEPLOYMENTS and (one := self._truth.workloads().get(key)) is not None:
-            self._tiers.setdefault(key, Past()).is_now(now_s, one.tier)
+            self._namespaces.is_now(version, dict(self._reference.view().namespaces))
+        elif collection in COUNTED and (one := self._reference.workload(key)) is not None:
+            self._tiers.setdefault(key, Past()).is_now(version, one.tier)
+            self._members.setdefault(key, Past()).is_now(version, one.members)
+        self._trim(now_s)
+
+    def _trim(self, now_s: float) -> None:
+        known = self.version_at(now_s - UNSEEN_S - KEPT_S)
+        while len(self._versions) > 1 and self._versions[1] <= known:
+            self._versions.popleft()
+            self._times.popleft()
+        for past in self._all():
+            past.forget(known)
+
+    def _all(self) -> Iterator[Past[Any]]:
+        yield self._quotas
+        yield self._namespaces
+        yield from self._tiers.values()
+        yield from self._members.values()
+
+    def version_at(self, at_s: float) -> int:
+        """Of the last change before a time."""
+        number = bisect_right(self._times, at_s)
+        return self._versions[number - 1] if number else 0
+
+    def horizon(self, at_s: float) -> Horizon:
+        """Of who knows all that was so long before ``at_s`` that nobody may not know it."""
+        version = self.version_at(at_s - UNSEEN_S)
+        return lambda collection: version
 
     def all_known(self) -> None:
         """Nobody goes by anything but what is so."""
-        self._quotas.forget()
-        self._namespaces.forget()
-        for key in self._tiers:
-            self.granted(key)
+        for past in self._all():
+            past.forget()
 
     def granted(self, key: Key) -> None:
-        """The labels of a Deployment are what a gate has allowed: no gate has to see that to count it."""
+        """The labels of a workload are what a gate has allowed: no gate has to see that to count it."""
         if key in self._tiers:
             self._tiers[key].forget()
 
-    def limits(self, at_s: float, quota: str, resource: str) -> list[int | None]:
-        """All that a limit may have been to a gate since ``at_s``; ``None``: there was none."""
+    def limits(self, horizon: Horizon, quota: str, resource: str) -> list[int | None]:
+        """All that a limit may be to a gate; ``None``: there is none."""
         return [
             quotas[quota].hard.get(resource) if quota in quotas else None
-            for quotas in self._quotas.since(at_s - UNSEEN_S)
+            for quotas in self._quotas.since(horizon(QUOTAS))
         ]
 
-    def believable(self, at_s: float) -> Iterator[View]:
-        """What a gate may have gone by since ``at_s``, or goes by now, beginning with what is so."""
-        since_s = at_s - UNSEEN_S
-        tiers = {key: past.since(since_s) for key, past in self._tiers.items()}
+    def unseen(self, horizon: Horizon, key: Key, states: Iterable[State]) -> Mapping[str, int]:
+        """What a workload may cost more than a gate knows that has not seen all that controllers made for it."""
+        past = self._members.get(key)
+        seen = past.since(horizon(_MADE_IN.get(word_of(key[1]), ""))) if past is not None else []
+        more: dict[str, int] = {}
+        for members in seen[1:]:
+            for one in states:
+                less = one._replace(members=members).amounts()
+                for resource, amount in one.amounts().items():
+                    more[resource] = max(amount - less[resource], more.get(resource, 0))
+        return more
+
+    def believable(self, horizon: Horizon) -> Iterator[View]:
+        """What a gate may go by, beginning with what is so."""
+        tiers = {key: past.since(horizon(kind_of(key).collection)) for key, past in self._tiers.items()}
         changed = [key for key, some in tiers.items() if len(some) > 1]
         for labels in product(*(dict.fromkeys(tiers[key]) for key in changed)):
-            for namespaces in self._namespaces.since(since_s):
-                for quotas in self._quotas.since(since_s):
+            for namespaces in self._namespaces.since(horizon(NAMESPACES)):
+                for quotas in self._quotas.since(horizon(QUOTAS)):
                     yield View(quotas, namespaces, dict(zip(changed, labels, strict=True)))
+
+
+_MADE_IN = {"roll": REPLICA_SET.collection, "sts": CLAIMS}
+"""Where the members of a workload are."""

@@ -9,7 +9,8 @@ from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.model import Request, Verdict
-from extauthz.servers.access_log import EXT_AUTHZ, Fate
+from extauthz.servers.access_log import EXT_AUTHZ
+from extauthz.settlement.answers import Fate
 
 AUTOSCALER = "127.0.0.1"
 

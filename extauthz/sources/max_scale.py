@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
-from extauthz.core.decision.scales import Scales
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.sources.breaker import Breaker
 from extauthz.sources.http import Client, SourceError
@@ -16,7 +16,7 @@ MAX_FLIGHTS = 64
 
 
 class MaxScale:
-    """Puts answers into ``scales``, one request a workload at a time, whoever waits for it.
+    """Puts answers into ``bounds``, one request a workload at a time, whoever waits for it.
 
     Args:
         tell: called after every request, sent or not, with its result (``ok`` or a code of ``SourceError``) and why.
@@ -25,19 +25,19 @@ class MaxScale:
     def __init__(
         self,
         client: Client,
-        scales: Scales,
+        bounds: Bounds,
         tell: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = client
-        self.scales = scales
+        self.bounds = bounds
         self.breaker = Breaker()
         self._tell = tell
         self._clock = clock
         self._flights: dict[WorkloadRef, asyncio.Task[None]] = {}
 
     async def ask(self, ref: WorkloadRef) -> None:
-        """Have an answer for a workload in ``scales``, or that there is none: within the client's timeout."""
+        """Have an answer for a workload in ``bounds``, or that there is none: within the client's timeout."""
         flight = self._flights.get(ref)
         if flight is None:
             flight = self._flights[ref] = asyncio.create_task(self._ask(ref, busy=len(self._flights) >= MAX_FLIGHTS))
@@ -51,10 +51,10 @@ class MaxScale:
                 raise SourceError("busy", f"{MAX_FLIGHTS} requests are under way already")
             most = await self._answer(ref, started_s)
         except SourceError as error:
-            self.scales.failed(ref, self._clock())
+            self.bounds.failed(ref, self._clock())
             self._tell(error.code, str(error))
         else:
-            self.scales.answered(ref, most, started_s)
+            self.bounds.answered(ref, most, started_s)
             self._tell("ok", "")
 
     async def _answer(self, ref: WorkloadRef, now_s: float) -> int | None:

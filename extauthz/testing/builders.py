@@ -10,6 +10,7 @@ from typing import Any
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.intake.read import read
 from extauthz.core.model import Amounts, Decision, Observed, Request, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota, parse
@@ -86,7 +87,7 @@ def owned_by(name: str, uid: str | None = None, kind: str = "Deployment") -> lis
 
 @dataclass
 class Picture:
-    """A ``ClusterPicture`` made by hand."""
+    """A ``ClusterSnapshot`` made by hand."""
 
     namespaces: dict[str, dict[str, str]]
     workloads: list[tuple[WorkloadRef, Observed]]
@@ -107,7 +108,7 @@ def gate(
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
     policy: Policy | None = None,
 ) -> Gate:
-    """A synced gate over ``quotas`` and ``objects``; W is 90 s unless ``policy`` says otherwise."""
+    """A synced gate over ``quotas`` and ``objects``; the landing window is 90 s unless ``policy`` says otherwise."""
     made = Gate(policy or Policy(window_s=90.0))
     made.load_quotas(QuotaTree.build(quotas), 0.0)
     made.load_state(picture(*objects, namespaces=namespaces), 0.0)
@@ -156,4 +157,6 @@ class Asker:
 
     def __call__(self, request: Request, *, charge: bool = True) -> Decision:
         self._count += 1
-        return self.gate.decide(request, f"{self._prefix}{self._count}", self.now_s, charge=charge)
+        return self.gate.decide(
+            read(request), f"{self._prefix}{self._count}", self.now_s, source=request.source, charge=charge
+        )

@@ -182,7 +182,7 @@ async def test_once_there_is_room_one_event_says_so_and_the_count_is_made_right(
     cluster.scale(3)
     await cluster.written()
     cluster.scale(3)
-    cluster.gate.ledger.set_tree(gate([quota("acme", {"cpu": "9"}, namespaces={})]).ledger.scope.tree)
+    cluster.gate.ledger.usage.set_tree(gate([quota("acme", {"cpu": "9"}, namespaces={})]).ledger.coverage.tree)
     assert cluster.scale(3) is Verdict.ALLOW
     assert await cluster.written() == [
         (BLOCKED, "Deployment", "web", 2),
@@ -214,7 +214,7 @@ async def test_an_event_that_the_api_server_has_forgotten_is_written_anew(server
 async def test_a_sentence_that_is_too_long_is_cut_and_keeps_how_many_would_fit(server: Any):
     cluster = await Cluster(server).start()
     limits = [quota(f"{'q' * 100}-{n}", {"cpu": "2"}, namespaces={}) for n in range(20)]
-    cluster.gate.ledger.set_tree(gate(limits).ledger.scope.tree)
+    cluster.gate.ledger.usage.set_tree(gate(limits).ledger.coverage.tree)
     cluster.scale(5)
     await cluster.written()
     (event,) = await server.events()

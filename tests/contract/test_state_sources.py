@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from extauthz.cluster import file as state_file
-from extauthz.cluster.facts import kind_of
 from extauthz.cluster.live import PHASES, AnyFeed, feeds
 from extauthz.cluster.scaled import PodPrices
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
+from extauthz.core.objects.metadata import kind_of
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import owned_by, pod, quota, workload
 

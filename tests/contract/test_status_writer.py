@@ -189,7 +189,7 @@ async def test_what_is_reserved_no_more_goes_from_the_status(server: Any):
     grant = Asker(cluster.gate)(scale("web", 5))
     await cluster.writer.sweep()
     assert (await server.get())["status"]["reserved"] == {"requests.cpu": "2"}
-    cluster.gate.settle(grant.id, Event.REFUSED, 1.0)
+    cluster.gate.ledger.pending.settle(grant.id, Event.REFUSED, 1.0)
     await cluster.writer.sweep()
     assert not (await server.get())["status"].get("reserved")
     assert cluster.told == []

@@ -12,7 +12,8 @@ from extauthz.core import footprint
 from extauthz.core.effects.resolve import resolve
 from extauthz.core.intake import read
 from extauthz.core.model import NotAWrite, Observed, Outcome, Request, Template, Unreadable, WorkloadRef, Write
-from extauthz.core.objects.workloads import labels_text, observe
+from extauthz.core.objects.metadata import labels_text
+from extauthz.core.objects.workloads import observe
 from tests.controlplane.fixtures import REPLICAS_PATHS
 
 Tree = Any

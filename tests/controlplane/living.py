@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from extauthz.cluster.live import LiveCluster
 from extauthz.cluster.picture import Picture
-from extauthz.cluster.reads import ConsistentReads, Result
+from extauthz.cluster.reads import Reader
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.builders import pod, quota
 from tests.controlplane.plane import Plane
 
@@ -44,7 +46,9 @@ class Live:
 
     def reads_by(self, connection: Connection) -> ConsistentReads:
         """Reads that go another way than the watches."""
-        return ConsistentReads(connection, self.gate, self.cluster, lambda result, *_: self.results.append(result))
+        bring = Reader(connection, self.gate, self.cluster).bring
+        pending = self.gate.ledger.pending
+        return ConsistentReads(bring, pending, lambda result, *_: self.results.append(result), time.monotonic)
 
     def _tree(self) -> QuotaTree:
         hard = dict.fromkeys(COUNTED, "1000000")

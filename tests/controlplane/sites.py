@@ -16,8 +16,8 @@ import grpc
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.core.ledger.payload import Payload, decode
 from extauthz.ledger_store.kubernetes import NAME
+from extauthz.ledger_store.payload import Payload, decode
 from extauthz.render.options import Endpoint, Profile, SidecarOptions
 from extauthz.testing.background import Background
 from extauthz.testing.envoy import Envoy

@@ -208,7 +208,7 @@ async def test_the_gate_learns_quotas_and_state_with_its_own_rights(kubeconfig: 
         for task in following:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
-    assert "default" in gate.ledger.scope.namespaces
+    assert "default" in gate.ledger.coverage.namespaces
 
 
 @pytest.mark.controlplane

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from extauthz.cluster.reads import ConsistentReads, Result
+from extauthz.cluster.reads import Reader
 from extauthz.core.model import WorkloadRef
 from extauthz.kube.connection import connect
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.builders import pod
 from tests.controlplane.access import service_account
 from tests.controlplane.churn import Churn
@@ -98,7 +100,10 @@ async def test_a_read_of_what_may_not_be_listed_says_what_would_help(plane, rela
     told: list[tuple[Result, str]] = []
     async with living(plane, relayed, "nobodys") as live, connect(tmp_path / "nobody") as nobody:
         reads = ConsistentReads(
-            nobody, live.gate, live.cluster, lambda result, ref, ended, why: told.append((result, why))
+            Reader(nobody, live.gate, live.cluster).bring,
+            live.gate.ledger.pending,
+            lambda result, ref, ended, why: told.append((result, why)),
+            time.monotonic,
         )
         assert not await reads.read(WorkloadRef("apps", "deployments", "default", "web"))
     ((result, why),) = told

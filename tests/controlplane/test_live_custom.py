@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.reads import Result
 from extauthz.core.model import WorkloadRef
+from extauthz.settlement.reads import Result
 from extauthz.testing.builders import pod
 from tests.controlplane.api import RefusedError
 from tests.controlplane.api import eventually as sync_eventually

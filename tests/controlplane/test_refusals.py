@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from extauthz.core.ledger.intents import Event
-from extauthz.servers import access_log
-from extauthz.servers.access_log import Fate
+from extauthz.settlement import answers
+from extauthz.settlement.answers import Fate
 from tests.controlplane import fixtures
 from tests.controlplane.plane import Plane
 
@@ -41,7 +41,7 @@ def replicas(server: httpx.Client) -> int:
 
 def event_of(answer: httpx.Response) -> Event:
     """What the door makes of it, as Envoy would tell it."""
-    return access_log.event(Fate(answer.status_code, "via_upstream", frozenset(), attempts=1, sent=True))
+    return answers.event(Fate(answer.status_code, "via_upstream", frozenset(), attempts=1, sent=True))
 
 
 def grow(server: httpx.Client, path: str = WEB, **options) -> tuple[httpx.Response, bool]:

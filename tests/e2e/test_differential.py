@@ -1,4 +1,4 @@
-"""Whatever a real API server takes for growth, the reader has read as that growth (DESIGN rule 8): by chance, anew.
+"""Growth for a real API server is the same growth for the reader (docs/design.md rule 8): random requests.
 
 ``EXTAUTHZ_SEED`` makes the requests of an earlier run again, ``EXTAUTHZ_REQUESTS`` sets how many there are.
 """

@@ -7,6 +7,7 @@ import pytest
 from extauthz.core.ledger.intents import Event
 from extauthz.render.options import Endpoint
 from extauthz.servers import access_log
+from extauthz.settlement import answers
 from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body
 from tests.envoy.h2server import H2Server, How
 
@@ -38,4 +39,4 @@ def heard(stack: Stack) -> tuple[int, Event]:
     stack.gate.entries.clear()
     answer = stack.send("PATCH", SCALE, content=scale_body(7), headers=PATCH)
     (entry,) = eventually(lambda: list(stack.gate.entries))
-    return answer.status_code, access_log.event(access_log.fate(entry))
+    return answer.status_code, answers.event(access_log.fate(entry))

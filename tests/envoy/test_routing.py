@@ -55,6 +55,7 @@ def test_growth_is_asked_about(stack: Stack, method: str, path: str):
         ("GET", f"{NAMESPACED}/deployments/web/scale"),
         ("HEAD", f"{NAMESPACED}/deployments/web"),
         ("DELETE", f"{NAMESPACED}/deployments/web-gone"),
+        ("PATCH", "/api/v1/namespaces/team-a/pods/web-0/resize"),
         ("PUT", f"{NAMESPACED}/deployments/web/status"),
         ("PATCH", "/apis/example.org/v1/namespaces/team-a/crontabs/one/status"),
         ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"),

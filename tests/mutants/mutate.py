@@ -42,6 +42,8 @@ class Mutant:
 
     path: str
     line: int
+    last: int
+    """The last line of what is changed."""
     what: str
     before: str
     """The whole file."""
@@ -68,7 +70,7 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
         for what, place, text in _changes(node):
             after = places.replaced(place, text)
             if _parses(after):
-                yield Mutant(path, place.lineno, what, source, after)
+                yield Mutant(path, place.lineno, place.end_lineno or place.lineno, what, source, after)
 
 
 class _Places:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extauthz.core.ledger.intents import Event
 from extauthz.servers.access_log import AccessLogs
+from extauthz.settlement.answers import Fate, event
 
 
 class Heard:
@@ -12,4 +13,7 @@ class Heard:
     def __init__(self) -> None:
         self.answers: list[tuple[str, Event]] = []
         self.skips: list[str] = []
-        self.door = AccessLogs(lambda decision_id, event: self.answers.append((decision_id, event)), self.skips.append)
+        self.door = AccessLogs(self._hear, self.skips.append)
+
+    def _hear(self, decision_id: str, fate: Fate) -> None:
+        self.answers.append((decision_id, event(fate)))

@@ -20,10 +20,10 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.intents import Event
-from extauthz.core.ledger.payload import decode
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.payload import decode
 from extauthz.servers.ext_authz import SERVICE, Checks
 from extauthz.service.deciding import Deciding
 from extauthz.testing.builders import gate as make_gate
@@ -113,10 +113,10 @@ class Member:
     check: Check
 
     def settle(self, decision_id: str) -> None:
-        self.gate.settle(decision_id, Event.REFUSED, time.monotonic())
+        self.gate.ledger.pending.settle(decision_id, Event.REFUSED, time.monotonic())
 
     def live(self) -> set[str]:
-        return {intent.id for _, intent in self.gate.ledger.live_intents()}
+        return {intent.id for _, intent in self.gate.ledger.pending}
 
 
 @asynccontextmanager

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from extauthz.core.ledger.intents import Event
 from extauthz.servers import access_log
-from extauthz.servers.access_log import Fate
+from extauthz.settlement import answers
+from extauthz.settlement.answers import Fate
 from tests.servers.hearing import Heard
 
 ANSWER = Fate(code=200, details="via_upstream", flags=frozenset(), attempts=1, sent=True)
@@ -50,12 +51,12 @@ def test_the_only_answer_of_the_api_server_counts_by_its_code():
             wanted = Event.ANSWERED_OK
         else:
             wanted = Event.ANSWERED_UNCLEAR
-        assert access_log.event(ANSWER._replace(code=code)) is wanted, code
+        assert answers.event(ANSWER._replace(code=code)) is wanted, code
 
 
 @pytest.mark.parametrize("code", [400, 406])
 def test_a_4xx_that_may_come_after_the_write_has_landed_waits_for_a_read(code: int):
-    assert access_log.event(ANSWER._replace(code=code)) is Event.ANSWERED_OK
+    assert answers.event(ANSWER._replace(code=code)) is Event.ANSWERED_OK
 
 
 @pytest.mark.parametrize("code", [200, 403, 409, 500])
@@ -73,7 +74,7 @@ def test_a_4xx_that_may_come_after_the_write_has_landed_waits_for_a_read(code: i
     ],
 )
 def test_an_answer_that_is_not_the_api_servers_alone_is_unclear(code: int, change: dict):
-    assert access_log.event(ANSWER._replace(code=code, **change)) is Event.ANSWERED_UNCLEAR
+    assert answers.event(ANSWER._replace(code=code, **change)) is Event.ANSWERED_UNCLEAR
 
 
 NEVER_LEFT = {
@@ -93,7 +94,7 @@ NEVER_LEFT = {
 @pytest.mark.parametrize(("details", "flag"), NEVER_LEFT.items(), ids=NEVER_LEFT)
 def test_what_provably_never_left_was_not_forwarded(details: str, flag: str | None, attempts: int, code: int):
     flags = frozenset({flag} if flag else ())
-    assert access_log.event(Fate(code, details, flags, attempts, sent=False)) is Event.NOT_FORWARDED
+    assert answers.event(Fate(code, details, flags, attempts, sent=False)) is Event.NOT_FORWARDED
 
 
 @pytest.mark.parametrize(
@@ -110,12 +111,12 @@ def test_what_provably_never_left_was_not_forwarded(details: str, flag: str | No
     ],
 )
 def test_what_may_have_left_is_unclear(change: dict):
-    assert access_log.event(LOST._replace(**change)) is Event.ANSWERED_UNCLEAR
+    assert answers.event(LOST._replace(**change)) is Event.ANSWERED_UNCLEAR
 
 
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_stream_that_was_refused_in_the_only_attempt_was_not_processed(sent: bool):
-    assert access_log.event(REFUSED_STREAM._replace(sent=sent)) is Event.NOT_FORWARDED
+    assert answers.event(REFUSED_STREAM._replace(sent=sent)) is Event.NOT_FORWARDED
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_stream_that_was_refused_in_the_only_attempt_was_not_processed(sent: b
     ],
 )
 def test_any_other_reset_may_have_been_processed(change: dict):
-    assert access_log.event(REFUSED_STREAM._replace(**change)) is Event.ANSWERED_UNCLEAR
+    assert answers.event(REFUSED_STREAM._replace(**change)) is Event.ANSWERED_UNCLEAR
 
 
 def test_in_doubt_nothing_ends():
@@ -147,7 +148,7 @@ def test_in_doubt_nothing_ends():
         [0, 200, 400, 403, 408, 500, 504], details, flag_sets, [0, 1, 2], [False, True], inners
     ):
         fate = Fate(code, detail, flags, attempts, sent, inner)
-        found = access_log.event(fate)
+        found = answers.event(fate)
         if fate._replace(code=503, sent=True) == REFUSED_STREAM:
             assert found is Event.NOT_FORWARDED
         elif found is Event.NOT_FORWARDED:

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from extauthz.core.model import Decision, NotAWrite, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Fetch, NeedsFetch, NotAWrite, Reading, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.deciding import Deciding, new_id
@@ -17,15 +17,13 @@ READING = NotAWrite("read", "it reads")
 REQUEST = Request("PUT", "/", {"user-agent": "kpa", "x-secret": "hush"}, b"")
 
 
-class Reads:
+def reads(request: Request) -> Reading:
     """Reads every request alike."""
-
-    def reader(self, request: Request) -> Reading:
-        return READING
+    return READING
 
 
-class AllowAll(Reads):
-    def judge(
+class AllowAll:
+    def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
     ) -> Decision:
         assert charge
@@ -33,8 +31,8 @@ class AllowAll(Reads):
         return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota")
 
 
-class Broken(Reads):
-    def judge(
+class Broken:
+    def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
     ) -> Decision:
         raise AssertionError("usage is negative")
@@ -44,7 +42,7 @@ async def observed(gate, times: int = 1) -> tuple[list[Decision], list[dict], st
     stream = io.StringIO()
     log = Log(stream)
     metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
-    deciding = Deciding(gate, metrics, log)
+    deciding = Deciding(gate, metrics, log, read=reads)
     decisions = [deciding(REQUEST) for _ in range(times)]
     log.close()
     body, _ = await metrics.scrape("")
@@ -88,7 +86,7 @@ async def test_a_failure_of_ours_refuses_nothing_where_the_gate_only_audits() ->
 def test_a_request_without_a_user_agent_is_decided(headers) -> None:
     stream = io.StringIO()
     log = Log(stream)
-    decision = Deciding(AllowAll(), Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0)), log)(
+    decision = Deciding(AllowAll(), Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0)), log, read=reads)(
         REQUEST._replace(headers=headers)
     )
     log.close()
@@ -97,23 +95,24 @@ def test_a_request_without_a_user_agent_is_decided(headers) -> None:
 
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
+WORKLOAD, MAX_SCALE = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.MAX_SCALE, WEB)
 
 
-class Knowing(Reads):
+class Knowing:
     """Knows a workload once it was looked at."""
 
-    def __init__(self, reason: str = "unknown-workload") -> None:
+    def __init__(self, needs: NeedsFetch | None = WORKLOAD) -> None:
         self.seen = False
         self.asked: list[str] = []
-        self._reason = reason
+        self._needs = needs
 
-    def judge(
+    def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
     ) -> Decision:
         self.asked.append(decision_id)
         if self.seen:
             return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
-        return Decision(decision_id, Verdict.UNAVAILABLE, self._reason, "not seen", WEB)
+        return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, needs=self._needs)
 
     async def look(self, ref: WorkloadRef) -> None:
         assert ref == WEB
@@ -124,12 +123,11 @@ class Knowing(Reads):
 def deciding(gate, **more) -> tuple[Deciding, Log, io.StringIO]:
     stream = io.StringIO()
     log = Log(stream)
-    return Deciding(gate, Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0)), log, **more), log, stream
+    return Deciding(gate, Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0)), log, read=reads, **more), log, stream
 
 
-@pytest.mark.parametrize("reason", ["unknown-workload", "unknown-namespace"])
-async def test_what_was_not_seen_is_looked_at_and_then_decided_once(reason) -> None:
-    gate = Knowing(reason)
+async def test_what_was_not_seen_is_looked_at_and_then_decided_once() -> None:
+    gate = Knowing()
     heeded: list[Decision] = []
     asked, log, stream = deciding(gate, look=gate.look, heed=heeded.append)
     decision = await asked(REQUEST)
@@ -153,27 +151,28 @@ async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> 
     assert len(stream.getvalue().splitlines()) == 1
 
 
-async def test_nothing_is_looked_at_where_it_would_not_help() -> None:
-    gate = Knowing("unknown-footprint")
+@pytest.mark.parametrize("needs", [None, MAX_SCALE], ids=["nothing", "something-else"])
+async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
+    gate = Knowing(needs)
     asked, log, _ = deciding(gate, look=gate.look)
     assert isinstance(asked(REQUEST), Decision)
     log.close()
     assert not gate.seen
 
 
-class Asking(Reads):
+class Asking:
     """Knows a workload once it was looked at, and how many replicas it may have once that was asked."""
 
     def __init__(self, *, seen: bool = True) -> None:
         self.seen, self.learnt, self.uncovered = seen, False, False
 
-    def judge(
+    def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
     ) -> Decision:
         if not self.seen:
-            return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB)
+            return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, needs=WORKLOAD)
         if not self.learnt:
-            return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB)
+            return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB, needs=MAX_SCALE)
         return Decision(
             decision_id,
             Verdict.ALLOW,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -40,6 +41,21 @@ def test_links_inside_the_project_lead_somewhere(page: Path):
     assert not missing, f"{page.name} links to what is not there: {missing}"
 
 
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", each) for each in re.findall(r"^#+ (.*)", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchors_inside_the_project_are_headings(page: Path):
+    links = re.findall(r"\]\((?!https?://)([^)#\s]*)#([^)]+)\)", page.read_text())
+    pointed = [((page.parent / link).resolve() if link else page, anchor) for link, anchor in links]
+    missing = [(to.name, anchor) for to, anchor in pointed if to.suffix == ".md" and anchor not in anchors(to)]
+    assert not missing, f"{page.name} points to headings that are not there: {missing}"
+
+
 README = (ROOT / "README.md").read_text()
 
 
@@ -67,3 +83,109 @@ def test_a_command_of_the_readme_is_one_of_a_page_whose_commands_are_run(command
     """``tests/e2e/test_install.py`` and ``tests/e2e/test_guide.py`` run those as they stand."""
     pages = ("docs/install.md", "docs/kube-controller-manager.md")
     assert any(f"```sh\n{command}```" in (ROOT / page).read_text() for page in pages)
+
+
+PAGE = (ROOT / "docs" / "design.md").read_text()
+RULES = dict(re.findall(r"^### (?:Rule )?(L?\d+)\. (.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
+NOT_KEPT_YET = {"12"}
+"""These say so themselves. Each other rule names its tests."""
+
+
+def test_the_rules_are_numbered_without_a_gap():
+    assert list(RULES) == [*map(str, range(1, 15)), *(f"L{number}" for number in range(1, 13))]
+
+
+@pytest.mark.parametrize("number", RULES)
+def test_each_rule_names_a_test_that_exists(number: str):
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", RULES[number])
+    if number in NOT_KEPT_YET:
+        assert "Not kept yet" in RULES[number]
+        assert not named
+        return
+    assert named, f"rule {number} names no test"
+    assert "Held by:" in RULES[number]
+    for file, name in named:
+        assert re.search(rf"^ *(async )?(def|class) {name}\b", (ROOT / file).read_text(), re.MULTILINE), (
+            f"{file}::{name}"
+        )
+
+
+def sources() -> list[Path]:
+    """Every text that we wrote: code, tests, configuration, pages."""
+    folders = ("extauthz", "tests", "bench", "docs", "deploy", "charts", "envoy", "istio", "overlays", "compose")
+    inside = [
+        file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".yaml")
+    ]
+    return [*inside, *ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"]
+
+
+def test_rules_are_cited_from_the_project_s_own_page():
+    """A reader has the repository and nothing else."""
+    elsewhere = re.compile(r"\bDESIGN" + r"\b|[(]§")
+    citing = [str(file.relative_to(ROOT)) for file in sources() if elsewhere.search(file.read_text(errors="replace"))]
+    assert not citing, f"these cite a page that is not in the repository: {citing}"
+
+
+def test_every_rule_that_is_cited_exists():
+    for file in sources():
+        for number in re.findall(r"docs/design\.md (?:rule )?(L?\d+)", file.read_text(errors="replace")):
+            assert number in RULES, f"{file.relative_to(ROOT)} cites rule {number}"
+
+
+LONE_W = re.compile(r"(?<![\w'])W(?!\w)")
+"""Our old name of the landing window."""
+
+
+def spoken() -> dict[str, list[str]]:
+    """Every text of the code that somebody may read who does not read code: all strings but docstrings."""
+    found: dict[str, list[str]] = {}
+    for file in sorted((ROOT / "extauthz").rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        found[str(file.relative_to(ROOT))] = [str(text.value) for text in texts if id(text) not in silent]
+    return found
+
+
+def test_no_sentence_for_owners_or_operators_says_w():
+    """Sentences, events, help texts, settings, metrics: they say "landing window", or "in about 2 minutes"."""
+    lettered = {file: text for file, texts in spoken().items() for text in texts if LONE_W.search(text)}
+    assert not lettered, f"the landing window has a name: {lettered}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_says_w(page: Path):
+    lettered = [line for line in page.read_text().splitlines() if LONE_W.search(line)]
+    assert not lettered, f"{page.name}: the landing window has a name: {lettered}"
+
+
+ROOMS = sorted((ROOT / "extauthz").rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.parent.relative_to(ROOT)))
+def test_each_room_says_what_it_is_for_what_comes_in_and_what_goes_out(room: Path):
+    said = ast.get_docstring(ast.parse(room.read_text())) or ""
+    assert said, f"{room.parent.name} says nothing"
+    if any(room.parent.glob("[a-z]*.py")):
+        assert re.search(r"\bIn: .*\bOut: ", said, re.DOTALL), f"{room.parent.name} must say what goes in and out"
+
+
+def test_the_glossary_has_one_line_a_word_and_is_linked():
+    words = re.findall(r"^\| (?!---|word)([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    assert words == sorted(words, key=str.lower)
+    assert len(words) == len(set(words))
+    for page in ("README.md", "ARCHITECTURE.md"):
+        assert "docs/glossary.md" in (ROOT / page).read_text(), f"{page} does not link the glossary"
+
+
+LONG = 80
+"""Lines. A page that is longer begins with what it answers."""
+HEAD = ("**What this page answers:**", "**For whom:**", "**In short:**", "**Words:**", "**Example:**")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_a_long_page_begins_with_what_it_answers_and_an_example(page: Path):
+    lines = page.read_text().splitlines()
+    if len(lines) > LONG:
+        missing = [mark for mark in HEAD if not any(mark in line for line in lines[1:22])]
+        assert not missing, f"{page.name} has {len(lines)} lines and does not begin with {missing}"

@@ -35,11 +35,23 @@ class Guarded:
     [
         pytest.param([], None, id="none"),
         pytest.param([watch("pods", 59.0)], None, id="fresh"),
-        pytest.param([watch("pods", 61.0)], "nothing was heard of pods for 61 s", id="silent"),
+        pytest.param([watch("pods", 61.0)], ("nothing was heard of pods for 61 s", False), id="silent"),
         pytest.param(
-            [watch("pods", 70.0), watch("jobs", 90.0)], "nothing was heard of jobs for 90 s", id="the-longest"
+            [watch("pods", 70.0), watch("jobs", 90.0)], ("nothing was heard of jobs for 90 s", False), id="the-longest"
         ),
-        pytest.param([watch("pods", 61.0, "reset")], "nothing was heard of pods for 61 s (reset)", id="with-its-error"),
+        pytest.param(
+            [watch("namespaces", 70.0), watch("jobs", 90.0)],
+            ("nothing was heard of namespaces for 70 s", True),
+            id="what-says-who-is-covered-goes-first",
+        ),
+        pytest.param(
+            [watch("workspacequotas.extauthz.dev", 70.0)],
+            ("nothing was heard of workspacequotas.extauthz.dev for 70 s", True),
+            id="quotas",
+        ),
+        pytest.param(
+            [watch("pods", 61.0, "reset")], ("nothing was heard of pods for 61 s (reset)", False), id="with-its-error"
+        ),
         pytest.param([watch("gadgets", 900.0, synced=False)], None, id="never-listed"),
     ],
 )

@@ -7,6 +7,7 @@ import inspect
 from pathlib import Path
 
 import pytest
+from tests.mutants.related import Related
 
 from extauthz.core.ledger import intents
 from tests.mutants import known
@@ -90,3 +91,25 @@ def test_an_equivalent_without_reason_file_or_change_is_none(text: str):
 
 def test_all_equivalents_are_of_lines_that_are_there():
     assert known.stale(list(known.read(known.EQUIVALENT.read_text())), ROOT) == []
+
+
+RELATED = Related({"x.py": {1: ["", "a"], 2: ["slow", "quick"], 3: ["other", "quick"]}}, {"slow": 2.0, "other": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "tests"),
+    [
+        pytest.param(2, 2, ["quick", "slow"], id="fast-ones-first"),
+        pytest.param(2, 3, ["quick", "other", "slow"], id="of-several-lines-each-once"),
+        pytest.param(1, 2, [], id="at-import-any-test"),
+        pytest.param(4, 9, [], id="of-a-line-that-no-test-is-seen-to-run-any-test"),
+    ],
+)
+def test_a_mutant_is_tried_on_the_tests_that_run_its_lines(first: int, last: int, tests: list[str]):
+    assert RELATED.tests("x.py", first, last) == tests
+    assert RELATED.tests("y.py", first, last) == []
+
+
+def test_the_lines_of_a_change_are_told():
+    (one,) = mutants("x.py", "x = (\n    a <\n    b\n)")
+    assert (one.line, one.last) == (2, 3)

@@ -60,7 +60,7 @@ def test_a_cheaper_template_passes_and_a_dearer_one_does_not(cut: Asker):
 
     cheaper = cut(template("500m"))
     assert cheaper.verdict is Verdict.ALLOW
-    cut.gate.settle(cheaper.id, Event.REFUSED, 2.0)
+    cut.gate.ledger.pending.settle(cheaper.id, Event.REFUSED, 2.0)
     assert cut(template("2")).verdict is Verdict.DENY
 
 
@@ -80,7 +80,7 @@ def test_a_condition_says_so_and_that_shrinking_passes_until_it_is_over(cut: Ask
 
 
 def test_once_there_is_room_it_grows_again(cut: Asker):
-    cut.gate.settle("d1", Event.REFUSED, 2.0)
+    cut.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
     cut.gate.observe(*observe(workload("web", 2, version="2")))
     assert cut(scale("api", 3)).verdict is Verdict.DENY
     assert cut(scale("api", 2)).verdict is Verdict.ALLOW

@@ -29,7 +29,7 @@ class Running:
         self.recounting = Recounting(self.gate, every_s, self.log, self.metrics)
 
     def spoil(self) -> None:
-        (account,) = self.gate.ledger._accounts._accounts.values()
+        (account,) = self.gate.ledger.usage.accounts._accounts.values()
         account.used["requests.cpu"] += 5 * CPU
 
     async def exposition(self) -> str:

@@ -1,4 +1,4 @@
-"""A request → allow or refuse, with the reason. The order of the checks is in ``gate``.
+"""A write → allow or refuse, with the reason. The checks and their order are in ``chain``.
 
-In: bytes of a request, or what was read of it. Out: a ``Decision`` with its evidence and its sentence.
+In: a write, read from whatever protocol. Out: a ``Decision`` with its evidence and its sentence.
 """

@@ -7,46 +7,37 @@ first. So the second waits until the first is settled. Counts go on beside a cha
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
 
 from extauthz.core.decision import sentences
-from extauthz.core.decision.question import Question
+from extauthz.core.decision.effects import is_harmless, is_patch
+from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Verdict, Write
+from extauthz.core.model import Decision, Observed, Operation, Outcome, Verdict
 
 
-def is_patch(write: Write) -> bool:
-    """Whether what it leaves of the template and the labels depends on what it finds."""
-    return not write.scale and not isinstance(write.change, Put)
+def under_way(asked: Evaluation) -> Decision | None:
+    """Step: another change of the workload may still land, and what both leave depends on which is first."""
+    intent = asked.intent
+    if not intent.touches or asked.entry is None or is_harmless(asked.observed, intent):
+        return None
+    others = [one for one in asked.entry.live_intents() if one.touches]
+    if not others or not _disturb(asked, intent, others):
+        return None
+    is_create = asked.write.operation is Operation.CREATE
+    left = _left_of(others[0], asked.born) if is_create and asked.born is not None and len(others) == 1 else None
+    if left is None:
+        return _refusal(asked, others)
+    asked.intent = _with(intent, left)
+    return None
 
 
-def copies(write: Write) -> bool:
-    """Whether the count that it leaves may be copied out of the template."""
-    change = write.change
-    return is_patch(write) and isinstance(change, JsonPatch) and any("from" in one for one in change.operations)
-
-
-def beside(question: Question, intent: Intent, born: Observed | None) -> Intent | Decision:
-    """``intent`` as it may land beside what is under way on its workload, or a refusal.
-
-    Args:
-        born: the object that a create makes where there is none.
-    """
-    others = [one for one in question.entry.live_intents() if one.touches] if question.entry is not None else []
-    if not others or not intent.touches or not _disturb(question, intent, others):
-        return intent
-    is_create = question.write.operation is Operation.CREATE
-    left = _left_of(others[0], born) if is_create and born is not None and len(others) == 1 else None
-    return _refusal(question, others) if left is None else _with(intent, left)
-
-
-def _disturb(question: Question, intent: Intent, others: list[Intent]) -> bool:
+def _disturb(asked: Evaluation, intent: Intent, others: list[Intent]) -> bool:
     """Whether what is left depends on the order in which ``intent`` and the ``others`` land."""
-    observed = question.observed
-    if observed is None or question.write.operation is Operation.CREATE or intent.changes(observed):
+    observed = asked.observed
+    if observed is None or asked.write.operation is Operation.CREATE or intent.changes(observed):
         return True
-    return is_patch(question.write) and any(one.changes(observed) for one in others)
+    return is_patch(asked.write) and any(one.changes(observed) for one in others)
 
 
 def _left_of(patch: Intent, born: Observed) -> Outcome | None:
@@ -63,7 +54,6 @@ def _with(intent: Intent, left: Outcome) -> Intent:
     return replace(intent, templates=templates, labels=labels, frees=frees, keeps_count=True)
 
 
-def _refusal(question: Question, others: list[Intent]) -> Decision:
-    left_s = max(1, ceil(max(one.expires_s for one in others) - question.now_s))
-    sentence = sentences.change_under_way(question.write.ref, left_s)
-    return question.answer(Verdict.UNAVAILABLE, "change-under-way", sentence)
+def _refusal(asked: Evaluation, others: list[Intent]) -> Decision:
+    left_s = max(one.expires_s for one in others) - asked.now_s
+    return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentences.change_under_way(asked.write.ref, left_s))

@@ -1,64 +1,105 @@
-"""What a write that was resolved comes to for the ledger."""
+"""What a write leaves of the object that it finds, and what that comes to for the ledger."""
 
 from __future__ import annotations
 
-from extauthz.core.decision import changes
-from extauthz.core.decision.question import Question
+from dataclasses import replace
+
+from extauthz.core.decision import unknowns
+from extauthz.core.decision.evaluation import Evaluation
+from extauthz.core.effects.resolve import resolve
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.model import Observed, Operation, Outcome, Put
+from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Unreadable, Verdict, Write
 
 
-def intent_of(question: Question, outcome: Outcome, creates: bool, window_s: float) -> Intent:
-    """What the write may leave."""
-    write, observed, templates = question.write, question.observed, outcome.templates
-    if (
-        not templates
-        and not write.scale
-        and observed is not None
-        and observed.template is not None
-        and changes.copies(write)
-    ):
-        templates = (observed.template,)
-    touches = bool(templates) or outcome.labels is not None
-    return Intent(
-        id=question.id,
-        replicas=outcome.replicas,
-        templates=templates,
-        labels=outcome.label_sets,
-        creates=creates,
-        precondition=write.precondition,
-        expires_s=question.now_s + window_s,
-        source=question.source,
-        owner=outcome.owner,
-        frees=outcome.frees or _names_no_owner(question, outcome),
-        keeps_count=outcome.keeps_count,
-        write=write if touches and changes.is_patch(write) else None,
-    )
+def resolved(asked: Evaluation) -> Decision | None:
+    """Step: what it leaves. Refused where nobody can tell."""
+    write = asked.write
+    outcome = resolve(write, asked.base)
+    if isinstance(outcome, Unreadable):
+        return unknowns.unreadable(asked.state, asked.policy, replace(outcome, ref=write.ref), asked.id)
+    asked.outcome = outcome
+    asked.creates = not write.scale and write.operation in (Operation.CREATE, Operation.APPLY)
+    return None
 
 
-def is_only_a_count(outcome: Outcome) -> bool:
-    """All that the write does is to set the count.
+def zero(asked: Evaluation) -> Decision | None:
+    """Step: a target of zero passes, whatever else is known.
 
-    One that asks for none and does more is weighed: a scale-up that was allowed before may land after it, on the grown
+    One that asks for none and does more goes on: a scale-up that was allowed before may land after it, on the grown
     template, or on a ReplicaSet that was taken from its owner.
     """
+    outcome = asked.outcome
+    if outcome.replicas != 0 or asked.creates or not _is_only_a_count(outcome):
+        return None
+    return asked.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
+
+
+def _is_only_a_count(outcome: Outcome) -> bool:
     return not outcome.templates and outcome.labels is None and not outcome.frees and outcome.owner is None
 
 
-def _names_no_owner(question: Question, outcome: Outcome) -> bool:
-    """A whole object without a controller, where there is one or the object is made."""
-    write = question.write
-    if write.scale or outcome.owner is not None or not isinstance(write.change, Put):
-        return False
-    return write.operation is Operation.CREATE or (
-        question.observed is not None and question.observed.owner is not None
+def intended(asked: Evaluation) -> None:
+    """Step: what it may leave, as the ledger follows it."""
+    asked.born = _born(asked)
+    asked.intent = _intent(asked)
+    asked.free = _why_free(asked)
+
+
+def _why_free(asked: Evaluation) -> str:
+    if asked.write.dry_run:
+        return "; a question, charged nothing"
+    if asked.policy.mode == "audit":
+        return "; mode audit, charged as observed"
+    if is_harmless(asked.observed, asked.intent):
+        return "; can land only on what is observed"
+    return ""
+
+
+def _intent(asked: Evaluation) -> Intent:
+    write, observed, outcome = asked.write, asked.observed, asked.outcome
+    templates = outcome.templates
+    if not templates and not write.scale and observed is not None and observed.template is not None and _copies(write):
+        templates = (observed.template,)
+    touches = bool(templates) or outcome.labels is not None
+    return Intent(
+        id=asked.id,
+        replicas=outcome.replicas,
+        templates=templates,
+        labels=outcome.label_sets,
+        creates=asked.creates,
+        precondition=write.precondition,
+        expires_s=asked.now_s + asked.policy.window_s,
+        source=asked.source,
+        owner=outcome.owner,
+        frees=outcome.frees or _names_no_owner(asked),
+        keeps_count=outcome.keeps_count,
+        write=write if touches and is_patch(write) else None,
     )
 
 
-def born(question: Question, outcome: Outcome, creates: bool) -> Observed | None:
-    """The object that a create makes where there is none."""
-    if not creates or question.observed is not None:
+def is_patch(write: Write) -> bool:
+    """Whether what it leaves of the template and the labels depends on what it finds."""
+    return not write.scale and not isinstance(write.change, Put)
+
+
+def _copies(write: Write) -> bool:
+    """Whether the count that it leaves may be copied out of the template."""
+    change = write.change
+    return is_patch(write) and isinstance(change, JsonPatch) and any("from" in one for one in change.operations)
+
+
+def _names_no_owner(asked: Evaluation) -> bool:
+    """A whole object without a controller, where there is one or the object is made."""
+    write, observed = asked.write, asked.observed
+    if write.scale or asked.outcome.owner is not None or not isinstance(write.change, Put):
+        return False
+    return write.operation is Operation.CREATE or (observed is not None and observed.owner is not None)
+
+
+def _born(asked: Evaluation) -> Observed | None:
+    if not asked.creates or asked.observed is not None:
         return None
+    outcome = asked.outcome
     template = outcome.templates[0] if outcome.templates else None
     return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)
 

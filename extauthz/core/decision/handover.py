@@ -1,4 +1,4 @@
-"""Intents as JSON-ready records: a clean stop hands them to the next start (DESIGN §6.5)."""
+"""Intents as JSON-ready records: a clean stop hands them to the next start (docs/design.md L5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class HandoverError(ValueError):
 
 def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
     """Every live intent; times as seconds left, since the next start has another clock."""
-    return [{**record.dump(ref, intent), "left_s": intent.expires_s - now_s} for ref, intent in ledger.live_intents()]
+    return [{**record.dump(ref, intent), "left_s": intent.expires_s - now_s} for ref, intent in ledger.pending]
 
 
 def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> None:
@@ -30,7 +30,7 @@ def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> None:
             if not isinstance(left_s, int | float):
                 raise RecordError("left_s must be a number of seconds")
             ref, intent = record.load(one, now_s + left_s, now_s)
-            if ledger.follows(intent.id):
+            if ledger.pending.follows(intent.id):
                 raise RecordError(f"there is another intent {intent.id}")
         except RecordError as error:
             raise HandoverError(f"intent {number}: {error}") from error

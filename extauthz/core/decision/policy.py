@@ -1,4 +1,4 @@
-"""What the gate does where it does not know, and its bounds (DESIGN rule 6). Each default is argued here."""
+"""What the gate does where it does not know, and its bounds (docs/design.md rule 6). Each default is argued here."""
 
 from __future__ import annotations
 
@@ -44,16 +44,17 @@ class Policy:
     before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.
     """
     window_s: float = 135.0
-    """W: how long after its decision an allowed write may still land (DESIGN §6.3e).
+    """The landing window: how long after its decision an allowed write may still land (docs/design.md L3).
 
     The sum of Envoy's ext_authz timeout (2 s), its route timeout for writes (65 s), the API server's request timeout
     (60 s, ``--request-timeout``) and 8 s for etcd and the clocks.
     """
     max_intents_per_workload: int = 256
-    """Of different effects: identical retries count once. An autoscaler asks for few counts within W."""
+    """Of different effects: identical retries count once. An autoscaler asks for few counts in a landing window."""
     max_intents_per_source: int = 10_000
     """A tenth of ``max_intents``, so that no client by itself can use those up. An autoscaler at 50 writes a second,
-    the default limit of a controller's client, has 6,750 under way within W even if no answer is ever learnt."""
+    the default limit of a controller's client, has 6,750 under way in a landing window even if no answer is ever
+    learnt."""
     max_intents_per_tree: int = 10_000
     """The same for a root quota with all below it: a flood in one workspace leaves the others room."""
     max_intents: int = 100_000

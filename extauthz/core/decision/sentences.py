@@ -1,9 +1,10 @@
-"""The sentences that owners read. ResourceQuota's wording is the model, so that administrators recognise it."""
+"""The sentences that owners read. They follow ResourceQuota's wording, which administrators already know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
+from math import ceil
 
 from extauthz.core import quantities
 from extauthz.core.model import Shortage, WorkloadRef
@@ -35,7 +36,10 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
 
 
 def exceeded_scale(ref: WorkloadRef, asked: int, before: int, most: int, fits: int, old: str) -> str:
-    """A denial for the bound that the platform's own service sets, ``old`` saying how old its word is, if it is.
+    """A denial for the bound that the platform's own service sets.
+
+    Args:
+        old: says how old that bound is; empty: it is fresh.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
     >>> print(exceeded_scale(web, 9, 3, 5, 5, ""))  # doctest: +NORMALIZE_WHITESPACE
@@ -62,12 +66,21 @@ def _one_quota(quota: str, shortages: list[Shortage]) -> str:
 
 
 def unavailable(ref: WorkloadRef | None, why: str) -> str:
-    """A refusal for want of knowledge: never worded as a quota denial (DESIGN rule 6)."""
+    """A refusal because the gate does not know something: never worded as a quota denial (docs/design.md rule 6)."""
     what = subject(ref) if ref is not None else "this write"
     return f"{what} was not decided: the quota gate {why}"
 
 
-def change_under_way(ref: WorkloadRef, left_s: int) -> str:
+def change_under_way(ref: WorkloadRef, left_s: float) -> str:
     """A refusal of a change while another one may still land."""
     why = "another change of it is under way and may still land"
-    return f"{subject(ref)} was not decided: {why}; try again in about {left_s} s at the latest"
+    return f"{subject(ref)} was not decided: {why}; try again in {about(left_s)} at the latest"
+
+
+def about(seconds: float) -> str:
+    """A time for people: seconds, or minutes if there are more than 90 s of it.
+
+    >>> about(60), about(0.2), about(135)
+    ('about 60 s', 'about 1 s', 'about 2 minutes')
+    """
+    return f"about {max(ceil(seconds), 1)} s" if seconds <= 90 else f"about {round(seconds / 60)} minutes"

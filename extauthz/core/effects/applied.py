@@ -10,14 +10,8 @@ from extauthz.core.effects.patches import apply
 from extauthz.core.effects.patches.trees import without_nulls
 from extauthz.core.model import Labels, Observed, Outcome, Tree, Write
 from extauthz.core.objects.fields import converted_int32, mapping, replicas
-from extauthz.core.objects.workloads import (
-    DEFAULT_REPLICAS,
-    controller,
-    intern,
-    labels_dict,
-    labels_of,
-    labels_text,
-)
+from extauthz.core.objects.metadata import controller, labels_dict, labels_text
+from extauthz.core.objects.workloads import DEFAULT_REPLICAS, intern, labels_of
 
 _EXACT = 2**53  # beyond it the server's YAML decoder, which reads every number as a float64, loses digits
 

@@ -11,8 +11,9 @@ from extauthz.core.effects import weights
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Outcome, Tree
 from extauthz.core.objects.fields import mapping, replicas
+from extauthz.core.objects.metadata import labels_text
 from extauthz.core.objects.partial import Hidden
-from extauthz.core.objects.workloads import DEFAULT_REPLICAS, intern, labels_text
+from extauthz.core.objects.workloads import DEFAULT_REPLICAS, intern
 
 
 class Area(Flag):

@@ -11,6 +11,7 @@ from extauthz.core.effects.applied import applied
 from extauthz.core.effects.outcome import Area, outcome, touched
 from extauthz.core.effects.patches import jsonpatch, merge, strategic
 from extauthz.core.errors import MeaningError, ObjectError
+from extauthz.core.kinds import REPLICATION_CONTROLLERS
 from extauthz.core.model import (
     Apply,
     JsonPatch,
@@ -119,7 +120,7 @@ def _left_behind(
     write: Write, document: Tree, touched: Area, work: Work, convert: Callable[[Tree], Tree] = lambda value: value
 ) -> Outcome:
     result = outcome(document, touched, work, scale=write.scale, convert=convert)
-    if result.labels == "" and write.ref.resource == "replicationcontrollers":
+    if result.labels == "" and write.ref[:2] == REPLICATION_CONTROLLERS:
         raise ObjectError("metadata.labels", "without any, the pods' are taken", "patch-from-unseen-field")
     return result
 

@@ -1,6 +1,6 @@
 """Finds what a write asks the API server to verify first. Only what it verifies for certain counts.
 
-A precondition that were claimed and not enforced would end the write's intent too early (DESIGN §6.3d). Sources:
+A precondition that were claimed and not enforced would end the write's intent too early (docs/design.md L3). Sources:
 ``Store.Update`` in ``apiserver/pkg/registry/generic/registry/store.go``; ``scaleUpdatedObjectInfo`` in
 ``pkg/registry/apps/*/storage``.
 """

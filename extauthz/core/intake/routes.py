@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from extauthz.core.intake import query
+from extauthz.core.kinds import BY_PATH, GATED
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
 from extauthz.core.wire.percent import PercentError, unquote
 
@@ -25,18 +26,6 @@ class Route(NamedTuple):
 
 
 OPERATIONS = {"POST": Operation.CREATE, "PUT": Operation.UPDATE, "PATCH": Operation.PATCH}
-
-WORKLOADS = {
-    ("apps", "deployments"): "apps",
-    ("apps", "statefulsets"): "apps",
-    ("apps", "replicasets"): "apps",
-    ("", "replicationcontrollers"): "",
-    # Servers before 1.16 hold the very same objects under this group too.
-    ("extensions", "deployments"): "apps",
-    ("extensions", "replicasets"): "apps",
-    ("extensions", "replicationcontrollers"): "",
-}
-"""(group, resource) in the path to the group that the object belongs to (DESIGN §6.6)."""
 
 MAX_PATH = 8_192
 """Characters of a path. nginx and Apache take no more."""
@@ -117,9 +106,8 @@ def _oddity(path: str) -> str:
     return f"it holds {found.group()!a}" if found else ""
 
 
-_GROWTH_SEGMENT = re.compile(
-    r"(?<![^/\\;#])(?:deployments|statefulsets|replicasets|replicationcontrollers|scale)(?![^/\\;#?])"
-)
+_PLURALS = "|".join(kind.key[1] for kind in GATED)
+_GROWTH_SEGMENT = re.compile(rf"(?<![^/\\;#])(?:{_PLURALS}|scale)(?![^/\\;#?])")
 
 
 def _odd(path: str, why: str) -> NotAWrite | Unreadable:
@@ -156,11 +144,11 @@ def _route(parts: list[str]) -> tuple[WorkloadRef, bool] | NotAWrite:
 def _workload(
     group: str, namespace: str, resource: str, name: str, subresource: str
 ) -> tuple[WorkloadRef, bool] | NotAWrite:
-    owner_group = WORKLOADS.get((group, resource))
-    ref = WorkloadRef(group if owner_group is None else owner_group, resource, namespace, name)
+    kind = BY_PATH.get((group, resource))
+    ref = WorkloadRef(*(kind or (group, resource)), namespace, name)
     if subresource == "scale":
         return ref, True
-    if owner_group is None:
+    if kind is None:
         return _OTHER
     if not subresource:
         return ref, False

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from extauthz.core.ledger.entry import Position, Step
-from extauthz.core.ledger.scope import Nodes
+from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.ledger.position import Position, Step
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
@@ -23,7 +23,7 @@ class UsageRow(NamedTuple):
     hard: int
 
 
-class Coverage(NamedTuple):
+class Covered(NamedTuple):
     """Whom one quota covers, descendants included."""
 
     quota: str
@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What a step does to all quotas; fields as in ``ledger.Proposal``."""
+    """What a step does to all quotas; fields as in ``Proposal``."""
 
     shortages: tuple[Shortage, ...]
     audit: tuple[Shortage, ...]
@@ -66,15 +66,19 @@ class _Account:
         self.unpriced = 0
         self.workloads = 0
 
+    def of(self, key: str) -> tuple[int, int]:
+        """Used and reserved of a key, nano-units."""
+        return self.used.get(key, 0), self.reserved.get(key, 0)
+
     def own_reserved(self) -> dict[str, int]:
         """``reserved``, to be changed."""
         if self.reserved is _NOTHING_RESERVED:
             self.reserved = {}
         return self.reserved
 
-    def taken(self, key: str) -> int:
-        """Used and reserved together, nano-units."""
-        return self.used.get(key, 0) + self.reserved.get(key, 0)
+    def available(self, key: str, hard: int) -> int:
+        """What is left of a key, nano-units; below zero: it is over. The only comparison with a limit."""
+        return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
 
     def numbers(self) -> dict[str, int]:
         """All that it says, by the names that a ``Difference`` has."""
@@ -147,7 +151,7 @@ class Accounts:
         """Judge a step: only keys that the write grows are checked, in every quota and ancestor.
 
         It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
-        envelope from before is no licence to grow back (DESIGN §4.10).
+        envelope from before is no licence to grow back (docs/design.md rule 10).
         """
         before, after, base, own = step
         refused: list[Shortage] = []
@@ -168,14 +172,13 @@ class Accounts:
             if not risen_here and not above_here and not grows_here:
                 continue
             account = self._accounts.get(node, _UNTOUCHED)
-            used_of, reserved_of, growth_of = account.used.get, account.reserved.get, risen_here.get
+            available, growth_of = account.available, risen_here.get
             for key, hard in node.hard.items():
                 growth = growth_of(key, 0)
                 if growth or key in above_here:
                     grows_here = True
-                    used, reserved = used_of(key, 0), reserved_of(key, 0)
-                    if used + reserved + growth > hard:
-                        asked = growth or above_here[key]
+                    if growth > available(key, hard):
+                        asked, used, reserved = growth or above_here[key], *account.of(key)
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved, hard)
                         (audited if audits else refused).append(short)
             if node.illegible:
@@ -199,7 +202,7 @@ class Accounts:
         for node in step.after.envelope_in:
             for key, hard in node.hard.items() if not node.audits else ():
                 charged = _standing(step.before, node)[1].get(key, 0)
-                room = hard - self._accounts.get(node, _UNTOUCHED).taken(key)
+                room = self._accounts.get(node, _UNTOUCHED).available(key, hard)
                 bounds = [(charged + room, step.after, per_pod)]
                 if room < 0:  # over: nothing above what is observed
                     seen = _standing(base, node)[1].get(key, 0)
@@ -215,16 +218,18 @@ class Accounts:
     def rows(self) -> Iterator[UsageRow]:
         """Every key of every quota, quotas in the tree's order."""
         for node in self._nodes:
-            account = self._accounts.get(node, _UNTOUCHED)
-            for key, hard in node.hard.items():
-                used, reserved = account.used.get(key, 0), account.reserved.get(key, 0)
-                yield UsageRow(node.quota.name, key, used, reserved, hard)
+            yield from self.rows_of(node)
 
-    def coverage(self) -> Iterator[Coverage]:
-        """Whom every quota covers, quotas in the tree's order."""
-        for node in self._nodes:
-            account = self._accounts.get(node, _UNTOUCHED)
-            yield Coverage(node.quota.name, account.workloads, account.unpriced)
+    def rows_of(self, node: QuotaNode) -> Iterator[UsageRow]:
+        """Every key of one quota."""
+        account = self._accounts.get(node, _UNTOUCHED)
+        for key, hard in node.hard.items():
+            yield UsageRow(node.quota.name, key, *account.of(key), hard)
+
+    def covered_by(self, node: QuotaNode) -> Covered:
+        """Whom one quota covers."""
+        account = self._accounts.get(node, _UNTOUCHED)
+        return Covered(node.quota.name, account.workloads, account.unpriced)
 
     def differences(self, counted: Accounts) -> Iterator[Difference]:
         """Where these are not what was ``counted``, for the same tree."""

@@ -1,4 +1,4 @@
-"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (DESIGN §6.7).
+"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (docs/design.md L7).
 
 A claim outlives the replica it was made for, and is taken up again when that ordinal comes back. So a StatefulSet costs
 the claims that exist, whatever their ordinal, and those that ordinals within its count lack.
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Protocol
 
-from extauthz.core.ledger.charge import highest
-from extauthz.core.ledger.kinship import CLAIMS, STATEFUL_SETS
+from extauthz.core.kinds import CLAIMS, STATEFUL_SETS
+from extauthz.core.ledger.position import highest
 from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
 
 
-class ClaimPrices(Protocol):
+class ClaimCosts(Protocol):
     """What claims cost."""
 
     def one(self, template: Template | None) -> Amounts: ...
@@ -56,21 +56,21 @@ class Claims:
         if not self._ordinals[group]:
             del self._ordinals[group]
 
-    def beside(self, count: int, templates: Iterable[Template | None], prices: ClaimPrices) -> Amounts:
+    def beside(self, count: int, templates: Iterable[Template | None], costs: ClaimCosts) -> Amounts:
         """What there is to add to ``count`` times a replica with all its claims; the most over ``templates``.
 
         Every claim that exists counts whole. What it has in common with the one that its ordinal asks for is taken off
         again, so that the larger of both counts.
         """
-        return highest([dict(self._beside(count, template, prices)) for template in templates])
+        return highest([dict(self._beside(count, template, costs)) for template in templates])
 
-    def _beside(self, count: int, template: Template | None, prices: ClaimPrices) -> Iterator[tuple[str, int]]:
-        start, wanted = prices.claims(template)
+    def _beside(self, count: int, template: Template | None, costs: ClaimCosts) -> Iterator[tuple[str, int]]:
+        start, wanted = costs.claims(template)
         total: dict[str, int] = {}
         for (claim, size), ordinals in self._ordinals.items():
             taken_up = bisect_left(ordinals, start + count) - bisect_left(ordinals, start)
             asked = wanted.get(claim, {})
-            for key, amount in prices.one(size).items():
+            for key, amount in costs.one(size).items():
                 shared = taken_up * min(amount, asked.get(key, 0))
                 total[key] = total.get(key, 0) + len(ordinals) * amount - shared
         return iter(total.items())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from extauthz.core.ledger.charge import Charge
 from extauthz.core.ledger.claims import Claims
 from extauthz.core.ledger.intents import Intent
-from extauthz.core.ledger.kinship import selects
-from extauthz.core.ledger.scope import Nodes
-from extauthz.core.model import Amounts, Labels, Observed, WorkloadRef
+from extauthz.core.ledger.position import Position
+from extauthz.core.model import Labels, Observed, WorkloadRef
+from extauthz.core.objects.metadata import selects
 
 
 class Entry:
@@ -93,7 +91,7 @@ class Entry:
         self.intents = self.intents or None
 
     def top_replicas(self) -> int:
-        """The highest replica count over observed state and live intents (DESIGN, "envelope")."""
+        """The highest replica count over observed state and live intents (docs/glossary.md)."""
         top = self.observed.replicas if self.observed is not None else 0
         if self.intents:
             for intent in self.intents.values():
@@ -119,60 +117,3 @@ class Entry:
             return True
         made_of_nobody = intent.creates and intent.owner is None and self.observed is None
         return intent.frees or made_of_nobody or not all(selects(owner.selector, one) for one in intent.labels)
-
-
-class Position(NamedTuple):
-    """What an entry and its children amount to, and in which quotas."""
-
-    used: Charge
-    used_in: Nodes
-    envelope: Charge
-    envelope_in: Nodes
-    unknown: bool
-    """Some template's cost cannot be told."""
-    pod: Amounts | None = None
-    """What each replica costs, where nothing but the count of the head may change."""
-
-    @property
-    def settled(self) -> Position:
-        """Where it is without what pends. Only where ``pod`` is known."""
-        assert self.pod is not None, "other writes than of the count are under way"
-        if self.envelope is self.used:
-            return self
-        return Position(self.used, self.used_in, self.used, self.used_in, self.unknown, self.pod)
-
-    @property
-    def trees(self) -> frozenset[str]:
-        """Names of the root quotas in whose trees it counts, or may come to."""
-        return frozenset([node.root for node in self.envelope_in])
-
-    def with_count(self, replicas: int) -> Position:
-        """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""
-        assert self.pod is not None, "other writes are under way"
-        used, used_in, (top, before, per_object), envelope_in, unknown, pod = self
-        higher = {
-            key: amount
-            for key, each in self.pod.items()
-            if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
-        }
-        if not higher and replicas <= top:
-            return self
-        charge = Charge(max(top, replicas), {**before, **higher}, per_object)
-        return Position(used, used_in, charge, envelope_in, unknown, pod)
-
-
-class Step(NamedTuple):
-    """What one more write does to what a workload is charged through."""
-
-    before: Position
-    after: Position
-    base: Position
-    """As ``before``, without what pends on the workload itself."""
-    own: Position
-    """As ``base``, with this write alone."""
-
-    @property
-    def multiplies_unknown(self) -> bool:
-        """It makes more of pods whose cost cannot be told, or is the first to make some."""
-        before, after, base, own = (at.envelope.replicas for at in self)
-        return not self.before.unknown or after > before or own > base

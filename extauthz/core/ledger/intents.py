@@ -1,4 +1,4 @@
-"""An intent: a write that was allowed and may still land; and the table that says when it no longer can (DESIGN §6.3).
+"""An intent: a write that was allowed and may still land; and the table of what ends it (docs/design.md L3).
 
 "Not there" is not "will never be": the API server may finish a request after its client went away. So an intent ends
 only by the rows of ``TRANSITIONS``, and every pair of state and event has a row.
@@ -25,21 +25,21 @@ class State(StrEnum):
 
 class Event(StrEnum):
     NOT_FORWARDED = "not-forwarded"
-    """It never left the proxy (§6.3a)."""
+    """It never left the proxy (L3a)."""
     REFUSED = "refused"
-    """Answered 4xx, but not 408, in a single attempt (§6.3b)."""
+    """Answered 4xx, but not 408, in a single attempt (L3b)."""
     ANSWERED_OK = "answered-ok"
     """Answered 2xx."""
     ANSWERED_UNCLEAR = "answered-unclear"
     """408, 5xx or a reset: it may have landed, and may still."""
     SEEN = "seen"
-    """A consistent read that began after the answer is part of the observed state (§6.3c)."""
+    """A consistent read that began after the answer is part of the observed state (L3c)."""
     PRECONDITION_PASSED = "precondition-passed"
-    """The observed object has moved past the precondition, or is gone (§6.3d)."""
+    """The observed object has moved past the precondition, or is gone (L3d)."""
     WINDOW_ELAPSED = "window-elapsed"
-    """W has elapsed since it was allowed (§6.3e)."""
+    """W has elapsed since it was allowed (L3e)."""
     READ_AFTER_WINDOW = "read-after-window"
-    """A consistent read that began after W is part of the observed state (§6.3e)."""
+    """A consistent read that began after W is part of the observed state (L3e)."""
 
 
 TRANSITIONS: dict[State, dict[Event, State]] = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extauthz.core.ledger.kinship import PODS
+from extauthz.core.kinds import PODS
 from extauthz.core.model import Labels, Observed, OwnerRef, Template, WorkloadRef
 
 _OF_ONE_POD: Final = (

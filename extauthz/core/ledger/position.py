@@ -1,295 +1,128 @@
-"""What a workload and all that it covers add up to, and in which quotas."""
+"""What a workload costs and where: a product, so that a thousand replicas cost no more to add up than one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from extauthz.core.ledger.charge import NOTHING, Product, charge
-from extauthz.core.ledger.claims import stems
-from extauthz.core.ledger.entry import Entry, Position
-from extauthz.core.ledger.intents import Intent
-from extauthz.core.ledger.kinship import REVISIONS, SHARE_TEMPLATES
-from extauthz.core.ledger.prices import Prices, count_one, surge, with_surge
-from extauthz.core.ledger.scope import Nodes, Scope
-from extauthz.core.model import Amounts, Observed, Template
-
-NOWHERE = Position(NOTHING, (), NOTHING, (), False)
-
-
-def position(entry: Entry, scope: Scope) -> Position:
-    """Add up ``entry``, which must be a head."""
-    if (entry.idle and not entry.children) or entry.ref[:2] == REVISIONS:
-        return NOWHERE  # a revision by itself runs nothing
-    observed = entry.observed
-    if observed is not None and _only_its_count_may_change(entry):
-        return _plain_position(entry, observed, scope)
-    used_in = scope.nodes(entry.ref.namespace, observed.labels) if observed is not None else ()
-    prices = Prices(entry.ref.namespace, scope)
-    used = NOTHING
-    if observed is not None:
-        used = charge(_observed_products(entry, observed, prices), _per_object(entry, prices, pending=False))
-    envelope = charge(_reachable(entry, prices), _per_object(entry, prices, pending=True))
-    return Position(used, used_in, envelope, _envelope_nodes(entry, scope, used_in), prices.unknown)
-
-
-def _only_its_count_may_change(entry: Entry) -> bool:
-    if entry.intents and not all(intent.counts_alone for intent in entry.intents.values()):
-        return False
-    return not entry.children or not _some_child_has_intents(entry)
-
-
-def _some_child_has_intents(entry: Entry) -> bool:
-    return any(child.intents or (child.children and _some_child_has_intents(child)) for child in _children(entry))
-
-
-def _plain_position(entry: Entry, observed: Observed, scope: Scope) -> Position:
-    """What ``_reachable`` comes to for nearly every entry, the short way: one pod, at the highest count."""
-    nodes = scope.nodes(entry.ref.namespace, observed.labels)
-    prices = Prices(entry.ref.namespace, scope)
-    products = _observed_products(entry, observed, prices)
-    per_object = _per_object(entry, prices, pending=False)
-    used = envelope = charge(products, per_object)
-    top, per_pod = entry.top_replicas(), products[0].per_pod
-    by_count = not entry.claims
-    if scope.charge_surge:
-        top = with_surge(entry.ref, observed, top, scope)
-        by_count = by_count and observed.max_surge is None
-    if top > observed.replicas:
-        grown = Product(top, per_pod, _of_claims(entry, top, (observed.template,), prices))
-        envelope = charge([*products, grown], per_object)
-    return Position(used, nodes, envelope, nodes, prices.unknown, per_pod if by_count else None)
-
-
-# What no count changes.
-
-
-def _per_object(entry: Entry, prices: Prices, *, pending: bool) -> Amounts:
-    if not entry.children and not entry.pods and entry.observed is not None:
-        return count_one(entry.ref)
-    amounts = _excess(entry, prices)
-    for one in _family(entry):
-        if one.observed is not None or (pending and any(i.creates for i in one.live_intents())):
-            _add(amounts, count_one(one.ref))
-    return amounts
-
-
-def _excess(entry: Entry, prices: Prices) -> dict[str, int]:
-    """What pods have above what their owners ask for, all the way down.
-
-    It stays beside whatever else the owner is granted: pods that are there already leave no room for new ones.
-    """
-    excess: dict[str, int] = {}
-    members = _members(entry)
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        for member in members:
-            _add(excess, _excess(member, prices))
-        if members:
-            return excess  # its own pods are summed up with them
-    groups = _pods((entry, *members))
-    if groups and entry.observed is not None and not _are_within(groups, entry, entry.observed, prices):
-        asked = _asked_of_pods(entry, entry.observed, prices)
-        free = surge(entry.observed, prices.scope)
-        dearest = prices.highest(_running(entry)) if free else {}
-        for key, amount in _sum_of_pods(groups, prices).items():
-            above = amount - asked.get(key, 0) - free * dearest.get(key, 0)
-            if above > 0:
-                excess[key] = above
-    return excess
-
-
-def _asked_of_pods(entry: Entry, observed: Observed, prices: Prices) -> dict[str, int]:
-    """What ``entry`` asks for without the claims that are made for its ordinals: those are no part of its pods."""
-    products = [product._replace(beside={}) for product in _observed_products(entry, observed, prices)]
-    asked = dict(charge(products, {}).amounts)
-    if stems(entry.ref, observed):
-        for claim in prices.claims(observed.template)[1].values():
-            _add(asked, claim, -observed.replicas)
-    return asked
-
-
-def _pods(owners: Iterable[Entry]) -> list[tuple[Entry, Observed]]:
-    groups = [group for owner in owners if owner.pods for group in owner.pods.values()]
-    return [(group, group.observed) for group in groups if group.observed is not None]
-
-
-def _are_within(groups: list[tuple[Entry, Observed]], owner: Entry, observed: Observed, prices: Prices) -> bool:
-    """Whether there are no more pods than replicas, each as dear as the template: nearly always."""
-    if sum([seen.replicas for _, seen in groups]) > observed.replicas or stems(owner.ref, observed):
-        return False
-    each = prices.one(observed.template)
-    return all(prices.one(seen.template) is each and not group.claims for group, seen in groups)
-
-
-def _sum_of_pods(groups: list[tuple[Entry, Observed]], prices: Prices) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for group, seen in groups:
-        _add(total, prices.one(seen.template), seen.replicas)
-        _add(total, _of_claims(group, seen.replicas, (seen.template,), prices))
-    return total
-
-
-def _add(total: dict[str, int], amounts: Amounts, times: int = 1) -> None:
-    for key, amount in amounts.items():
-        total[key] = total.get(key, 0) + times * amount
-
-
-# What is observed.
-
-
-def _observed_products(entry: Entry, observed: Observed, prices: Prices) -> list[Product]:
-    count, templates = observed.replicas, (observed.template,)
-    if not entry.children:
-        return [Product(count, prices.one(observed.template), _of_claims(entry, count, templates, prices))]
-    per_pod = prices.highest([observed.template, *_running(entry)])
-    own = Product(count, per_pod, _of_claims(entry, count, templates, prices))
-    members = _members(entry)
-    shown = [member.observed.replicas for member in members if member.observed is not None]
-    if entry.ref[:2] in SHARE_TEMPLATES and sum(shown) <= count:
-        return [own]  # no revision has a pod that is not in it already, at the dearest
-    return [own, *_of_members(entry, prices, pending=False)]
-
-
-def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], prices: Prices) -> Amounts:
-    return entry.claims.beside(count, templates, prices) if entry.claims else {}
-
-
-def _of_members(entry: Entry, prices: Prices, *, pending: bool) -> Iterator[Product]:
-    """What members have by themselves, each count with its own template, less what a surge leaves uncharged.
-
-    Not the sum of counts by the dearest template: that would rise as a dearer one lands, and no grant has room for it.
-    """
-    total, count = _sum_of_members(entry, prices, pending=pending)
-    free = 0 if prices.scope.charge_surge else surge(entry.observed, prices.scope)
-    dearest = prices.highest(_running(entry)) if free else {}
-    yield Product(1, {key: max(amount - free * dearest.get(key, 0), 0) for key, amount in total.items()})
-    yield Product(count, {})  # keeps the count, for pods whose cost is not known
-
-
-def _sum_of_members(entry: Entry, prices: Prices, *, pending: bool) -> tuple[dict[str, int], int]:
-    total: dict[str, int] = {}
-    count = 0
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        _add(total, _sum_of_pods(_pods((entry,)), prices))
-    for member in _members(entry):
-        part = charge(_products(member, prices, pending=pending), {})
-        count += part.replicas
-        _add(total, part.amounts)
-    return total, count
-
-
-def _products(entry: Entry, prices: Prices, *, pending: bool) -> Iterable[Product]:
-    if pending:
-        return _reachable(entry, prices)
-    return _observed_products(entry, entry.observed, prices) if entry.observed is not None else ()
-
-
-# What may come.
-
-
-def _reachable(entry: Entry, prices: Prices) -> Iterator[Product]:
-    """Every count and pod that may come together, whichever intents land, and in whatever order.
-
-    A write of the count alone may land on any template, and a write of the template alone under any count. A write of
-    both brings them together: its template never meets the observed count, nor the count of another such write.
-    """
-    intents = entry.live_intents()
-    own_alone = [t for intent in intents if _is_alone(intent) for t in intent.templates]
-    alone: list[Template | None] = [*own_alone, *_templates_of_revisions(entry)]
-    observed = [entry.shown.template] if entry.shown is not None else []
-    left, left_count = _leaving(entry, prices)
-    scope = prices.scope
-
-    def product(count: int, own: Iterable[Template | None]) -> Product:
-        beside = _of_claims(entry, count, [*own, *own_alone], prices)
-        if left:
-            beside = dict(beside)
-            _add(beside, left)
-        pods = with_surge(entry.ref, entry.observed, count, scope)
-        return Product(pods, prices.highest([*own, *alone]), beside)
-
-    count = entry.observed.replicas if entry.observed is not None else 0
-    yield product(count, observed)
-    if entry.children:
-        yield from _of_members(entry, prices, pending=True)
-    both = [intent for intent in intents if intent.replicas is not None and intent.templates]
-    for intent in both:
-        yield product(intent.replicas or 0, intent.templates)
-    counts = [intent.replicas for intent in intents if intent.replicas is not None and not intent.templates]
-    if counts:
-        yield product(max(counts), [*observed, *(t for intent in both for t in intent.templates)])
-    yield Product(max([count, *(intent.replicas or 0 for intent in intents)]) + left_count, {})
-
-
-def _is_alone(intent: Intent) -> bool:
-    """It may leave the count as it is: its template meets every count."""
-    return intent.replicas is None or intent.keeps_count
-
-
-def _leaving(entry: Entry, prices: Prices) -> tuple[dict[str, int], int]:
-    """What members come to that may leave: their controller then puts others in their place."""
-    total: dict[str, int] = {}
-    count = 0
-    for member in _members(entry):
-        if member.may_leave():
-            part = charge(_reachable(member, prices), {})
-            count += part.replicas
-            _add(total, part.amounts)
-    return total, count
-
-
-def pods_of(entry: Entry, intent: Intent, scope: Scope) -> Amounts:
-    """The dearest pod that the count of ``intent`` may multiply, were it on ``entry``; for one on it too."""
-    joint = not _is_alone(intent) and bool(intent.templates)
-    others = [one for one in entry.live_intents() if one is not intent]
-    templates: list[Template | None] = [*intent.templates, *_templates_of_revisions(entry)]
-    templates += [t for one in others if not joint or _is_alone(one) for t in one.templates]
-    if not joint and entry.shown is not None:
-        templates.append(entry.shown.template)
-    return Prices(entry.ref.namespace, scope).highest(templates)
-
-
-# The family.
-
-
-def _children(entry: Entry) -> Iterable[Entry]:
-    return entry.children.values() if entry.children else ()
-
-
-def _members(entry: Entry) -> list[Entry]:
-    """Children that run pods of their own."""
-    return [child for child in _children(entry) if child.ref[:2] != REVISIONS]
-
-
-def _family(entry: Entry) -> Iterator[Entry]:
-    yield entry
-    for child in _children(entry):
-        yield from _family(child)
-
-
-def _running(entry: Entry) -> list[Template | None]:
-    """Templates of its revisions that run pods."""
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        return []
-    return [c.observed.template for c in _children(entry) if c.observed is not None and c.observed.replicas]
-
-
-def _templates_of_revisions(entry: Entry) -> list[Template | None]:
-    """Templates of its revisions that run pods or may come to."""
-    templates: list[Template | None] = []
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        return templates
-    for child in _children(entry):
-        if child.observed is not None and child.top_replicas():
-            templates.append(child.observed.template)
-        templates += [template for intent in child.live_intents() for template in intent.templates]
-    return templates
-
-
-def _envelope_nodes(entry: Entry, scope: Scope, used_in: Nodes) -> Nodes:
-    result = used_in
-    leaving = [labels for one in _family(entry) if one.head and one.may_leave() for labels in one.all_labels()]
-    for labels in (*entry.all_labels(), *leaving):
-        nodes = scope.nodes(entry.ref.namespace, labels)
-        if nodes != result:
-            result += tuple(node for node in nodes if node not in result)
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import NamedTuple
+
+from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.model import Amounts
+
+
+class Product(NamedTuple):
+    """So many replicas of so dear a pod."""
+
+    replicas: int
+    per_pod: Amounts
+    """Nano-units by quota key."""
+    beside: Amounts = MappingProxyType({})
+    """What comes on top, nano-units, for this very count."""
+
+
+class Charge(NamedTuple):
+    """What ``charge`` has worked out."""
+
+    replicas: int
+    """The highest replica count in it."""
+    amounts: Amounts
+    """The whole cost, nano-units by quota key."""
+    per_object: Amounts
+    """The part of it that no replica count changes (``count/…`` keys)."""
+
+
+def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
+    """The dearest of ``products``, key by key, and ``per_object`` once."""
+    top = 0
+    amounts: dict[str, int] = {}
+    for replicas, per_pod, beside in products:
+        if replicas > top:
+            top = replicas
+        for key, each in per_pod.items():
+            amount = replicas * each
+            if beside:
+                amount += beside.get(key, 0)
+            if amount > amounts.get(key, 0):
+                amounts[key] = amount
+        for key in beside.keys() - per_pod.keys() if beside else ():
+            amounts[key] = max(amounts.get(key, 0), beside[key])
+    for key, amount in per_object.items():
+        amounts[key] = amounts.get(key, 0) + amount
+    return Charge(top, amounts, per_object)
+
+
+def highest(footprints: Iterable[Amounts]) -> Amounts:
+    """The maximum, key by key. Equal objects are passed through, so the usual case copies nothing."""
+    result: Amounts = {}
+    for footprint in footprints:
+        if footprint is result or not footprint:
+            continue
+        if not result:
+            result = footprint
+            continue
+        merged = dict(result)
+        for key, amount in footprint.items():
+            merged[key] = max(merged.get(key, 0), amount)
+        result = merged
     return result
+
+
+class Position(NamedTuple):
+    """What an entry and its children amount to, and in which quotas."""
+
+    used: Charge
+    used_in: Nodes
+    envelope: Charge
+    envelope_in: Nodes
+    unknown: bool
+    """Some template's cost cannot be told."""
+    pod: Amounts | None = None
+    """What each replica costs, where nothing but the count of the head may change."""
+
+    @property
+    def settled(self) -> Position:
+        """Where it is without what pends. Only where ``pod`` is known."""
+        assert self.pod is not None, "other writes than of the count are under way"
+        if self.envelope is self.used:
+            return self
+        return Position(self.used, self.used_in, self.used, self.used_in, self.unknown, self.pod)
+
+    @property
+    def trees(self) -> frozenset[str]:
+        """Names of the root quotas in whose trees it counts, or may come to."""
+        return frozenset([node.root for node in self.envelope_in])
+
+    def with_count(self, replicas: int) -> Position:
+        """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""
+        assert self.pod is not None, "other writes are under way"
+        used, used_in, (top, before, per_object), envelope_in, unknown, pod = self
+        higher = {
+            key: amount
+            for key, each in self.pod.items()
+            if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
+        }
+        if not higher and replicas <= top:
+            return self
+        charge = Charge(max(top, replicas), {**before, **higher}, per_object)
+        return Position(used, used_in, charge, envelope_in, unknown, pod)
+
+
+class Step(NamedTuple):
+    """What one more write does to what a workload is charged through."""
+
+    before: Position
+    after: Position
+    base: Position
+    """As ``before``, without what pends on the workload itself."""
+    own: Position
+    """As ``base``, with this write alone."""
+
+    @property
+    def multiplies_unknown(self) -> bool:
+        """It makes more of pods whose cost cannot be told, or is the first to make some."""
+        before, after, base, own = (at.envelope.replicas for at in self)
+        return not self.before.unknown or after > before or own > base
+
+
+NOTHING = charge((), {})
+NOWHERE = Position(NOTHING, (), NOTHING, (), False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from extauthz.core.model import Observed, Template, Tree, WorkloadRef
+from extauthz.core.objects.metadata import labels_dict
 from extauthz.core.objects.partial import Hidden, Partial
-from extauthz.core.objects.workloads import labels_dict
 
 
 def document(ref: WorkloadRef, observed: Observed | None) -> Partial:

@@ -66,6 +66,22 @@ def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
     return value
 
 
+def amounts(tree: Tree, path: str) -> dict[str, str]:
+    """A ResourceList as text. Raises ObjectError."""
+    return {key: _amount(value, f"{path}[{key}]") for key, value in mapping(tree, path).items()}
+
+
+def _amount(value: Tree, path: str) -> str:
+    """A quantity as text, not checked: ``core.quantities`` does that. Null is a zero (``UnmarshalJSON``)."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "0"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        wrong(value, path, "a quantity")
+    return getattr(value, "text", None) or repr(value)  # gojson.Number keeps the literal, as UnmarshalJSON sees it
+
+
 def converted_int32(value: Tree) -> Tree:
     """A number as the unstructured converter puts it into an int32, where no JSON decoder stands in between.
 

@@ -122,6 +122,15 @@ class QuotaTree:
         standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
         return cls(_plant(standing), tuple(_overtopping(standing))), tuple(problems)
 
+    def below(self, top: QuotaNode) -> Iterator[QuotaNode]:
+        """``top`` and every quota below it, each after its parent: they stand side by side in ``nodes``."""
+        yield top
+        for at in range(top.index + 1, len(self.nodes)):
+            node = self.nodes[at]
+            if node.parent is None or node.parent.index < top.index:
+                return
+            yield node
+
     def matching(
         self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]
     ) -> tuple[QuotaNode, ...]:

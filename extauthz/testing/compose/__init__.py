@@ -1,1 +1,4 @@
-"""What docker-compose.yml runs beside the real parts (docs/compose.md): python -m extauthz.testing.compose."""
+"""What docker-compose.yml runs beside the real parts: ``python -m extauthz.testing.compose`` (docs/compose.md).
+
+In: the name of a part, and a shared folder. Out: keys, stand-ins for kubelet and metrics-server, and the show.
+"""

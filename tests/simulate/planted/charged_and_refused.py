@@ -1,6 +1,6 @@
 """What one quota has room for is charged before another refuses it: others are then refused for want of it."""
 
-from extauthz.core.decision.gate import Gate
+from extauthz.core.decision import chain, weighing
 
 from .planting import replaced
 
@@ -9,15 +9,12 @@ LEDGER = "memory"
 FAULTS = "none"
 
 
-def refusal(self, question, intent, proposal):
-    refused = original(self, question, intent, proposal)
-    if refused is not None and refused.shortages and question.charge:
-        self.ledger.record(proposal, intent)
+def exceeded(asked):
+    refused = weighing.exceeded(asked)
+    if refused is not None and asked.charge:
+        asked.state.ledger.record(asked.proposal, asked.intent)
     return refused
 
 
-original = Gate._refusal
-
-
 def planted():
-    return replaced(Gate, _refusal=refusal)
+    return replaced(chain, STEPS=tuple(exceeded if step is weighing.exceeded else step for step in chain.STEPS))

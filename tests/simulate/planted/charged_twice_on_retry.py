@@ -1,7 +1,7 @@
 """An identical retry is charged once more."""
 
-from extauthz.core.ledger.entry import Step
 from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.position import Step
 
 from .planting import replaced
 
@@ -17,7 +17,7 @@ def propose(self, ref, intent, born=None, known=None):
     if same and intent.replicas and proposal.after is before and before.pod is not None:
         doubled = before.with_count(2 * intent.replicas)
         step = Step(before, doubled, proposal.base, doubled)
-        return Proposal(proposal.entry, proposal.head, *step, *self._accounts.weigh(step))
+        return Proposal(proposal.entry, proposal.head, *step, *self.usage.accounts.weigh(step))
     return proposal
 
 

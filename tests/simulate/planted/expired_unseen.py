@@ -1,6 +1,6 @@
 """An intent ends when W has passed, without a read: the watch that would show what it did is stalled."""
 
-from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.pending import PendingWrites
 
 from .planting import replaced
 
@@ -13,14 +13,14 @@ OFTEN = {"hold-watch": 6.0, "rollout": 0.0, "remake": 0.0}
 
 
 def tick(self, now_s):
-    for _, intent in list(self._pending.expired(now_s)):
+    for _, intent in list(self._expired(now_s)):
         self.forget(intent.id)
     return 0
 
 
 def due(self, now_s):
-    return [entry.ref for entry in self._pending._answered.values()]
+    return [entry.ref for entry in self._answered.values()]
 
 
 def planted():
-    return replaced(Ledger, tick=tick, due=due)
+    return replaced(PendingWrites, tick=tick, due=due)

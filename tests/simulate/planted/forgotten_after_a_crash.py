@@ -1,6 +1,6 @@
 """A gate that was killed starts again and grants at once, without the intents of its earlier life."""
 
-from extauthz.core.decision.known import Known
+from extauthz.core.decision.cluster_state import ClusterState
 
 from .planting import replaced
 
@@ -10,4 +10,4 @@ FAULTS = "crash,late"
 
 
 def planted():
-    return replaced(Known, hold=lambda self, until_s: None)
+    return replaced(ClusterState, hold=lambda self, until_s: None)

@@ -1,6 +1,6 @@
 """A ledger object that was deleted is made again and grants at once, whatever the deleted one held."""
 
-from extauthz.core.ledger.payload import Payload
+from extauthz.ledger_store.payload import Payload
 from extauthz.ledger_store.replica import Replica
 
 from .planting import replaced
@@ -12,7 +12,7 @@ FAULTS = "deleted,late,crash"
 
 def gone(self):
     for intent_id in self.payload.intents:
-        self._ledger.forget(intent_id)
+        self._ledger.pending.forget(intent_id)
     original(self)
 
 

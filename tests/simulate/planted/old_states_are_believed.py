@@ -1,6 +1,6 @@
 """A watch that lags behind a consistent read takes back what that has shown."""
 
-from extauthz.core.ledger.observing import Observing
+from extauthz.core.ledger.observations import Observations
 
 from .planting import replaced
 
@@ -10,4 +10,4 @@ FAULTS = "lag"
 
 
 def planted():
-    return replaced(Observing, _is_late=lambda self, ref, version: False)
+    return replaced(Observations, _is_late=lambda self, ref, version: False)

@@ -16,12 +16,13 @@ FAULTS = "none"
 async def call(self, request):
     now_s = self._clock()
     asked = _Asked(request, self._new_id(), now_s)
-    first = self._gate.decide(request, asked.id, now_s, charge=False)
+    reading = self._read(request)
+    first = self._gate.decide(reading, asked.id, now_s, charge=False)
     if first.verdict is not Verdict.ALLOW:
         return self._tell(first, asked)
     await asyncio.sleep(0.003)
     with replaced(Accounts, weigh=fits):
-        return self._tell(self._gate.decide(request, first.id, now_s), asked)
+        return self._tell(self._gate.decide(reading, first.id, now_s), asked)
 
 
 def fits(self, step):

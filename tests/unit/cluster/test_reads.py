@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import reads
 from extauthz.cluster.live import LiveCluster
-from extauthz.cluster.reads import ConsistentReads, Result
+from extauthz.cluster.reads import Reader
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event
 from extauthz.core.model import Decision, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection, connect
+from extauthz.settlement import reads
+from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.builders import create, owned_by, quota, scale, workload
 from extauthz.testing.certs import Authority
@@ -41,7 +43,8 @@ class Reading:
         self.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "9"})]), 0.0)
         self.told: list[tuple[Result, int]] = []
         cluster = LiveCluster(connection, self.gate, Troubles(print))
-        self.reads = ConsistentReads(connection, self.gate, cluster, self._tell, clock=lambda: self.now_s)
+        bring = Reader(connection, self.gate, cluster).bring
+        self.reads = ConsistentReads(bring, self.gate.ledger.pending, self._tell, clock=lambda: self.now_s)
         self.gate.state_synced(True)
         self._count = 0
 
@@ -62,7 +65,7 @@ class Reading:
 
     def decide(self, request) -> Decision:
         self._count += 1
-        return self.gate.decide(request, f"d{self._count}", self.now_s)
+        return self.gate.decide(read(request), f"d{self._count}", self.now_s)
 
     async def until(self, what) -> None:
         async with asyncio.timeout(10):
@@ -139,7 +142,7 @@ async def test_answers_of_one_workload_close_together_cost_one_read_and_end_toge
     for replicas in (3, 4):
         decision = running.decide(scale("web", replicas))
         assert decision.intent
-        ref = running.gate.settle(decision.id, Event.ANSWERED_OK, running.now_s)
+        ref = running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s)
         assert ref == WEB
         running.reads.soon(ref)
     assert running.gate.ledger.intents == 2
@@ -156,7 +159,7 @@ async def test_a_read_that_began_before_the_answer_ends_nothing(reading):
     early = asyncio.create_task(reading.reads.read(WEB))
     await asyncio.sleep(0)  # it has begun
     reading.now_s += 1
-    reading.gate.settle(decision.id, Event.ANSWERED_OK, reading.now_s)
+    reading.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, reading.now_s)
     assert await early
     assert reading.gate.ledger.intents == 1
     reading.now_s += 1
@@ -183,7 +186,7 @@ async def test_a_create_that_left_its_name_to_the_server_is_ended_by_a_list_of_a
     decision = running.decide(create(made))
     assert decision.intent, decision
     running.put(workload("web-abc", 3))
-    running.reads.soon(running.gate.settle(decision.id, Event.ANSWERED_OK, running.now_s))
+    running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
     running.now_s += reads.COALESCE_S
     await running.until(lambda: running.gate.ledger.intents == 0)
     assert running.pods() == 3
@@ -195,7 +198,7 @@ async def test_a_read_that_fails_keeps_the_intent_and_is_tried_again_later(runni
     decision = running.decide(scale("web", 4))
     refused = json.dumps({"kind": "Status", "code": 503, "reason": "ServiceUnavailable"}).encode()
     running.api.reading.faults.extend([Fault(503, refused), Fault(then="cut")])
-    running.reads.soon(running.gate.settle(decision.id, Event.ANSWERED_OK, running.now_s))
+    running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
     running.now_s += reads.COALESCE_S
     await running.until(lambda: (Result.REFUSED, 0) in running.told)
     assert running.gate.ledger.intents == 1

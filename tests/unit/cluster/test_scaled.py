@@ -16,6 +16,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
 from extauthz.core.model import Observed, WorkloadRef
 from extauthz.core.objects import workloads
+from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
@@ -183,7 +184,7 @@ class Feeds:
         return next(row.used // CPU for row in self.gate.usage())
 
     def is_unknown(self) -> bool:
-        return next(one.unpriced for one in self.gate.ledger.coverage()) > 0
+        return next(one.unpriced for one in Queries(self.gate.ledger).quotas()) > 0
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from extauthz.cluster.scaled import PodPrices
 from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
+from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import owned_by, pod, quota, workload
 
@@ -51,7 +52,7 @@ class Fed:
         return next(row.used // CPU for row in self.gate.usage())
 
     def is_unknown(self) -> bool:
-        return next(one.unpriced for one in self.gate.ledger.coverage()) > 0
+        return next(one.unpriced for one in Queries(self.gate.ledger).quotas()) > 0
 
 
 @pytest.fixture
@@ -221,6 +222,6 @@ def test_runtime_classes_and_storage_classes_bear_on_what_is_there(fed):
     assert fed.cpus() == 2
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     fed.tell("storageclasses", {"metadata": {"name": "fast", "resourceVersion": "1", "annotations": default}})
-    assert fed.gate.ledger.scope.default_storage_class == "fast"
+    assert fed.gate.ledger.pod_costs.default_storage_class == "fast"
     fed.list("storageclasses")
-    assert fed.gate.ledger.scope.default_storage_class == ""
+    assert fed.gate.ledger.pod_costs.default_storage_class == ""

@@ -131,10 +131,10 @@ def test_after_its_end_the_next_change_goes():
     ask = asker(web())
     first = ask(set_container(main="2"))
     assert asked(ask, label(x="y")) == UNDER_WAY
-    ask.gate.settle(first.intent, Event.ANSWERED_OK, 1.0)
+    ask.gate.ledger.pending.settle(first.intent, Event.ANSWERED_OK, 1.0)
     assert asked(ask, label(x="y")) == UNDER_WAY, "it has landed, but is not read yet"
     ask.gate.load_state(picture(web(1, version="2", main="2")), 2.0)
-    ask.gate.read(observe(web())[0], 2.0)
+    ask.gate.ledger.pending.read(observe(web())[0], 2.0)
     assert ask(label(x="y")).verdict is Verdict.ALLOW
 
 
@@ -170,7 +170,7 @@ def test_a_patch_is_charged_with_what_it_leaves_on_what_somebody_put_there_past_
     assert books(ask) == (6, 2)
     ask.gate.observe(*observe(web(1, version="2", a="5", b="5")))
     assert books(ask) == (10, 2), "7 + 5"
-    assert ask.gate.consistent_read(90.0) == 1
+    assert ask.gate.ledger.pending.consistent_read(90.0) == 1
     assert books(ask) == (10, 0)
 
 
@@ -303,12 +303,12 @@ def test_identical_retries_are_one_effect_and_the_last_of_many_renews_the_window
     assert seen[16:] == ["d16"] * 4, "the newest of the sixteen is renewed"
     assert ask.gate.ledger.intents == 16
     for name in seen[:15]:
-        ask.gate.settle(name, Event.REFUSED, 20.0)
-    ask.gate.settle("d16", Event.REFUSED, 20.0)
-    ask.gate.settle("d16", Event.ANSWERED_OK, 20.0)
-    assert ask.gate.due(20.0) == []
+        ask.gate.ledger.pending.settle(name, Event.REFUSED, 20.0)
+    ask.gate.ledger.pending.settle("d16", Event.REFUSED, 20.0)
+    ask.gate.ledger.pending.settle("d16", Event.ANSWERED_OK, 20.0)
+    assert ask.gate.ledger.pending.due(20.0) == []
     assert books(ask) == (1, 3), "which of the five the answer is of cannot be told"
-    assert (ask.gate.consistent_read(108.0), ask.gate.consistent_read(109.0)) == (0, 1)
+    assert (ask.gate.ledger.pending.consistent_read(108.0), ask.gate.ledger.pending.consistent_read(109.0)) == (0, 1)
     assert books(ask) == (1, 0)
 
 
@@ -329,7 +329,7 @@ def test_a_renewed_write_expires_after_those_recorded_meanwhile():
     ask(scale("api", 2))
     ask.now_s = 20.0
     assert ask(scale("web", 2)).intent == "d16"
-    assert [ask.gate.consistent_read(at) for at in (90.0, 100.0, 110.0)] == [15, 1, 1]
+    assert [ask.gate.ledger.pending.consistent_read(at) for at in (90.0, 100.0, 110.0)] == [15, 1, 1]
 
 
 def test_an_outcome_of_several_templates_is_a_change_if_one_of_them_is_new():

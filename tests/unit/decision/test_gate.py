@@ -300,8 +300,8 @@ def test_intents_are_handed_over_with_what_is_left_of_w():
     heir.gate.import_intents(records, 1000.0)
     assert heir.gate.export_intents(1000.0) == records
     assert list(heir.gate.usage()) == list(ask.gate.usage())
-    assert heir.gate.consistent_read(1059.0) == 0
-    assert heir.gate.consistent_read(1060.0) == 4
+    assert heir.gate.ledger.pending.consistent_read(1059.0) == 0
+    assert heir.gate.ledger.pending.consistent_read(1060.0) == 4
 
 
 def test_after_a_handover_growth_goes_on_and_a_change_waits_for_the_one_of_before():
@@ -378,6 +378,60 @@ def test_a_stale_source_stops_growth_by_name_and_nothing_else():
     assert ask(scale("web", 4)).reason == "fits"
 
 
+@pytest.mark.parametrize(
+    ("namespace", "coverage", "reasons"),
+    [
+        pytest.param("free", True, ["stale", "stale", "no-quota", "zero"], id="its-namespace-may-be-covered-by-now"),
+        pytest.param("free", False, ["no-quota", "no-quota", "no-quota", "zero"], id="only-pods-are-not-heard"),
+        pytest.param("team-a", True, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others-by-now"),
+        pytest.param("team-a", False, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others"),
+    ],
+)
+def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage, reasons):
+    ask = Asker(
+        gate(
+            [quota("acme", {"requests.cpu": "9"}, workloads={"tier": "gold"})],
+            workload("web", 3, namespace=namespace),
+            namespaces={"team-a": {"workspace": "acme"}, "free": {}},
+        )
+    )
+    ask.gate.stale("nothing was heard", coverage=coverage)
+    dearer = patch(
+        path("web", namespace=namespace), {"spec": {"template": {"spec": {"containers": containers("2")}}}}, "merge"
+    )
+    asked = [scale("web", 4, namespace=namespace), dearer, scale("web", 2, namespace=namespace)]
+    assert [ask(one).reason for one in [*asked, scale("web", 0, namespace=namespace)]] == reasons
+    ask.gate.stale(None)
+    assert ask(scale("web", 4, namespace=namespace)).reason == "no-quota"
+
+
+def test_what_no_quota_covers_may_pass_while_a_source_is_stale_by_the_setting():
+    ask = Asker(gate([], workload("web", 3), policy=Policy(on_stale="allow")))
+    ask.gate.stale("nothing was heard")
+    assert ask(scale("web", 4)).reason == "no-quota"
+
+
+def test_what_cannot_be_read_is_not_passed_by_coverage_that_is_stale():
+    ask = Asker(gate([], workload("web", 3)))
+    odd = patch(path("web"), {"spec": {"replicas": "4"}})
+    assert ask(odd).verdict is Verdict.ALLOW
+    ask.gate.stale("nothing was heard")
+    assert ask(odd).verdict is Verdict.UNAVAILABLE
+
+
+def test_a_gate_that_was_suspended_grants_no_growth_before_it_has_looked_at_its_sources():
+    ask = asker(workload("web", 3), hard={"requests.cpu": "9"})
+    ask.gate.stale(None, until_s=ask.now_s + 10.0)
+    ask.now_s += 10.0
+    assert ask(scale("web", 4)).reason == "fits"
+    ask.now_s += 0.1
+    refused = ask(scale("web", 5))
+    assert refused.reason == "stale"
+    assert "was suspended" in refused.sentence
+    ask.gate.stale(None, until_s=ask.now_s + 10.0)
+    assert ask(scale("web", 5)).reason == "fits"
+
+
 def test_growth_that_may_pass_while_a_source_is_stale_is_weighed_on_what_was_known_last():
     ask = asker(workload("web", 3), policy=Policy(on_stale="allow"))
     ask.gate.stale("no answer")
@@ -410,12 +464,12 @@ def test_a_flood_from_one_source_ends_and_others_go_on():
     assert "already follows 2 writes of 10.0.0.9 that may still land" in refused.sentence
     assert ask(from_source(scale("web", 2), "10.0.0.8")).verdict is Verdict.ALLOW
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW, "of one that nobody vouches for, none is counted"
-    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
     assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
     assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.UNAVAILABLE
-    assert ask.gate.consistent_read(135.0) == 4
-    assert ask.gate.ledger.intents_of("10.0.0.9") == 0
-    assert not ask.gate.ledger.follows(second.id)
+    assert ask.gate.ledger.pending.consistent_read(135.0) == 4
+    assert ask.gate.ledger.pending.of_source("10.0.0.9") == 0
+    assert not ask.gate.ledger.pending.follows(second.id)
 
 
 def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
@@ -434,10 +488,10 @@ def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
     assert "already follows 2 writes under workspace quota acme that may still land" in refused.sentence
     assert ask(scale("c", 2)).verdict is Verdict.ALLOW
     assert ask(scale("a", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
-    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
     assert ask(scale("a", 3)).verdict is Verdict.ALLOW
-    assert ask.gate.consistent_read(135.0) == 3
-    assert (ask.gate.ledger.intents_in("acme"), ask.gate.ledger.intents_in("other")) == (0, 0)
+    assert ask.gate.ledger.pending.consistent_read(135.0) == 3
+    assert (ask.gate.ledger.pending.of_tree("acme"), ask.gate.ledger.pending.of_tree("other")) == (0, 0)
 
 
 def test_sources_are_counted_on_after_a_handover():
@@ -446,16 +500,16 @@ def test_sources_are_counted_on_after_a_handover():
     heir = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
     heir.gate.import_intents(ask.gate.export_intents(0.0), 5.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).reason == "too-many-intents-of-source"
-    heir.gate.settle(left.intent, Event.REFUSED, 6.0)
+    heir.gate.ledger.pending.settle(left.intent, Event.REFUSED, 6.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
 
 
 def test_an_answered_write_that_was_handed_over_waits_for_a_read_by_its_heir():
     ask = asker(workload("web", 1))
     left = ask(scale("web", 2))
-    ask.gate.settle(left.intent, Event.ANSWERED_OK, 1.0)
+    ask.gate.ledger.pending.settle(left.intent, Event.ANSWERED_OK, 1.0)
     heir = asker(workload("web", 1))
     heir.gate.import_intents(ask.gate.export_intents(2.0), 1000.0)
-    (ref,) = heir.gate.due(1000.0)
-    assert heir.gate.read(ref, 1000.0) == 0
-    assert heir.gate.read(ref, 1000.5) == 1
+    (ref,) = heir.gate.ledger.pending.due(1000.0)
+    assert heir.gate.ledger.pending.read(ref, 1000.0) == 0
+    assert heir.gate.ledger.pending.read(ref, 1000.5) == 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.scope import Scope
+from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
@@ -193,7 +193,7 @@ def everything(ask: Asker) -> object:
         list(ask.gate.usage()),
         ledger.drift(),
         len(ledger),
-        [(ref, intent.id, intent.templates, intent.labels) for ref, intent in ledger.live_intents()],
+        [(ref, intent.id, intent.templates, intent.labels) for ref, intent in ledger.pending],
     )
 
 
@@ -214,9 +214,9 @@ def test_a_question_that_breaks_anywhere_has_changed_nothing(number: int, monkey
     assert ask(scale("web-0", 4, resource="replicasets")).verdict is Verdict.ALLOW
     request = list(questions())[number]
     before, decided = everything(ask), ask(request, charge=False)
-    whole, left = Scope.per_pod, [0]
+    whole, left = PodCosts.per_pod, [0]
 
-    def breaks(self: Scope, namespace: str, template: object) -> object:
+    def breaks(self: PodCosts, namespace: str, template: object) -> object:
         left[0] -= 1
         if not left[0]:
             raise BrokenError
@@ -226,7 +226,7 @@ def test_a_question_that_breaks_anywhere_has_changed_nothing(number: int, monkey
     for step in range(1, 500):
         left[0] = step
         with monkeypatch.context() as patched:
-            patched.setattr(Scope, "per_pod", breaks)
+            patched.setattr(PodCosts, "per_pod", breaks)
             try:
                 ask(request, charge=False)
             except BrokenError:

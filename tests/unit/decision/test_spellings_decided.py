@@ -17,6 +17,7 @@ import pytest
 
 from extauthz.core import footprint
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Operation, Request, Verdict
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
@@ -58,7 +59,8 @@ def decide(row: Any) -> Decision:
         headers[name.lower()] = f"{headers[name.lower()]},{value}" if name.lower() in headers else value
     packed = asked.get("body_zlib_b64")
     body = zlib.decompress(base64.b64decode(packed)) if packed else base64.b64decode(asked["body_b64"])
-    return full_gate().decide(Request(asked["method"], asked["target"], headers, body), row["id"], 0.0, charge=False)
+    reading = read(Request(asked["method"], asked["target"], headers, body))
+    return full_gate().decide(reading, row["id"], 0.0, charge=False)
 
 
 def cost(replicas: int, template: Any) -> dict[str, int]:

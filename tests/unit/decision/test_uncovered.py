@@ -6,8 +6,9 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event
-from extauthz.core.model import NotAWrite, Request, Unreadable, Verdict, WorkloadRef, Write
+from extauthz.core.model import Operation, Put, Request, Verdict, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
 
@@ -35,7 +36,7 @@ def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: "10"})]), 1.0)
     assert books(ask) == (2, 8)
     assert ask(scale("api", 5)).verdict is Verdict.DENY
-    ask.gate.settle("d1", Event.REFUSED, 2.0)
+    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
     assert ask(scale("api", 5)).verdict is Verdict.ALLOW
 
 
@@ -56,7 +57,7 @@ def test_a_workload_that_is_labelled_into_a_quota_brings_what_may_still_land():
     assert (allowed.reason, allowed.intent, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, False)
     label = patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})
     assert ask(label).verdict is Verdict.DENY
-    ask.gate.settle("d1", Event.REFUSED, 2.0)
+    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
     assert ask(label).verdict is Verdict.ALLOW
 
 
@@ -110,34 +111,29 @@ def test_what_pends_is_said_of_covered_writes_too():
     assert full(scale("web", 4), charge=False).reason == "too-many-intents"
 
 
-# What is judged is a reading, and no bytes.
+# What is decided is a reading, and no bytes.
 
 
-def test_a_reading_is_judged_as_the_request_it_was_read_from():
+def test_the_same_write_is_decided_alike_whatever_it_was_read_from():
     ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
-    for request in (
-        scale("web", 3),
-        scale("web", 30),
-        Request("GET", path("web"), {}, b""),
-        scale("web", 3)._replace(body=b"["),
-    ):
-        reading = ask.gate.reader(request)
-        assert isinstance(reading, Write | NotAWrite | Unreadable)
-        judged = ask.gate.judge(reading, "j", 0.0, charge=False)
-        assert judged == ask.gate.decide(request, "j", 0.0, charge=False)
-    write = ask.gate.reader(scale("web", 3))
-    assert ask.gate.judge(write, "j1", 0.0, source="10.0.0.9").intent == "j1"
-    assert ask.gate.ledger.intents_of("10.0.0.9") == 1
+    ref = WorkloadRef("apps", "deployments", "team-a", "web")
+    write = Write(ref, Operation.UPDATE, True, False, Put({"spec": {"replicas": 30}}))
+    decided = ask.gate.decide(write, "j", 0.0, charge=False)
+    assert decided.verdict is Verdict.DENY
+    assert decided.sentence == ask(put_scale("web", 30), charge=False).sentence
+    granted = write._replace(change=Put({"spec": {"replicas": 3}}))
+    assert ask.gate.decide(granted, "j1", 0.0, source="10.0.0.9").intent == "j1"
+    assert ask.gate.ledger.pending.of_source("10.0.0.9") == 1
 
 
 def test_a_gate_that_audits_says_so_of_a_reading_too():
     ask = asker(quota("acme", {CPU: "2"}), workspace="acme", policy=Policy(mode="audit"))
-    judged = ask.gate.judge(ask.gate.reader(scale("web", 9)), "j", 0.0)
+    judged = ask.gate.decide(read(scale("web", 9)), "j", 0.0)
     assert (judged.verdict, judged.would) == (Verdict.ALLOW, Verdict.DENY)
 
 
 def test_a_gate_that_knows_nothing_yet_says_so_of_a_reading():
     empty = Gate()
-    assert empty.judge(empty.reader(scale("web", 9)), "j", 0.0).reason == "unsynced"
+    assert empty.decide(read(scale("web", 9)), "j", 0.0).reason == "unsynced"
     ref = WorkloadRef("apps", "deployments", "team-a", "web")
     assert empty.ledger.get(ref) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extauthz.doctor import around, cluster, names
+from extauthz.doctor import bypass, cluster, names
 from extauthz.doctor.cluster import RIGHTS, Right
 from extauthz.doctor.rows import Verdict
 
@@ -89,8 +89,8 @@ def test_rights_of_the_one_who_asks_are_not_taken_for_the_gates():
 
 def test_no_backstop_is_called_none_and_one_of_ours_by_its_name():
     other = {"metadata": {"name": "other"}}
-    assert around.backstop([other], [other]).found == "none"
+    assert bypass.backstop([other], [other]).found == "none"
     ours = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-scale"}}
-    assert around.backstop([other, ours], []).found == "ValidatingAdmissionPolicy extauthz-scale"
+    assert bypass.backstop([other, ours], []).found == "ValidatingAdmissionPolicy extauthz-scale"
     labelled = {"kind": "W", "metadata": {"name": "w", "labels": {"app.kubernetes.io/name": "extauthz"}}}
-    assert around.backstop([], [labelled]).verdict is Verdict.OK
+    assert bypass.backstop([], [labelled]).verdict is Verdict.OK

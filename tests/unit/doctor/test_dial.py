@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from extauthz.doctor import dial, names
-from extauthz.doctor.around import AT_MOST, Found, State
+from extauthz.doctor.bypass import AT_MOST, Found, State
 from extauthz.doctor.canary import BODIES, Canary
 from extauthz.doctor.dial import Probe
 from extauthz.kube.session import Trust
@@ -92,7 +92,7 @@ ANSWERS = {
         "a question to the gate that it did not answer (503)",
     ),
     "forbidden-by-the-api-server": (Listener(403), State.OPEN, "answered undecided (403)"),
-    "nobody-behind-it": (Listener(503, text="no healthy upstream"), State.UNTOLD, "503 (no healthy upstream)"),
+    "nobody-behind-it": (Listener(503, text="no healthy upstream"), State.UNKNOWN, "503 (no healthy upstream)"),
 }
 
 
@@ -107,7 +107,7 @@ async def test_who_is_vouched_for_by_nobody_that_was_named_is_told_nothing(autho
     async with listening(server.answer, other.issue("other")) as address:
         found = await dialled(address, probe(authority.ca))
         assert server.seen == []
-        assert found.state is State.UNTOLD
+        assert found.state is State.UNKNOWN
         assert "a certificate that is not trusted" in found.told
         assert (await dialled(address, probe(authority.ca, trust=other.ca))).state is State.OPEN, "the kubeconfig's"
 
@@ -116,7 +116,7 @@ async def test_who_is_vouched_for_but_made_out_to_others_is_told_nothing(authori
     """As each kubelet may be, whose certificate the cluster's authority has signed."""
     server = Listener()
     async with listening(server.answer, authority.issue("kubelet", ("node-1", "10.1.0.1"))) as address:
-        assert (await dialled(address, probe(authority.ca))).state is State.UNTOLD
+        assert (await dialled(address, probe(authority.ca))).state is State.UNKNOWN
         assert server.seen == []
         assert (await dialled(address, probe(authority.ca, server_name="node-1"))).state is State.OPEN
 
@@ -150,7 +150,7 @@ async def test_an_address_of_version_6_is_dialled_and_written_in_brackets(author
 async def test_without_a_write_it_is_only_connected_to(authority: Authority):
     server = Listener()
     async with listening(server.answer, authority.issue("server")) as address:
-        assert (await dialled(address, None))[1:] == (State.UNTOLD, "a connection")
+        assert (await dialled(address, None))[1:] == (State.UNKNOWN, "a connection")
     assert server.seen == []
 
 
@@ -164,7 +164,7 @@ async def test_who_speaks_no_tls_is_told_nothing(authority: Authority):
     server = Listener()
     async with listening(server.answer, None) as address:
         found = await dialled(address, probe(authority.ca))
-    assert found.state is State.UNTOLD
+    assert found.state is State.UNKNOWN
     assert found.told.startswith("no TLS")
     assert server.seen == []
 
@@ -196,7 +196,7 @@ async def test_who_never_answers_is_given_up(authority: Authority):
     async with raw(waits) as address:
         found = await dialled(address, probe(authority.ca)._replace(within_s=0.2))
         over.set()
-    assert found[1:] == (State.UNTOLD, "a connection, but no answer within 0.2 s,")
+    assert found[1:] == (State.UNKNOWN, "a connection, but no answer within 0.2 s,")
 
 
 async def test_all_are_dialled_at_once(authority: Authority):

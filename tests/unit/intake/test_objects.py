@@ -13,17 +13,9 @@ from extauthz.core import footprint
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Observed, OwnerRef, WorkloadRef
 from extauthz.core.objects.documents import document, scale_document
+from extauthz.core.objects.metadata import controller, labels_dict, labels_text
 from extauthz.core.objects.partial import Hidden
-from extauthz.core.objects.workloads import (
-    claim_template,
-    controller,
-    intern,
-    labels_dict,
-    labels_text,
-    observe,
-    pod_template,
-    prune,
-)
+from extauthz.core.objects.workloads import claim_template, intern, observe, pod_template, prune
 from extauthz.core.wire.gojson import Number
 
 CONTAINER = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": 1}}}

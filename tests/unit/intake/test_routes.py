@@ -124,6 +124,7 @@ def test_an_odd_path_that_may_name_a_workload_is_unreadable(target):
         "/%zz",
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/l",
         "/api/v1/namespaces/ns/pods/deployments",
+        "/api/v1/namespaces/ns/pods/web-0/resize",
         "/api/v1/namespaces/deployments/configmaps/scale",
         "/api/v1/namespaces/ns",
         "/api/v1/namespaces/ns/finalize",

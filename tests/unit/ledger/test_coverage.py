@@ -7,6 +7,7 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Observed, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.queries import Queries
 from extauthz.testing.builders import gate, owned_by, quota, workload
 
 ACME = quota("acme", {"pods": "10"}, parent="corp")
@@ -16,7 +17,7 @@ WEB = quota("web", {"pods": "5"}, namespaces={"workspace": "acme"}, workloads={"
 
 
 def covered(asked: Gate) -> dict[str, int]:
-    return {one.quota: one.workloads for one in asked.ledger.coverage()}
+    return {one.node.quota.name: one.workloads for one in Queries(asked.ledger).quotas()}
 
 
 @pytest.mark.parametrize(
@@ -48,9 +49,9 @@ def test_workloads_of_unknown_cost_are_counted_apart():
     asked = gate([ACME, CORP], workload("web"))
     gadget = WorkloadRef("example.dev", "gadgets", "team-a", "gizmo")
     asked.observe(gadget, Observed(2, None))
-    assert {one.quota: (one.workloads, one.unpriced) for one in asked.ledger.coverage()} == {
+    assert {one.node.quota.name: (one.workloads, one.unpriced) for one in Queries(asked.ledger).quotas()} == {
         "acme": (2, 1),
         "corp": (2, 1),
     }
     asked.observe(gadget, None)
-    assert {one.unpriced for one in asked.ledger.coverage()} == {0}
+    assert {one.unpriced for one in Queries(asked.ledger).quotas()} == {0}

@@ -489,7 +489,7 @@ def test_a_deployment_that_may_leave_its_custom_resource_is_charged_beside_it():
     see(ask, rollout(2), made, revision("web-1", 2), *pods(2, WEB_SET))
     freed = ask(patch(path("web"), {"metadata": {"ownerReferences": []}}))
     assert (freed.verdict, books(ask)) == (Verdict.ALLOW, (2, 2))
-    ask.gate.settle(freed.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(freed.intent, Event.REFUSED, 1.0)
     grown = ask(scale("web", 5))
     assert (grown.verdict, books(ask)) == (Verdict.ALLOW, (2, 3)), "what it has above its owner"
     assert ask(scale("web-1", 12, resource="replicasets")).verdict is Verdict.DENY

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
-from extauthz.core.objects import workloads
+from extauthz.core.objects import metadata, workloads
 from extauthz.testing.builders import Asker, gate, pod, quota, scale
 
 NANO = 10**9
@@ -52,7 +52,7 @@ class Thing:
         return Observed(
             replicas=self.replicas,
             template=self.template(),
-            labels=workloads.labels_text(labels),
+            labels=metadata.labels_text(labels),
             uid=self.uid,
             resource_version=str(version),
             owner=OwnerRef(GROUPS[self.owner[0]], *self.owner) if self.owner else None,

@@ -1,4 +1,4 @@
-"""Intents end by the rows of the table, and by no other event (DESIGN §6.3)."""
+"""Intents end by the rows of the table, and by no other event (docs/design.md L3)."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Judged(RuleBasedStateMachine):
             self.states[where] = after
             if after != before:
                 self.versions[where] += 1
-        self.ask.gate.settle(decision_id, event, self.ask.now_s)
+        self.ask.gate.ledger.pending.settle(decision_id, event, self.ask.now_s)
         self.read(where)
 
     @precondition(lambda self: self.promises)
@@ -146,7 +146,7 @@ class Judged(RuleBasedStateMachine):
     def never_forwarded(self, data: st.DataObject) -> None:
         decision_id = data.draw(st.sampled_from(sorted(self.promises)))
         del self.promises[decision_id]
-        self.ask.gate.settle(decision_id, Event.NOT_FORWARDED, self.ask.now_s)
+        self.ask.gate.ledger.pending.settle(decision_id, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 6))
     def grow_past_the_gate(self, name: str, replicas: int) -> None:
@@ -163,7 +163,7 @@ class Judged(RuleBasedStateMachine):
         self.ask.now_s += 0.1
         ref, observed = observe(self.tree(where[1]))
         self.ask.gate.observe(ref, observed)
-        self.ask.gate.read(ref, self.ask.now_s)
+        self.ask.gate.ledger.pending.read(ref, self.ask.now_s)
 
 
 TestJudged = Judged.TestCase

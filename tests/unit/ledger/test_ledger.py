@@ -55,14 +55,14 @@ def test_an_identical_retry_adds_nothing_to_the_envelope():
 
 
 def test_a_slow_write_keeps_its_room_though_a_later_lower_one_was_observed():
-    """DESIGN §6: →10 is slow, →3 is observed, then →10 lands: its room must not have been given away."""
+    """docs/ledger.md: →10 is slow, →3 is observed, then →10 lands: its room must not have been given away."""
     ask = asker(workload("web", 1), workload("api", 0))
     slow = ask(scale("web", 10))
     ask(scale("web", 3))
     ask.gate.load_state(picture(workload("web", 3, version="2"), workload("api", 0)), 1.0)
     assert books(ask) == (3, 7)
     assert ask(scale("api", 1)).verdict is Verdict.DENY
-    ask.gate.settle(slow.intent, Event.REFUSED, 2.0)
+    ask.gate.ledger.pending.settle(slow.intent, Event.REFUSED, 2.0)
     assert books(ask) == (3, 0)
     assert ask(scale("api", 7)).verdict is Verdict.ALLOW
 
@@ -89,21 +89,23 @@ def test_a_bound_write_under_an_intent_s_envelope_is_not_free():
     first = ask(scale("web", 10))
     bound = ask(put_scale("web", 10, version="41"))
     assert bound.intent is not None
-    ask.gate.settle(first.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
     assert books(ask) == (3, 7)
 
 
 def test_an_answered_write_frees_its_room_only_by_a_read_made_after_the_answer():
     ask = asker()
     granted = ask(scale("web", 5))
-    assert ask.gate.settle(granted.intent, Event.ANSWERED_OK, 2.0) == WEB
-    assert list(ask.gate.due(2.0)) == [WEB]
+    assert ask.gate.ledger.pending.settle(granted.intent, Event.ANSWERED_OK, 2.0) == WEB
+    assert list(ask.gate.ledger.pending.due(2.0)) == [WEB]
     ask.gate.observe(WEB, observe(workload("web", 3, version="8"))[1])
-    assert (ask.gate.read(WEB, 2.0), books(ask)) == (0, (3, 2)), "a read from before the answer proves nothing"
+    assert (ask.gate.ledger.pending.read(WEB, 2.0), books(ask)) == (0, (3, 2)), (
+        "a read from before the answer proves nothing"
+    )
     ask.gate.observe(WEB, observe(workload("web", 5, version="9"))[1])
     assert (books(ask), ask.gate.ledger.intents) == ((5, 0), 1), "what the watch shows ends nothing"
-    assert ask.gate.read(WEB, 2.5) == 1
-    assert (books(ask), ask.gate.ledger.intents, list(ask.gate.due(2.5))) == ((5, 0), 0, [])
+    assert ask.gate.ledger.pending.read(WEB, 2.5) == 1
+    assert (books(ask), ask.gate.ledger.intents, list(ask.gate.ledger.pending.due(2.5))) == ((5, 0), 0, [])
 
 
 def test_after_w_only_a_consistent_read_made_after_it_frees_room():
@@ -111,17 +113,17 @@ def test_after_w_only_a_consistent_read_made_after_it_frees_room():
     ask(scale("web", 5))
     ask.gate.tick(200.0)
     assert books(ask) == (3, 2), "W alone frees nothing"
-    assert ask.gate.consistent_read(89.0) == 0, "a read from before W's end proves nothing"
+    assert ask.gate.ledger.pending.consistent_read(89.0) == 0, "a read from before W's end proves nothing"
     assert books(ask) == (3, 2)
-    assert ask.gate.consistent_read(90.0) == 1
+    assert ask.gate.ledger.pending.consistent_read(90.0) == 1
     assert books(ask) == (3, 0)
 
 
 def test_tick_tells_how_many_intents_await_a_read():
     ask = asker()
     ask(scale("web", 5))
-    assert ask.gate.ledger.tick(89.0) == 0
-    assert ask.gate.ledger.tick(90.0) == 1
+    assert ask.gate.ledger.pending.tick(89.0) == 0
+    assert ask.gate.ledger.pending.tick(90.0) == 1
 
 
 def test_a_passed_precondition_frees_room_at_once():
@@ -142,7 +144,7 @@ def test_intents_survive_deletion_and_re_creation():
 
 def test_settling_an_unknown_intent_does_nothing():
     ask = asker()
-    assert ask.gate.settle("nobody", Event.ANSWERED_OK, 1.0) is None
+    assert ask.gate.ledger.pending.settle("nobody", Event.ANSWERED_OK, 1.0) is None
     assert books(ask) == (3, 0)
 
 
@@ -153,7 +155,7 @@ def test_a_created_workload_is_reserved_until_it_is_observed():
     assert books(ask) == (1, 4)
     assert ask(scale("web", 6)).verdict is Verdict.ALLOW, "what was created but not seen yet can be scaled"
     assert books(ask) == (1, 6)
-    ask.gate.settle(created.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(created.intent, Event.REFUSED, 1.0)
     assert books(ask) == (1, 6), "the scale may still land"
 
 
@@ -419,19 +421,19 @@ def test_a_template_that_can_not_be_priced_makes_usage_unknown_and_growth_unavai
 def test_an_intent_of_another_gate_holds_its_room_until_it_is_forgotten():
     giver, taker = asker(), asker()
     granted = giver(scale("web", 5))
-    ref, intent = giver.gate.ledger.intent(granted.intent)
+    ref, intent = giver.gate.ledger.pending.get(granted.intent)
     taker.gate.ledger.adopt(ref, intent)
     assert books(taker) == (3, 2)
-    assert taker.gate.ledger.leaf_quotas_of(granted.intent) == {"acme"}
+    assert taker.gate.ledger.pending.leaf_quotas(granted.intent) == {"acme"}
     for _ in range(2):
-        taker.gate.ledger.forget(granted.intent)
+        taker.gate.ledger.pending.forget(granted.intent)
         assert books(taker) == (3, 0)
-    assert taker.gate.ledger.intent(granted.intent) is None
-    assert taker.gate.ledger.leaf_quotas_of(granted.intent) == frozenset()
+    assert taker.gate.ledger.pending.get(granted.intent) is None
+    assert taker.gate.ledger.pending.leaf_quotas(granted.intent) == frozenset()
 
 
 def test_a_write_under_way_keeps_its_room_though_its_workload_is_gone():
-    """DESIGN §6.6: made anew by somebody else, it is what the write may land on."""
+    """docs/design.md L6: made anew by somebody else, it is what the write may land on."""
     ask = asker(workload("web", 1), workload("api", 1))
     ask(scale("web", 6))
     ask.gate.observe(WEB, None, version="5")

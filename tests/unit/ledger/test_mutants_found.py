@@ -9,9 +9,9 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.accounts import Difference
-from extauthz.core.ledger.charge import highest
 from extauthz.core.ledger.claims import split
 from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.ledger.position import highest
 from extauthz.core.model import Observed, Precondition, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
@@ -28,13 +28,13 @@ def used(asker: Asker) -> dict[str, int]:
 
 def test_a_repair_finds_a_wrong_number_of_unpriced_workloads_alone():
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 3)))
-    (account,) = ask.gate.ledger._accounts._accounts.values()
+    (account,) = ask.gate.ledger.usage.accounts._accounts.values()
     account.unpriced += 1
     assert repaired(ask) == (Difference("acme", "workloads of unknown cost", 1, 0),)
 
 
 def repaired(asker: Asker) -> tuple[Difference, ...] | None:
-    steps = asker.gate.ledger.repair(10)
+    steps = asker.gate.ledger.usage.repair(10)
     while True:
         try:
             next(steps)
@@ -48,14 +48,14 @@ def test_equal_costs_are_passed_through_and_nothing_is_copied():
 
 
 def test_a_source_and_a_tree_with_nothing_under_way_are_forgotten():
-    """Who asks is up to strangers: no memory grows with it (DESIGN rule 14)."""
+    """Who asks is up to strangers: no memory grows with it (docs/design.md rule 14)."""
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
     for number in range(3):
         asked = scale("web", 2)._replace(source=f"10.0.0.{number}")
         granted = ask(asked)
         assert granted.verdict is Verdict.ALLOW
-        ask.gate.settle(granted.id, Event.REFUSED, 0.0)
-    pending = ask.gate.ledger._pending
+        ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
+    pending = ask.gate.ledger.pending
     assert (dict(pending._of_source), dict(pending._of_tree), dict(pending._trees)) == ({}, {}, {})
 
 
@@ -69,11 +69,11 @@ def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
 def test_a_workload_with_nothing_under_way_is_kept_as_small_as_before():
     """Entries cost ten times what an observed object does, and nearly all workloads are at rest."""
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
-    assert list(ask.gate.ledger._entries.held()) == []
+    assert list(ask.gate.ledger.workloads.held()) == []
     granted = ask(scale("web", 2))
-    assert [entry.ref for entry in ask.gate.ledger._entries.held()] == [WEB]
-    ask.gate.settle(granted.id, Event.REFUSED, 0.0)
-    assert list(ask.gate.ledger._entries.held()) == []
+    assert [entry.ref for entry in ask.gate.ledger.workloads.held()] == [WEB]
+    ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
+    assert list(ask.gate.ledger.workloads.held()) == []
 
 
 def stateful(name: str, replicas: int, size: str) -> dict[str, Any]:

@@ -123,9 +123,9 @@ class NeverOver(RuleBasedStateMachine):
         if answer == "lost" or flight.decision.intent is None:
             return
         if landed:
-            self.ask.gate.settle(flight.decision.intent, Event.ANSWERED_OK, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.ANSWERED_OK, self.ask.now_s)
         else:
-            self.ask.gate.settle(flight.decision.intent, Event.REFUSED, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.REFUSED, self.ask.now_s)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data())
@@ -133,7 +133,7 @@ class NeverOver(RuleBasedStateMachine):
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
         if flight.decision.intent is not None:
-            self.ask.gate.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(name=st.sampled_from(NAMES))
     def observe_one(self, name: str) -> None:
@@ -152,7 +152,7 @@ class NeverOver(RuleBasedStateMachine):
         started_s = self.ask.now_s
         for name in NAMES:
             self.observe_one(name)
-        self.ask.gate.consistent_read(started_s)
+        self.ask.gate.ledger.pending.consistent_read(started_s)
 
     @invariant()
     def the_world_stays_within_every_limit(self) -> None:

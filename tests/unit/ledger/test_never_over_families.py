@@ -325,7 +325,7 @@ class NeverOver(RuleBasedStateMachine):
         if not answered or flight.decision.intent is None:
             return
         event = Event.ANSWERED_OK if landed else Event.REFUSED
-        self.ask.gate.settle(flight.decision.intent, event, self.ask.now_s)
+        self.ask.gate.ledger.pending.settle(flight.decision.intent, event, self.ask.now_s)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data())
@@ -333,7 +333,7 @@ class NeverOver(RuleBasedStateMachine):
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
         if flight.decision.intent is not None:
-            self.ask.gate.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(at=st.sampled_from(ALL))
     def observe_one(self, at: tuple[str, str]) -> None:
@@ -363,7 +363,7 @@ class NeverOver(RuleBasedStateMachine):
 
     @rule()
     def begin_what_is_due(self) -> None:
-        for ref in self.ask.gate.due(self.ask.now_s):
+        for ref in self.ask.gate.ledger.pending.due(self.ask.now_s):
             at = next(kind for kind, plural in RESOURCE.items() if plural == ref.resource), ref.name
             found = self.world.things.get(at)
             self.reads.append(Read(at, found and replace(found), self.world.clock, self.ask.now_s))
@@ -375,7 +375,9 @@ class NeverOver(RuleBasedStateMachine):
         read = data.draw(st.sampled_from(self.reads))
         self.reads.remove(read)
         self.show(read.at, read.found, read.version)
-        self.ask.gate.read(WorkloadRef("apps", RESOURCE[read.at[0]], "team-a", read.at[1]), read.started_s)
+        self.ask.gate.ledger.pending.read(
+            WorkloadRef("apps", RESOURCE[read.at[0]], "team-a", read.at[1]), read.started_s
+        )
 
     @rule(seconds=st.sampled_from([1.0, 50.0, 100.0]))
     def time_passes(self, seconds: float) -> None:
@@ -387,8 +389,8 @@ class NeverOver(RuleBasedStateMachine):
     def intents_of_sources_are_counted_exactly(self) -> None:
         if hasattr(self, "ask"):
             ledger = self.ask.gate.ledger
-            live = Counter(intent.source for _, intent in ledger.live_intents())
-            assert all(ledger.intents_of(source) == live[source] for source in ("a", "b", ""))
+            live = Counter(intent.source for _, intent in ledger.pending)
+            assert all(ledger.pending.of_source(source) == live[source] for source in ("a", "b", ""))
             assert max(live["a"], live["b"]) <= 6
 
     @invariant()

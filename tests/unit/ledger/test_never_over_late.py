@@ -88,7 +88,7 @@ class NeverOverLate(RuleBasedStateMachine):
             self.become(flight.name, flight.replicas)
         if answered:
             event = Event.ANSWERED_OK if there else Event.REFUSED
-            self.ask.gate.settle(flight.intent, event, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.intent, event, self.ask.now_s)
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
@@ -114,7 +114,7 @@ class NeverOverLate(RuleBasedStateMachine):
 
     @rule(at_once=st.booleans())
     def read_what_is_due(self, at_once: bool) -> None:
-        for ref in self.ask.gate.due(self.ask.now_s):
+        for ref in self.ask.gate.ledger.pending.due(self.ask.now_s):
             self.reads.append(Read(ref.name, self.history[ref.name][-1], self.ask.now_s))
         self.ask.now_s += 0.25
         while at_once and self.reads:
@@ -128,7 +128,7 @@ class NeverOverLate(RuleBasedStateMachine):
     def finish(self, read: Read) -> None:
         self.reads.remove(read)
         self.tell(read.name, read.found)
-        self.ask.gate.read(self.ref(read.name), read.started_s)
+        self.ask.gate.ledger.pending.read(self.ref(read.name), read.started_s)
 
     @rule(seconds=st.sampled_from([0.25, 50.0]))
     def time_passes(self, seconds: float) -> None:

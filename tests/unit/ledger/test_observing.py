@@ -125,7 +125,7 @@ def test_a_late_state_passes_no_precondition():
     ask.gate.observe(WEB, seen(3, "49"))
     assert (used(ask), ask.gate.ledger.intents) == ((3, 2), 1)
     ask.gate.observe(WEB, seen(3, "51"))
-    assert (used(ask), ask.gate.ledger.follows(bound.id)) == ((3, 0), False)
+    assert (used(ask), ask.gate.ledger.pending.follows(bound.id)) == ((3, 0), False)
 
 
 # Consistent reads.
@@ -135,43 +135,45 @@ def test_a_read_ends_intents_of_its_workload_alone():
     ask = asker(workload("web", 1), workload("api", 1))
     ask(scale("web", 3))
     ask(scale("api", 3))
-    assert ask.gate.read(WEB, 90.0) == 1
+    assert ask.gate.ledger.pending.read(WEB, 90.0) == 1
     assert (used(ask), ask.gate.ledger.intents) == ((2, 2), 1)
 
 
 def test_a_read_of_what_is_not_known_ends_nothing():
-    assert asker().gate.read(WEB._replace(name="nobody"), 90.0) == 0
+    assert asker().gate.ledger.pending.read(WEB._replace(name="nobody"), 90.0) == 0
 
 
 def test_due_names_a_workload_once_however_many_of_its_intents_wait():
     ask = asker(workload("web", 1), workload("api", 1))
-    assert list(ask.gate.due(0.0)) == []
+    assert list(ask.gate.ledger.pending.due(0.0)) == []
     first, second = ask(scale("web", 3)), ask(scale("web", 2))
     ask(scale("api", 2))
-    assert list(ask.gate.due(89.0)) == []
-    ask.gate.settle(second.intent, Event.ANSWERED_OK, 1.0)
-    ask.gate.settle(second.intent, Event.ANSWERED_OK, 5.0)
-    assert list(ask.gate.due(6.0)) == [WEB]
-    assert list(ask.gate.due(90.0)) == [WEB, WEB._replace(name="api")]
-    assert ask.gate.read(WEB, 3.0) == 1, "what is told of an answer a second time makes it no later"
-    assert ask.gate.ledger.follows(first.id)
+    assert list(ask.gate.ledger.pending.due(89.0)) == []
+    ask.gate.ledger.pending.settle(second.intent, Event.ANSWERED_OK, 1.0)
+    ask.gate.ledger.pending.settle(second.intent, Event.ANSWERED_OK, 5.0)
+    assert list(ask.gate.ledger.pending.due(6.0)) == [WEB]
+    assert list(ask.gate.ledger.pending.due(90.0)) == [WEB, WEB._replace(name="api")]
+    assert ask.gate.ledger.pending.read(WEB, 3.0) == 1, "what is told of an answer a second time makes it no later"
+    assert ask.gate.ledger.pending.follows(first.id)
 
 
 @pytest.mark.parametrize("event", [Event.REFUSED, Event.NOT_FORWARDED, Event.ANSWERED_UNCLEAR], ids=str)
 def test_no_other_answer_asks_for_a_read(event: Event):
     ask = asker()
-    assert ask.gate.settle(ask(scale("web", 5)).intent, event, 1.0) is None
-    assert list(ask.gate.due(1.0)) == []
+    assert ask.gate.ledger.pending.settle(ask(scale("web", 5)).intent, event, 1.0) is None
+    assert list(ask.gate.ledger.pending.due(1.0)) == []
 
 
 def test_an_answer_that_comes_after_w_still_waits_for_a_read():
     ask = asker()
     granted = ask(scale("web", 5))
     ask.gate.tick(95.0)
-    assert ask.gate.settle(granted.intent, Event.ANSWERED_OK, 95.0) == WEB
-    assert ask.gate.read(WEB, 89.0) == 0
+    assert ask.gate.ledger.pending.settle(granted.intent, Event.ANSWERED_OK, 95.0) == WEB
+    assert ask.gate.ledger.pending.read(WEB, 89.0) == 0
     assert used(ask) == (3, 2)
-    assert ask.gate.read(WEB, 90.0) == 1, "W had elapsed before the read began: nothing can land after it"
+    assert ask.gate.ledger.pending.read(WEB, 90.0) == 1, (
+        "W had elapsed before the read began: nothing can land after it"
+    )
 
 
 def test_a_source_that_takes_the_state_at_its_word_ends_what_reached_w_and_nothing_that_was_only_answered():
@@ -180,10 +182,10 @@ def test_a_source_that_takes_the_state_at_its_word_ends_what_reached_w_and_nothi
         ask(scale(name, 2))
     ask.now_s = 60.0
     answered = ask(scale("web", 3))
-    ask.gate.settle(answered.intent, Event.ANSWERED_OK, 61.0)
-    assert ask.gate.consistent_read(89.0) == 0
-    assert ask.gate.consistent_read(149.0) == 3
-    assert ask.gate.ledger.follows(answered.id)
+    ask.gate.ledger.pending.settle(answered.intent, Event.ANSWERED_OK, 61.0)
+    assert ask.gate.ledger.pending.consistent_read(89.0) == 0
+    assert ask.gate.ledger.pending.consistent_read(149.0) == 3
+    assert ask.gate.ledger.pending.follows(answered.id)
 
 
 # Namespaces and what the API server adds to pods.
@@ -251,7 +253,7 @@ def test_limit_ranges_that_nobody_uses_any_more_are_forgotten():
     for cpu in range(1, 20):
         ask.gate.observe_limit_ranges("team-a", [LimitRangeDefaults(requests=(("cpu", cpu * CPU),))])
         assert used(ask) == (cpu, 0)
-    assert len(ask.gate.ledger.scope._costs) < 5
+    assert len(ask.gate.ledger.pod_costs._costs) < 5
 
 
 def test_a_runtime_class_and_the_default_storage_class_count_all_anew():

@@ -122,10 +122,10 @@ class OverIsOver(RuleBasedStateMachine):
         self.real[flight.name] = Thing(replicas, thing.cpu if flight.cpu is None else flight.cpu, thing.version + 1)
         if answered:
             self.ask.now_s += 0.25
-            self.ask.gate.settle(flight.decision.intent or "", Event.ANSWERED_OK, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.intent or "", Event.ANSWERED_OK, self.ask.now_s)
             self.ask.now_s += 0.25
             self.show(flight.name)
-            self.ask.gate.read(observe(workload(flight.name))[0], self.ask.now_s)
+            self.ask.gate.ledger.pending.read(observe(workload(flight.name))[0], self.ask.now_s)
 
     @rule(seconds=st.sampled_from([1.0, 60.0]))
     def time_passes(self, seconds: float) -> None:
@@ -137,7 +137,7 @@ class OverIsOver(RuleBasedStateMachine):
     def read_everything(self) -> None:
         for name in NAMES:
             self.show(name)
-        self.ask.gate.consistent_read(self.ask.now_s)
+        self.ask.gate.ledger.pending.consistent_read(self.ask.now_s)
 
     @invariant()
     def what_may_land_is_charged(self) -> None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.accounts import Accounts, Coverage, UsageRow
+from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.ledger.intents import Event
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Verdict
+from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, gate, owned_by, patch, path, quota, scale, workload
@@ -66,21 +67,21 @@ def busy(quotas: Sequence[WorkspaceQuota]) -> Ledger:
     return ask.gate.ledger
 
 
-def books(ledger: Ledger) -> tuple[list[UsageRow], list[Coverage]]:
+def books(ledger: Ledger) -> list[tuple[object, ...]]:
     assert ledger.drift() == {}
-    return list(ledger.usage()), list(ledger.coverage())
+    return [(one.node.quota, *one[1:]) for one in Queries(ledger).quotas()]
 
 
 @pytest.mark.parametrize("after", [*LIMITS_ALONE.values(), *MORE.values()], ids=[*LIMITS_ALONE, *MORE])
 def test_everything_is_counted_as_if_the_quotas_had_always_been_so(after: Sequence[WorkspaceQuota]):
     changed, new = busy(BEFORE), gate(after, *OBJECTS).ledger
-    for ref, intent in changed.live_intents():
+    for ref, intent in changed.pending:
         new.adopt(ref, copy(intent))
-    changed.set_tree(QuotaTree.build(after))
+    changed.usage.set_tree(QuotaTree.build(after))
     assert books(changed) == books(new)
     for ledger in (changed, new):
-        for _, intent in list(ledger.live_intents()):
-            ledger.settle(intent.id, Event.REFUSED, 1.0)
+        for _, intent in list(ledger.pending):
+            ledger.pending.settle(intent.id, Event.REFUSED, 1.0)
     assert books(changed) == books(new), "what is kept of positions under the old quotas is not taken off the new ones"
 
 

@@ -93,7 +93,7 @@ class Bustle:
     def settle(self) -> None:
         if self.granted:
             intent = self.granted.pop(self.random.randrange(len(self.granted)))
-            self.ask.gate.settle(intent, Event.REFUSED, 1.0)
+            self.ask.gate.ledger.pending.settle(intent, Event.REFUSED, 1.0)
 
     def namespace(self) -> None:
         labels = self.random.choice([{"workspace": "acme"}, {"workspace": "other"}])
@@ -112,12 +112,15 @@ def test_whatever_changes_between_its_steps_a_count_finds_nothing_where_nothing_
     world = Bustle(seed)
     for _ in range(60):
         world()
-    assert finished(world.ask.gate.ledger.repair(1), lambda: [world() for _ in range(world.random.randrange(4))]) == ()
+    assert (
+        finished(world.ask.gate.ledger.usage.repair(1), lambda: [world() for _ in range(world.random.randrange(4))])
+        == ()
+    )
     assert world.ask.gate.ledger.drift() == {}
 
 
 def spoil(ask: Asker, name: str, table: str, key: str, by: int) -> None:
-    accounts = ask.gate.ledger._accounts._accounts
+    accounts = ask.gate.ledger.usage.accounts._accounts
     account = next(account for node, account in accounts.items() if node.quota.name == name)
     amounts = getattr(account, table)
     amounts[key] = amounts.get(key, 0) + by
@@ -141,23 +144,23 @@ def test_what_is_wrong_is_told_and_put_right_and_intents_are_left_alone(table: s
     granted = ask(scale("web", 5))
     spoil(ask, "acme", table, "requests.cpu", by * CPU)
     assert ask.gate.ledger.drift() == {("acme", "requests.cpu"): by * CPU}
-    assert finished(ask.gate.ledger.repair(100)) == (difference,)
+    assert finished(ask.gate.ledger.usage.repair(100)) == (difference,)
     assert ask.gate.ledger.drift() == {}
-    assert ask.gate.ledger.follows(granted.id)
+    assert ask.gate.ledger.pending.follows(granted.id)
     (row,) = ask.gate.usage()
     assert (row.used, row.reserved) == (4 * CPU, 2 * CPU)
     assert ask(scale("api", 6)).verdict is Verdict.DENY
     assert ask(scale("api", 5)).verdict is Verdict.ALLOW
-    ask.gate.settle(granted.id, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 1.0)
     assert ask.gate.ledger.drift() == {}
 
 
 def test_counts_of_workloads_are_put_right_as_well():
     ask = web()
-    (account,) = ask.gate.ledger._accounts._accounts.values()
+    (account,) = ask.gate.ledger.usage.accounts._accounts.values()
     account.unpriced, account.workloads = 1, 5
     assert ask(scale("web", 4)).reason == "unknown-usage"
-    assert finished(ask.gate.ledger.repair(100)) == (
+    assert finished(ask.gate.ledger.usage.repair(100)) == (
         Difference("acme", "workloads", 5, 2),
         Difference("acme", "workloads of unknown cost", 1, 0),
     )
@@ -169,10 +172,10 @@ def test_a_position_that_was_kept_wrong_is_put_right_too():
     granted = ask(scale("web", 5))
     entry = ask.gate.ledger.get(WorkloadRef("apps", "deployments", "team-a", "web"))
     wrong = entry.standing.with_count(7)
-    ask.gate.ledger._accounts.move(entry.standing, wrong)
+    ask.gate.ledger.usage.accounts.move(entry.standing, wrong)
     entry.standing = wrong
-    assert [one.what for one in finished(ask.gate.ledger.repair(1))] == ["reserved requests.cpu"]
-    ask.gate.settle(granted.id, Event.REFUSED, 1.0)
+    assert [one.what for one in finished(ask.gate.ledger.usage.repair(1))] == ["reserved requests.cpu"]
+    ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 1.0)
     assert ask.gate.ledger.drift() == {}
 
 
@@ -186,24 +189,24 @@ def test_a_position_that_was_kept_wrong_is_put_right_too():
 )
 def test_a_count_is_overtaken_by_a_change_for_which_everything_is_counted_anew(change):
     ask = web()
-    steps = ask.gate.ledger.repair(1)
+    steps = ask.gate.ledger.usage.repair(1)
     next(steps)
     change(ask)
     assert finished(steps) is None
-    assert finished(ask.gate.ledger.repair(1)) == ()
+    assert finished(ask.gate.ledger.usage.repair(1)) == ()
 
 
 def test_a_count_that_is_given_up_leaves_room_for_another():
     ask = web()
-    steps = ask.gate.ledger.repair(1)
+    steps = ask.gate.ledger.usage.repair(1)
     next(steps)
     steps.close()
-    assert finished(ask.gate.ledger.repair(1)) == ()
+    assert finished(ask.gate.ledger.usage.repair(1)) == ()
 
 
 def test_a_workload_that_has_gone_before_its_turn_counts_nothing():
     ask = web()
-    steps = ask.gate.ledger.repair(1)
+    steps = ask.gate.ledger.usage.repair(1)
     next(steps)
     for name in ("web", "api"):
         ask.gate.observe(WorkloadRef("apps", "deployments", "team-a", name), None, version="9")
@@ -213,7 +216,7 @@ def test_a_workload_that_has_gone_before_its_turn_counts_nothing():
 
 def test_a_grant_of_a_workload_that_is_counted_already_is_in_the_count():
     ask = web()
-    steps = ask.gate.ledger.repair(2)
+    steps = ask.gate.ledger.usage.repair(2)
     next(steps)
     ask(scale("web", 5))
     spoil(ask, "acme", "used", "requests.cpu", CPU)

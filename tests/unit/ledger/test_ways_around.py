@@ -242,7 +242,7 @@ def test_a_precondition_outlives_a_view_that_lags_behind_it(
 def odd(ask: Asker, name: str = "odd", labels: dict | None = None) -> None:
     ref, observed = observe(workload(name, 1, labels=labels))
     observed.template = None
-    ask.gate.ledger.observe(ref, observed)
+    ask.gate.ledger.observations.observe(ref, observed)
 
 
 def test_allowing_unknown_footprints_still_weighs_what_is_known():
@@ -326,7 +326,7 @@ def test_no_count_is_named_where_none_would_be_allowed():
     assert ask(patch(path("web"), alone, "strategic")).verdict is Verdict.ALLOW
     assert ask(apply(path("web"), spec | {"replicas": 9})).reason == "change-under-way"
     assert ask(scale("web", 9)).fits == 4, "by the template that pends"
-    ask.gate.settle("nobody", Event.REFUSED, 0.0)
+    ask.gate.ledger.pending.settle("nobody", Event.REFUSED, 0.0)
 
 
 def test_a_dear_template_that_lands_raises_no_envelope_of_running_revisions():

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Request, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.ledger_store.committing import Committer
@@ -68,12 +69,12 @@ class Member:
 
     async def ask(self, request: Request) -> Decision:
         """As ``service.deciding``."""
-        reading, decision_id = self.gate.reader(request), f"d{next(self._ids)}"
-        decision = self.gate.judge(reading, decision_id, time.monotonic(), charge=False)
+        reading, decision_id = read(request), f"d{next(self._ids)}"
+        decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False)
         if not decision.pends:
             return decision
         if decision.uncovered:
-            return self.gate.judge(reading, decision_id, time.monotonic())
+            return self.gate.decide(reading, decision_id, time.monotonic())
         return await self.committer.commit(reading, "", decision)
 
     @property

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from extauthz.core.ledger.intents import Event
-from extauthz.core.ledger.payload import decode
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import create, quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members, until
@@ -53,9 +53,9 @@ async def test_what_needs_no_intent_writes_nothing():
 async def test_an_intent_that_ends_at_one_gate_leaves_all():
     async with members(3, [quota("acme", CPU)], workload("web", 1)) as gates:
         granted = await gates[0].ask(scale("web", 5))
-        await until(lambda: all(gate.gate.ledger.follows(granted.id) for gate in gates))
-        gates[1].gate.settle(granted.id, Event.REFUSED, 0.0)  # the access log came to another gate
-        await until(lambda: not any(gate.gate.ledger.follows(granted.id) for gate in gates))
+        await until(lambda: all(gate.gate.ledger.pending.follows(granted.id) for gate in gates))
+        gates[1].gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)  # the access log came to another gate
+        await until(lambda: not any(gate.gate.ledger.pending.follows(granted.id) for gate in gates))
         assert (await gates[2].ask(scale("web", 10))).verdict is Verdict.ALLOW
 
 
@@ -99,8 +99,8 @@ async def test_an_object_that_was_deleted_is_made_again_with_all_that_is_agreed_
         store.delete()
         await until(lambda: second.committer.replica.base and second.committer.notes())
         await until(lambda: granted.id in second.agreed)
-        assert first.gate.ledger.follows(granted.id)
-        assert second.gate.ledger.follows(granted.id)
+        assert first.gate.ledger.pending.follows(granted.id)
+        assert second.gate.ledger.pending.follows(granted.id)
 
 
 async def test_a_gate_that_starts_knows_what_others_have_granted():
@@ -117,9 +117,9 @@ async def test_an_intent_of_a_gate_that_died_expires_elsewhere_by_its_own_clock(
     async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (first,):
         granted = await first.ask(scale("web", 9))
     async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, window_s=0.3) as (heir,):
-        _, intent = heir.gate.ledger.intent(granted.id)
-        assert heir.gate.ledger.consistent_read(intent.expires_s - 0.01) == 0
-        assert heir.gate.ledger.consistent_read(intent.expires_s) == 1
+        _, intent = heir.gate.ledger.pending.get(granted.id)
+        assert heir.gate.ledger.pending.consistent_read(intent.expires_s - 0.01) == 0
+        assert heir.gate.ledger.pending.consistent_read(intent.expires_s) == 1
         await until(lambda: not decode(heir.committer.replica.base.payload).intents)
 
 
@@ -130,8 +130,8 @@ async def test_a_workload_of_two_trees_is_charged_in_both_at_every_gate():
         assert granted.verdict is Verdict.ALLOW
         await until(lambda: granted.id in second.agreed)
         assert (await second.ask(scale("api", 1))).shortages[0].quota == "gpu"
-        first.gate.settle(granted.id, Event.REFUSED, 0.0)
-        await until(lambda: not second.gate.ledger.follows(granted.id))
+        first.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
+        await until(lambda: not second.gate.ledger.pending.follows(granted.id))
         assert (await second.ask(scale("api", 1))).verdict is Verdict.ALLOW
 
 
@@ -192,24 +192,24 @@ async def test_no_order_of_things_goes_over(seed: int):
                 await asyncio.sleep(0)
             if chance.random() < 0.7:
                 del granted[answer.id]
-                chance.choice(gates).gate.settle(answer.id, Event.REFUSED, 0.0)
+                chance.choice(gates).gate.ledger.pending.settle(answer.id, Event.REFUSED, 0.0)
 
         for _ in range(4):
             await asyncio.gather(*(one(chance.choice(gates)) for _ in range(30)))
 
 
 async def test_what_was_decided_while_behind_is_decided_anew():
-    """DESIGN §6.8: web→9 was settled at version 7, which the second gate has not seen when it decides."""
+    """docs/design.md L8: web→9 was settled at version 7, which the second gate has not seen when it decides."""
     objects = workload("web", 1), workload("api", 0)
     async with members(2, [quota("acme", CPU)], *objects) as (first, second):
         granted = await first.ask(scale("web", 9))
-        await until(lambda: second.gate.ledger.follows(granted.id))
+        await until(lambda: second.gate.ledger.pending.follows(granted.id))
         web = WorkloadRef("apps", "deployments", "team-a", "web")
         grown = replace(first.gate.ledger.get(web).observed, replicas=9, resource_version="7")
         first.gate.observe(web, grown)
         first.sight.shown = first.sight.at = {"deployments.apps": 7}
-        first.gate.settle(granted.id, Event.REFUSED, 0.0)  # or a read after its answer: it ends
-        await until(lambda: not second.gate.ledger.follows(granted.id))
+        first.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)  # or a read after its answer: it ends
+        await until(lambda: not second.gate.ledger.pending.follows(granted.id))
         waiting = asyncio.create_task(second.ask(scale("api", 5)))
         await asyncio.sleep(0.05)
         second.gate.observe(web, grown)
@@ -224,7 +224,7 @@ async def test_an_object_that_is_to_be_made_anew_is_looked_at_first():
         made = await gate.ask(create(workload("web", 5)))
         assert made.reason == "no-growth"
         assert gate.looks == [web]
-        gate.gate.settle(made.id, Event.REFUSED, 0.0)
+        gate.gate.ledger.pending.settle(made.id, Event.REFUSED, 0.0)
         gate.can_look = False
         refused = await gate.ask(create(workload("web", 5)))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
@@ -247,7 +247,7 @@ async def test_what_a_look_shows_to_be_gone_is_growth():
 
 async def test_one_large_ledger_refuses_what_does_not_fit_in_it(monkeypatch: pytest.MonkeyPatch):
     async with members(2, [quota("acme", CPU)], workload("web", 1)) as (first, second):
-        monkeypatch.setattr("extauthz.core.ledger.payload.MAX_TEXT_BYTES", 100)
+        monkeypatch.setattr("extauthz.ledger_store.payload.MAX_TEXT_BYTES", 100)
         refused = await first.ask(scale("web", 2))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
         assert not first.reserved

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import pytest
 
-from extauthz.core.ledger.payload import decode
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.ledger_store import replica
 from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.payload import decode
 from extauthz.testing.builders import create, quota, scale, workload
 from tests.unit.ledger_store.gates import members, until
 from tests.unit.ledger_store.stores import Late, Odd

@@ -10,13 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger import payload
 from extauthz.core.ledger.intents import Event
-from extauthz.core.ledger.payload import Payload, decode, encode
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
-from extauthz.ledger_store import committing, replica
+from extauthz.ledger_store import committing, payload, replica
 from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.payload import Payload, decode, encode
 from extauthz.ledger_store.store import Refused
 from extauthz.testing.builders import create, patch, path, pod, quota, scale, workload
 from tests.unit.ledger_store.gates import members, tree, until
@@ -62,7 +61,7 @@ async def test_a_caller_that_leaves_while_it_waits_for_its_turn_leaves_nothing_i
         go_on()
         store.lift()
         granted = await early
-        await until(lambda: {one.id for _, one in gate.gate.ledger.live_intents()} == {granted.id} == gate.agreed)
+        await until(lambda: {one.id for _, one in gate.gate.ledger.pending} == {granted.id} == gate.agreed)
 
 
 async def test_a_caller_that_leaves_during_the_write_is_granted_nothing_and_is_taken_out_again():
@@ -89,7 +88,7 @@ async def test_a_write_whose_answer_was_lost_and_that_comes_late_grants_nothing_
         await until(lambda: not newest(store).intents)
         assert isinstance(came, bool)
         assert (await second.ask(scale("api", 9))).verdict is Verdict.ALLOW
-        assert not first.gate.ledger.follows("d-late")
+        assert not first.gate.ledger.pending.follows("d-late")
 
 
 async def test_a_lost_answer_that_cannot_be_looked_up_is_no_second_grant():
@@ -108,14 +107,14 @@ async def test_a_lost_answer_that_cannot_be_looked_up_is_no_second_grant():
 async def test_a_decision_that_fails_is_refused_in_time_and_the_writer_goes_on(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(committing, "WITHIN_S", 0.2)
     async with members(1, TEN, WEB) as (gate,):
-        judge = gate.gate.judge
+        decide = gate.gate.decide
 
         def fails(*args, charge: bool = True, **named):
             if charge:
                 raise ZeroDivisionError
-            return judge(*args, charge=charge, **named)
+            return decide(*args, charge=charge, **named)
 
-        gate.committer._gate = type("Broken", (), {"judge": staticmethod(fails), "ledger": gate.gate.ledger})()
+        gate.committer._gate = type("Broken", (), {"decide": staticmethod(fails), "ledger": gate.gate.ledger})()
         assert (await gate.ask(scale("web", 2))).reason == "ledger-unavailable"
         assert "ledger-writer-failed" in [event for event, _ in gate.told]
         gate.committer._gate = gate.gate
@@ -170,7 +169,7 @@ async def test_a_retry_that_renews_a_write_is_told_to_the_others():
         assert len(first.agreed) == 16, "retries are one write"
         renewed = next(one.intent for one in reversed(answers))
         assert renewed != answers[-1].id
-        await until(lambda: second.gate.ledger.intent(renewed)[1].renewed)
+        await until(lambda: second.gate.ledger.pending.get(renewed)[1].renewed)
 
 
 async def test_a_quota_that_moves_to_another_root_and_back_has_the_same_pending_writes():
@@ -241,7 +240,7 @@ async def test_a_template_stands_once_however_many_writes_name_it():
             await first.ask(create({**(made := large("w", 3)), "metadata": {**made["metadata"], "name": f"w{number}"}}))
         await until(lambda: len(second.agreed) == 5)
         assert len(newest(store).templates) == 1
-        seen = [one.templates for _, one in second.gate.ledger.live_intents()]
+        seen = [one.templates for _, one in second.gate.ledger.pending]
         assert len(seen) == 5
         assert len(set(seen)) == 1
 
@@ -258,11 +257,11 @@ async def test_an_object_that_no_gate_wrote_takes_no_room_away_holds_growth_and_
         await until(lambda: first.committer.notes() and store._object.payload != text)
         assert granted.id in newest(store).intents
         assert "ledger-unreadable" in [event for event, _ in first.told]
-        assert first.gate.ledger.follows(granted.id)
-        assert second.gate.ledger.follows(granted.id)
+        assert first.gate.ledger.pending.follows(granted.id)
+        assert second.gate.ledger.pending.follows(granted.id)
         assert (await first.ask(scale("api", 2))).reason == "hold"
         await until(lambda: not first.committer.notes())
-        first.gate.settle(granted.id, Event.REFUSED, 0.0)
+        first.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
         assert (await first.ask(scale("api", 2))).verdict is Verdict.ALLOW
 
 
@@ -281,7 +280,7 @@ async def test_a_line_that_cannot_be_read_makes_the_whole_object_unreadable_and_
         held = newest(store)
         await store.put(encode(replace(held, intents={"odd": '{"workload":[]}'})), 1, await store.get())
         await until(gate.committer.notes)
-        assert gate.gate.ledger.follows(granted.id)
+        assert gate.gate.ledger.pending.follows(granted.id)
 
 
 async def test_an_object_of_another_release_is_left_alone_and_nothing_is_granted(monkeypatch: pytest.MonkeyPatch):
@@ -298,7 +297,7 @@ async def test_an_object_of_another_release_is_left_alone_and_nothing_is_granted
         assert "its format is 99" in refused.sentence
         assert (await gate.ask(scale("web", 0))).verdict is Verdict.ALLOW
         assert await store.get() == theirs
-        assert gate.gate.ledger.follows(granted.id)
+        assert gate.gate.ledger.pending.follows(granted.id)
 
 
 async def test_a_ledger_that_is_made_anew_while_the_one_before_holds_holds_for_a_whole_window():
@@ -348,7 +347,7 @@ async def test_gates_that_restart_faster_than_the_window_free_what_nobody_answer
     assert passed_ms > 1000 * window_s
     assert json.loads(newest(store).intents[granted.id])["until_ms"] == until_ms
     async with members(1, TEN, WEB, store=store, window_s=window_s, released=False) as (last,):
-        _, intent = last.gate.ledger.intent(granted.id)
+        _, intent = last.gate.ledger.pending.get(granted.id)
         left_s = intent.expires_s - last.committer._clock()
         assert left_s <= (until_ms - clock - passed_ms) / 1000 + 0.1, "what has passed counts"
 

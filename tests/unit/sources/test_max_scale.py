@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extauthz.core.decision.scales import Freshness, Scales
+from extauthz.core.decision.bounds import Bounds, Freshness
 from extauthz.core.model import WorkloadRef
 from extauthz.sources import breaker, max_scale
 from extauthz.sources.breaker import Breaker
@@ -23,9 +23,9 @@ class Asked:
     def __init__(self, url: str, timeout_s: float = 2.0) -> None:
         self.now_s = 100.0
         self.told: list[str] = []
-        self.scales = Scales(10.0, 60.0)
+        self.bounds = Bounds(10.0, 60.0)
         client = Client(Endpoint(f"{url}/max-scale", timeout_s))
-        self.asker = MaxScale(client, self.scales, lambda result, why: self.told.append(result), lambda: self.now_s)
+        self.asker = MaxScale(client, self.bounds, lambda result, why: self.told.append(result), lambda: self.now_s)
 
     async def ask(self, times: int = 1) -> list[str]:
         async with self.asker.client:
@@ -45,7 +45,7 @@ async def test_the_bound_of_a_workload_is_asked_by_its_names(most: int | None):
         "namespace": "shop",
         "name": "web",
     }
-    assert asked.scales.known(WEB, 100.0) == (Freshness.FRESH, most, 0.0)
+    assert asked.bounds.known(WEB, 100.0) == (Freshness.FRESH, most, 0.0)
 
 
 async def test_many_who_want_to_know_the_same_make_one_request_and_a_leaver_stops_nobody():
@@ -57,7 +57,7 @@ async def test_many_who_want_to_know_the_same_make_one_request_and_a_leaver_stop
             waiting[0].cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
     assert (len(platform.seen), asked.told) == (1, ["ok"])
-    assert asked.scales.known(WEB, 100.0).most == 5
+    assert asked.bounds.known(WEB, 100.0).most == 5
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ async def test_an_answer_that_is_none_is_no_bound_and_no_freedom(body: bytes):
     async with Platform(body=body) as platform:
         asked = Asked(platform.url)
         assert await asked.ask() == ["malformed"]
-    assert asked.scales.known(WEB, 100.0).freshness is Freshness.UNKNOWN
+    assert asked.bounds.known(WEB, 100.0).freshness is Freshness.UNKNOWN
 
 
 @pytest.mark.parametrize("status", [304, 404, 500])

@@ -1,1 +1,4 @@
-"""How each kind of patch turns one tree into another, as the API server does it. Patches are never changed."""
+"""Applies each kind of patch to a tree, as the API server does it.
+
+In: a tree and a patch, neither of which is changed. Out: the new tree, or an error with a stable code.
+"""

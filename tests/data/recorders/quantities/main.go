@@ -1,5 +1,5 @@
-// Command quantities records what Kubernetes itself answers for the cases in quantities.jsonl, quantities-printed.jsonl
-// and footprints.jsonl: it reads cases (one JSON object a line) from standard input and writes them again with the answers.
+// Command quantities records what Kubernetes itself answers for the cases in quantities.jsonl, quantities-printed.jsonl,
+// footprints.jsonl and resized.jsonl: it reads cases (one JSON object a line) from standard input and writes them again with the answers.
 // README.md says how to run it.
 package main
 
@@ -30,7 +30,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// A Case is one line of any of the three files; which fields are given says which question it asks.
+// A Case is one line of any of the four files; which fields are given says which question it asks.
 type Case struct {
 	Name string `json:"name,omitempty"`
 
@@ -49,6 +49,9 @@ type Case struct {
 	LimitRanges []json.RawMessage      `json:"limitRanges,omitempty"`
 	Costs       map[string]json.Number `json:"costs,omitempty"`
 	Refused     []string               `json:"refused,omitempty"`
+
+	// What does this Pod, with its status, cost? Answered by Costs.
+	Pod json.RawMessage `json:"pod,omitempty"`
 
 	Error string `json:"error,omitempty"`
 }
@@ -83,6 +86,10 @@ func answer(c *Case) {
 	case c.Format != "":
 		nanos, _ := new(big.Int).SetString(c.Nanos.String(), 10)
 		c.Prints = resource.NewDecimalQuantity(*inf.NewDecBig(nanos, 9), c.Format).String()
+	case c.Pod != nil:
+		pod := &v1.Pod{}
+		must(kjson.UnmarshalCaseSensitivePreserveInts(c.Pod, pod))
+		c.Costs = costsOf(usageOf(pod))
 	default:
 		c.Costs, c.Refused = nil, nil
 		if err := footprint(c); err != nil {
@@ -160,11 +167,26 @@ func footprint(c *Case) error {
 		must(err)
 		usage = quota.Add(usage, cost)
 	}
-	c.Costs = map[string]json.Number{}
-	for name, quantity := range usage {
-		c.Costs[string(name)] = nanosOf(quantity)
-	}
+	c.Costs = costsOf(usage)
 	return nil
+}
+
+func costsOf(usage v1.ResourceList) map[string]json.Number {
+	costs := map[string]json.Number{}
+	for name, quantity := range usage {
+		costs[string(name)] = nanosOf(quantity)
+	}
+	return costs
+}
+
+// usageOf is what ResourceQuota charges for a Pod that is there.
+func usageOf(pod *v1.Pod) v1.ResourceList {
+	coredefaults.SetObjectDefaults_Pod(pod)
+	internal := &core.Pod{}
+	must(coredefaults.Convert_v1_Pod_To_core_Pod(pod, internal, nil))
+	usage, err := evaluator.PodUsageFunc(internal, clock.RealClock{})
+	must(err)
+	return usage
 }
 
 // podUsage is the highest cost over both orders in which LimitRanger may go through two LimitRanges.

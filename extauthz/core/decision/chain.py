@@ -1,0 +1,43 @@
+"""The steps of a decision, in order. A new check is one more step in ``STEPS``, and a function in a file of its own.
+
+A step looks at one write. It answers, or it returns ``None`` and the next one looks. What it has found out for later
+steps it leaves on the ``Evaluation``. The last step always answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from extauthz.core.decision import changes, effects, granting, max_scale, pending_limits, unknowns, weighing
+from extauthz.core.decision.evaluation import Evaluation
+from extauthz.core.model import Decision
+
+Step: TypeAlias = Callable[[Evaluation], Decision | None]
+
+STEPS: Final[tuple[Step, ...]] = (
+    effects.resolved,  # what it leaves of the object; refused if nobody can tell
+    effects.zero,  # a target of zero always passes
+    unknowns.unsynced,  # the gate does not know the quotas or the cluster yet
+    effects.intended,  # what may still land once it is allowed
+    unknowns.outdated_namespace,  # no quota may cover its namespace, by what may be out of date
+    granting.uncovered,  # no quota may cover anything in its namespace
+    unknowns.unseen,  # the gate does not know the workload or its namespace
+    changes.under_way,  # one change of a workload at a time
+    weighing.weighed,  # what it takes of every quota that covers it
+    unknowns.outdated_coverage,  # no quota covers it, by what may be out of date
+    unknowns.of_growth,  # it grows, and something that bears on that is not known
+    weighing.exceeded,  # it grows past a quota
+    max_scale.exceeded,  # it grows past what the platform's own service allows
+    pending_limits.reached,  # too many writes are under way
+    granting.granted,
+)
+
+
+def first_answer(asked: Evaluation) -> Decision:
+    """What the first step says that says something."""
+    for step in STEPS:
+        answer = step(asked)
+        if answer is not None:
+            return answer
+    raise AssertionError("the last step always answers")

@@ -1,0 +1,133 @@
+"""What the gate knows of quotas and of the cluster: the ways in which sources tell it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from extauthz.core.decision import snapshot
+from extauthz.core.decision.snapshot import ClusterSnapshot
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
+
+
+class ClusterState:
+    """A ledger, and whether what is in it can be relied on."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.quotas_known = False
+        self._state_known = False
+        self.stale_why: str | None = None
+        """Why quotas or state may be out of date; ``None``: they are not."""
+        self.coverage_is_stale = False
+        """Quotas or namespaces may be out of date, and so which quotas may cover a namespace."""
+        self._checked_until_s = math.inf
+        self.hold_until_s: float | None = None
+        """Until about when no growth is granted; ``None``: the gate does not hold."""
+
+    @property
+    def synced(self) -> bool:
+        """Quotas and state are both known."""
+        return self.quotas_known and self._state_known
+
+    def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
+        """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
+        self.ledger.usage.set_tree(tree)
+        self.quotas_known = True
+        self.tick(now_s)
+
+    def hold(self, about_until_s: float) -> None:
+        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5).
+
+        ``about_until_s`` is only said to those who are refused. No clock ends a hold.
+        """
+        self.hold_until_s = about_until_s
+
+    def release(self) -> None:
+        """End the hold: whatever an earlier run allowed has landed or cannot, and all has been listed since."""
+        self.hold_until_s = None
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass."""
+        self.ledger.pending.tick(now_s)
+
+    def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
+        """Take all that the cluster holds."""
+        snapshot.load(self.ledger, state)
+        self.state_synced(True)
+        self.tick(now_s)
+
+    def state_synced(self, is_synced: bool) -> None:
+        """Tell whether all that the cluster holds has been observed at least once."""
+        self._state_known = is_synced
+
+    def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
+        """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6).
+
+        Args:
+            coverage: quotas or namespaces are among them.
+            until_s: when this must have been told anew. A process that was suspended has not.
+        """
+        self.stale_why = why
+        self.coverage_is_stale = why is not None and coverage
+        self._checked_until_s = until_s
+
+    def looks_at(self, now_s: float) -> None:
+        """It is ``now_s``: what was told of the sources may have been told too long ago."""
+        if now_s > self._checked_until_s:
+            self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
+
+    @property
+    def is_certain(self) -> bool:
+        """Nothing is stale and nothing may still land that an earlier run allowed."""
+        return self.hold_until_s is None and self.stale_why is None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is known may be outdated."""
+        return self.stale_why is not None
+
+    def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> bool:
+        """Take the newest state of one workload; ``None``: it is gone, as of ``version``.
+
+        Returns whether it was taken: what is older than what is known came late, and is not.
+        """
+        return self.ledger.observations.observe(ref, observed, version)
+
+    def observe_kind(self, group: str, kind: str, resource: str) -> None:
+        """Take note of a kind of custom resource with a scale subresource: it covers what it has made."""
+        self.ledger.observations.observe_kind(group, kind, resource)
+
+    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
+        """Take a list of all workloads of one (group, resource). What is not in it is gone as of ``version``."""
+        self.ledger.observations.observe_all(kind, workloads, version)
+
+    def observing_all(
+        self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str
+    ) -> Iterator[None]:
+        """``observe_all`` in short steps, between which decisions may be made."""
+        return self.ledger.observations.observing_all(kind, workloads, version)
+
+    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Take the labels of a namespace; ``None``: it is gone."""
+        self.ledger.usage.observe_namespace(name, labels)
+
+    def observe_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
+        """Take all LimitRanges of a namespace."""
+        self.ledger.usage.observe_limit_ranges(namespace, ranges)
+
+    def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
+        """Take what a RuntimeClass adds to each of its pods; ``None``: it is gone."""
+        self.ledger.usage.observe_runtime_class(name, overhead)
+
+    def observe_default_storage_class(self, name: str) -> None:
+        """Take the storage class of claims that name none; empty: there is none."""
+        self.ledger.usage.observe_default_storage_class(name)
+
+    def usage(self) -> Iterable[UsageRow]:
+        """Used, reserved and hard of every quota and key, nano-units."""
+        return self.ledger.usage.rows()

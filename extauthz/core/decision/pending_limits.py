@@ -1,0 +1,69 @@
+"""How many allowed writes may be under way at once: of one workload, one client, one tree of quotas, and in all.
+
+Each takes room and memory until it has landed or no longer can. So a flood must be stopped, and only for its sender:
+the bounds for one client and for one tree are far below the bound for all. Of identical retries ``MAX_IDENTICAL`` are
+kept. After that the newest one stands for those that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extauthz.core.decision import sentences
+from extauthz.core.decision.evaluation import Evaluation
+from extauthz.core.ledger.intents import Intent, State
+from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.model import NO_PRECONDITION, Decision
+
+MAX_IDENTICAL = 16
+"""An HPA asks every 15 s: nine times in a landing window. The answer to each write ends it."""
+
+
+def reached(asked: Evaluation) -> Decision | None:
+    """Step: one more write would be too many, and none that is under way stands for it too."""
+    if asked.free:
+        return None
+    asked.twin = _twin(asked.intent, asked.proposal)
+    found = _bound_met(asked) if asked.twin is None else None
+    if found is None:
+        return None
+    reason, whose = found
+    latest = sentences.about(asked.policy.window_s)
+    return asked.unavailable(
+        reason, f"already follows {whose} that may still land; try again in {latest} at the latest"
+    )
+
+
+def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
+    """The open write that stands for ``intent`` too, once enough writes of the same effect are under way."""
+    live = proposal.entry.intents
+    if live is None or len(live) < MAX_IDENTICAL or intent.precondition != NO_PRECONDITION:
+        return None
+    alike = [
+        one
+        for one in live.values()
+        if one.state is State.OPEN and one.replicas == intent.replicas and one.effect == intent.effect
+    ]
+    return max(reversed(alike), key=lambda one: one.expires_s) if len(alike) >= MAX_IDENTICAL else None
+
+
+def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
+    """The code of the bound that is met, and whose writes they are; ``None``: none is met."""
+    policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
+    if source and ledger.pending.of_source(source) >= policy.max_intents_per_source:
+        return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
+    live = asked.proposal.entry.intents or {}
+    if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
+        return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
+    if ledger.intents >= policy.max_intents:
+        return "too-many-intents", f"{ledger.intents} writes"
+    for root in asked.proposal.after.trees:
+        if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
+            return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
+    return None
+
+
+def _effects(intent: Intent, live: Mapping[str, Intent]) -> int:
+    """How many different effects there would be. A retry adds none; then 0 is returned, which is within any bound."""
+    different = {one.effect for one in live.values()}
+    return len(different) + 1 if intent.effect not in different else 0

@@ -1,0 +1,124 @@
+"""Every kind of object that counts, once: a row each. Only custom resources are not here; the cluster tells of those.
+
+Sources: ``k8s.io/api`` (``apps/v1``, ``batch/v1``, ``core/v1``), and for who creates what
+``k8s.io/kubernetes/pkg/controller``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from extauthz.core.model import Kind
+
+DEPLOYMENTS: Final[Kind] = ("apps", "deployments")
+STATEFUL_SETS: Final[Kind] = ("apps", "statefulsets")
+REPLICA_SETS: Final[Kind] = ("apps", "replicasets")
+REVISIONS: Final[Kind] = ("apps", "controllerrevisions")
+REPLICATION_CONTROLLERS: Final[Kind] = ("", "replicationcontrollers")
+JOBS: Final[Kind] = ("batch", "jobs")
+PODS: Final[Kind] = ("", "pods")
+CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
+
+
+class WorkloadKind(NamedTuple):
+    """One kind."""
+
+    key: Kind
+    name: str
+    """``kind`` of its objects."""
+    version: str
+    """The API version in which it is watched."""
+    template: tuple[str, ...]
+    """Where its objects have a pod template; empty: nowhere."""
+    created_by: tuple[Kind, ...] = ()
+    """Kinds whose controllers create it. A child of any other owner is charged by itself."""
+    also_in: tuple[str, ...] = ()
+    """Groups under which old API servers hold the very same objects too."""
+    is_gated: bool = False
+    """It has replicas and a scale subresource: its writes are decided."""
+    created_by_custom: bool = False
+    """A custom resource with a scale subresource may create it. It has to select what it creates, or its pods."""
+    shares_template: bool = False
+    """Its children are revisions of itself: each of its replicas may be of any of them."""
+    lets_go: bool = False
+    """Its controller lets go of pods that it does not select (``PodControllerRefManager.ClaimPods``)."""
+    priced_each: bool = False
+    """Its ``count/…`` key is in what one of them costs: what makes them is charged with it."""
+
+
+_SPEC: Final = ("spec", "template")
+
+KINDS: Final = (
+    WorkloadKind(
+        DEPLOYMENTS,
+        "Deployment",
+        "v1",
+        _SPEC,
+        also_in=("extensions",),
+        is_gated=True,
+        created_by_custom=True,
+        shares_template=True,
+    ),
+    WorkloadKind(
+        STATEFUL_SETS,
+        "StatefulSet",
+        "v1",
+        _SPEC,
+        is_gated=True,
+        created_by_custom=True,
+        shares_template=True,
+        lets_go=True,
+    ),
+    WorkloadKind(
+        REPLICA_SETS,
+        "ReplicaSet",
+        "v1",
+        _SPEC,
+        created_by=(DEPLOYMENTS,),
+        also_in=("extensions",),
+        is_gated=True,
+        created_by_custom=True,
+        lets_go=True,
+    ),
+    WorkloadKind(
+        REPLICATION_CONTROLLERS,
+        "ReplicationController",
+        "v1",
+        _SPEC,
+        also_in=("extensions",),
+        is_gated=True,
+        created_by_custom=True,
+        lets_go=True,
+    ),
+    WorkloadKind(REVISIONS, "ControllerRevision", "v1", ("data", *_SPEC), created_by=(STATEFUL_SETS,)),
+    WorkloadKind(JOBS, "Job", "v1", _SPEC, created_by_custom=True, lets_go=True),
+    WorkloadKind(
+        PODS,
+        "Pod",
+        "v1",
+        (),
+        created_by=(REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS),
+        created_by_custom=True,
+        priced_each=True,
+    ),
+    WorkloadKind(CLAIMS, "PersistentVolumeClaim", "v1", (), priced_each=True),
+)
+
+BY_KEY: Final[Mapping[Kind, WorkloadKind]] = {kind.key: kind for kind in KINDS}
+
+GATED: Final = tuple(kind for kind in KINDS if kind.is_gated)
+
+BY_NAME: Final[Mapping[tuple[str, str], WorkloadKind]] = {
+    (group, kind.name): kind for kind in KINDS for group in (kind.key[0], *kind.also_in)
+}
+"""(API group, ``kind``) as objects and owner references have them."""
+
+BY_PATH: Final[Mapping[Kind, Kind]] = {
+    (group, kind.key[1]): kind.key for kind in GATED for group in (kind.key[0], *kind.also_in)
+}
+"""(API group, plural) as a path of the API has them, to the kind that is meant (docs/design.md L6)."""
+
+SHARE_TEMPLATES: Final = frozenset(kind.key for kind in KINDS if kind.shares_template)
+PRICED_EACH: Final = frozenset(kind.key for kind in KINDS if kind.priced_each)
+LET_GO: Final = frozenset(kind.key for kind in KINDS if kind.lets_go)

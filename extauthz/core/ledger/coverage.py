@@ -1,0 +1,120 @@
+"""Which quotas cover a workload, and whom one may come to cover: the quota tree over the labels of namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+
+from extauthz.core.model import Labels
+from extauthz.core.objects.metadata import labels_dict
+from extauthz.core.quota.tree import QuotaNode, QuotaTree
+
+Nodes = tuple[QuotaNode, ...]
+
+_CACHED_MATCHES = 65_536
+
+
+@dataclass(slots=True)
+class Namespace:
+    """What of a namespace bears on coverage."""
+
+    labels: Mapping[str, str]
+    covered: bool = False
+    """Some quota may cover some workload in it."""
+    everything: Nodes | None = None
+    """The quotas of all its workloads alike, where no candidate looks at workload labels."""
+
+
+class Selection:
+    """Which namespaces each quota of one tree selects by itself; what its children select is not in it."""
+
+    def __init__(self, tree: QuotaTree) -> None:
+        self._selected: list[dict[str, None] | str | None] = [None] * len(tree.nodes)
+        """By the place of a quota in its tree. Nearly all select one namespace, which is kept as it is."""
+
+    def of(self, node: QuotaNode) -> tuple[str, ...]:
+        """The names of those of one quota."""
+        held = self._selected[node.index]
+        return (held,) if isinstance(held, str) else tuple(held or ())
+
+    def add(self, node: QuotaNode, name: str) -> None:
+        """A quota selects a namespace."""
+        held = self._selected[node.index]
+        if isinstance(held, dict):
+            held[name] = None
+        else:
+            self._selected[node.index] = {held: None, name: None} if held is not None else name
+
+    def remove(self, node: QuotaNode, name: str) -> None:
+        """It selects it no more."""
+        held = self._selected[node.index]
+        if isinstance(held, dict) and len(held) > 1:
+            del held[name]
+        else:
+            self._selected[node.index] = None
+
+
+class Coverage:
+    """The quota tree over the known namespaces. Answers are cached; a new tree or namespace starts afresh."""
+
+    def __init__(self) -> None:
+        self.tree = QuotaTree.build(())
+        self.namespaces: dict[str, Namespace] = {}
+        self.selection = Selection(self.tree)
+        self._matches: LRUCache[tuple[str, Labels], Nodes] = LRUCache(_CACHED_MATCHES)
+
+    def set_tree(self, tree: QuotaTree) -> None:
+        """Put another quota tree in force."""
+        self.tree = tree
+        self.selection = Selection(tree)
+        for name, namespace in self.namespaces.items():
+            self._place(name, namespace)
+        self._matches.clear()
+
+    def labels(self, name: str) -> Mapping[str, str] | None:
+        """The labels of a namespace; ``None``: it is not known."""
+        known = self.namespaces.get(name)
+        return known.labels if known is not None else None
+
+    def set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Make a namespace known, or forget it (``None``)."""
+        before = self.namespaces.pop(name, None)
+        for node in self.tree.namespace_candidates(before.labels) if before is not None else ():
+            self.selection.remove(node, name)
+        if labels is not None:
+            self.namespaces[name] = namespace = Namespace(labels)
+            self._place(name, namespace)
+        self._matches.clear()
+
+    def _place(self, name: str, namespace: Namespace) -> None:
+        candidates = self.tree.namespace_candidates(namespace.labels)
+        for node in candidates:
+            self.selection.add(node, name)
+        namespace.covered = bool(candidates)
+        by_namespace_alone = all(node.quota.workload_selector is None for node in candidates)
+        namespace.everything = self.tree.matching(namespace.labels, {}) if by_namespace_alone else None
+
+    def nodes(self, namespace: str, labels: Labels) -> Nodes:
+        """Every quota that covers a workload with ``labels``, and every ancestor; none in an unknown namespace."""
+        known = self.namespaces.get(namespace)
+        if known is None:
+            return ()
+        if known.everything is not None:
+            return known.everything
+        key = (namespace, labels)
+        found = self._matches.get(key)
+        if found is None:
+            found = self._matches[key] = self.tree.matching(known.labels, labels_dict(labels))
+        return found
+
+    def may_cover(self, namespace: str) -> bool:
+        """Whether some workload there can be under a quota. An unknown namespace may (docs/design.md rule 6)."""
+        known = self.namespaces.get(namespace)
+        return known is None or known.covered
+
+    def candidates(self, namespace: str) -> Nodes:
+        """Every quota that may cover some workload there, and every ancestor; none where that is not known."""
+        known = self.namespaces.get(namespace)
+        return self.tree.may_cover(known.labels) if known is not None else ()

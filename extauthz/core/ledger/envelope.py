@@ -1,0 +1,307 @@
+"""What a workload and all that it covers add up to, and in which quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES
+from extauthz.core.ledger.claims import stems
+from extauthz.core.ledger.coverage import Coverage, Nodes
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.intents import Intent
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one
+from extauthz.core.ledger.position import NOTHING, NOWHERE, Position, Product, charge
+from extauthz.core.model import Amounts, Observed, Template
+
+
+def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
+    """Add up ``entry``, which must be a head."""
+    if (entry.idle and not entry.children) or entry.ref[:2] == REVISIONS:
+        return NOWHERE  # a revision by itself runs nothing
+    observed = entry.observed
+    if observed is not None and _only_its_count_may_change(entry):
+        return _plain_position(entry, observed, coverage, pod_costs)
+    used_in = coverage.nodes(entry.ref.namespace, observed.labels) if observed is not None else ()
+    costs = NamespaceCosts(entry.ref.namespace, pod_costs)
+    used = NOTHING
+    if observed is not None:
+        used = charge(_observed_products(entry, observed, costs), _per_object(entry, costs, pending=False))
+    envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
+    return Position(used, used_in, envelope, _envelope_nodes(entry, coverage, used_in), costs.unknown)
+
+
+def _only_its_count_may_change(entry: Entry) -> bool:
+    if entry.intents and not all(intent.counts_alone for intent in entry.intents.values()):
+        return False
+    return not entry.children or not _some_child_has_intents(entry)
+
+
+def _some_child_has_intents(entry: Entry) -> bool:
+    return any(child.intents or (child.children and _some_child_has_intents(child)) for child in _children(entry))
+
+
+def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
+    """What ``_reachable`` comes to for nearly every entry, the short way: one pod, at the highest count."""
+    nodes = coverage.nodes(entry.ref.namespace, observed.labels)
+    costs = NamespaceCosts(entry.ref.namespace, pod_costs)
+    products = _observed_products(entry, observed, costs)
+    per_object = _per_object(entry, costs, pending=False)
+    used = envelope = charge(products, per_object)
+    top, per_pod = entry.top_replicas(), products[0].per_pod
+    by_count = not entry.claims
+    if pod_costs.charge_surge:
+        top = pod_costs.with_surge(entry.ref, observed, top)
+        by_count = by_count and observed.max_surge is None
+    if top > observed.replicas:
+        grown = Product(top, per_pod, _of_claims(entry, top, (observed.template,), costs))
+        envelope = charge([*products, grown], per_object)
+    return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count else None)
+
+
+# What no count changes.
+
+
+def _per_object(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Amounts:
+    if not entry.children and not entry.pods and entry.observed is not None:
+        return count_one(entry.ref)
+    amounts = _excess(entry, costs)
+    for one in _family(entry):
+        if one.observed is not None or (pending and any(i.creates for i in one.live_intents())):
+            _add(amounts, count_one(one.ref))
+    return amounts
+
+
+def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
+    """What pods have above what their owners ask for, all the way down.
+
+    It stays beside whatever else the owner is granted: pods that are there already leave no room for new ones.
+    """
+    excess: dict[str, int] = {}
+    members = _members(entry)
+    if entry.ref[:2] not in SHARE_TEMPLATES:
+        for member in members:
+            _add(excess, _excess(member, costs))
+        if members:
+            return excess  # its own pods are summed up with them
+    groups = _pods((entry, *members))
+    if groups and entry.observed is not None and not _are_within(groups, entry, entry.observed, costs):
+        asked = _asked_of_pods(entry, entry.observed, costs)
+        free = costs.pod_costs.surge(entry.observed)
+        dearest = costs.highest(_running(entry)) if free else {}
+        dearer = _dearer((entry, *members), costs)
+        for key, amount in _sum_of_pods(groups, costs).items():
+            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0))
+            if above > 0:
+                excess[key] = above
+    return excess
+
+
+def _dearer(owners: Iterable[Entry], costs: NamespaceCosts) -> dict[str, int]:
+    """What pods hold above the template that they are of: a sidecar, or a resize. No surge leaves it uncharged."""
+    dearer: dict[str, int] = {}
+    for owner in owners:
+        template = owner.observed.template if owner.observed is not None else None
+        groups = _pods((owner,)) if template is not None else []
+        of_template = costs.highest([template, *_running(owner)]) if groups else {}
+        for _, seen in groups:
+            for key, amount in costs.one(seen.template).items():
+                if amount > of_template.get(key, 0):
+                    dearer[key] = dearer.get(key, 0) + seen.replicas * (amount - of_template.get(key, 0))
+    return dearer
+
+
+def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> dict[str, int]:
+    """What ``entry`` asks for without the claims that are made for its ordinals: those are no part of its pods."""
+    products = [product._replace(beside={}) for product in _observed_products(entry, observed, costs)]
+    asked = dict(charge(products, {}).amounts)
+    if stems(entry.ref, observed):
+        for claim in costs.claims(observed.template)[1].values():
+            _add(asked, claim, -observed.replicas)
+    return asked
+
+
+def _pods(owners: Iterable[Entry]) -> list[tuple[Entry, Observed]]:
+    groups = [group for owner in owners if owner.pods for group in owner.pods.values()]
+    return [(group, group.observed) for group in groups if group.observed is not None]
+
+
+def _are_within(groups: list[tuple[Entry, Observed]], owner: Entry, observed: Observed, costs: NamespaceCosts) -> bool:
+    """Whether there are no more pods than replicas, each as dear as the template: nearly always."""
+    if sum([seen.replicas for _, seen in groups]) > observed.replicas or stems(owner.ref, observed):
+        return False
+    each = costs.one(observed.template)
+    return all(costs.one(seen.template) is each and not group.claims for group, seen in groups)
+
+
+def _sum_of_pods(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for group, seen in groups:
+        _add(total, costs.one(seen.template), seen.replicas)
+        _add(total, _of_claims(group, seen.replicas, (seen.template,), costs))
+    return total
+
+
+def _add(total: dict[str, int], amounts: Amounts, times: int = 1) -> None:
+    for key, amount in amounts.items():
+        total[key] = total.get(key, 0) + times * amount
+
+
+# What is observed.
+
+
+def _observed_products(entry: Entry, observed: Observed, costs: NamespaceCosts) -> list[Product]:
+    count, templates = observed.replicas, (observed.template,)
+    if not entry.children:
+        return [Product(count, costs.one(observed.template), _of_claims(entry, count, templates, costs))]
+    per_pod = costs.highest([observed.template, *_running(entry)])
+    own = Product(count, per_pod, _of_claims(entry, count, templates, costs))
+    members = _members(entry)
+    shown = [member.observed.replicas for member in members if member.observed is not None]
+    if entry.ref[:2] in SHARE_TEMPLATES and sum(shown) <= count:
+        return [own]  # no revision has a pod that is not in it already, at the dearest
+    return [own, *_of_members(entry, costs, pending=False)]
+
+
+def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
+    return entry.claims.beside(count, templates, costs) if entry.claims else {}
+
+
+def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterator[Product]:
+    """What members have by themselves, each count with its own template, less what a surge leaves uncharged.
+
+    Not the sum of counts by the dearest template: that would rise as a dearer one lands, and no grant has room for it.
+    """
+    total, count = _sum_of_members(entry, costs, pending=pending)
+    free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.observed)
+    dearest = costs.highest(_running(entry)) if free else {}
+    yield Product(1, {key: max(amount - free * dearest.get(key, 0), 0) for key, amount in total.items()})
+    yield Product(count, {})  # keeps the count, for pods whose cost is not known
+
+
+def _sum_of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> tuple[dict[str, int], int]:
+    total: dict[str, int] = {}
+    count = 0
+    if entry.ref[:2] not in SHARE_TEMPLATES:
+        _add(total, _sum_of_pods(_pods((entry,)), costs))
+    for member in _members(entry):
+        part = charge(_products(member, costs, pending=pending), {})
+        count += part.replicas
+        _add(total, part.amounts)
+    return total, count
+
+
+def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable[Product]:
+    if pending:
+        return _reachable(entry, costs)
+    return _observed_products(entry, entry.observed, costs) if entry.observed is not None else ()
+
+
+# What may come.
+
+
+def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
+    """Every count and pod that may come together, whichever intents land, and in whatever order.
+
+    A write of the count alone may land on any template, and a write of the template alone under any count. A write of
+    both brings them together: its template never meets the observed count, nor the count of another such write.
+    """
+    intents = entry.live_intents()
+    own_alone = [t for intent in intents if _is_alone(intent) for t in intent.templates]
+    alone: list[Template | None] = [*own_alone, *_templates_of_revisions(entry)]
+    observed = [entry.shown.template] if entry.shown is not None else []
+    left, left_count = _leaving(entry, costs)
+
+    def product(count: int, own: Iterable[Template | None]) -> Product:
+        beside = _of_claims(entry, count, [*own, *own_alone], costs)
+        if left:
+            beside = dict(beside)
+            _add(beside, left)
+        pods = costs.pod_costs.with_surge(entry.ref, entry.observed, count)
+        return Product(pods, costs.highest([*own, *alone]), beside)
+
+    count = entry.observed.replicas if entry.observed is not None else 0
+    yield product(count, observed)
+    if entry.children:
+        yield from _of_members(entry, costs, pending=True)
+    both = [intent for intent in intents if intent.replicas is not None and intent.templates]
+    for intent in both:
+        yield product(intent.replicas or 0, intent.templates)
+    counts = [intent.replicas for intent in intents if intent.replicas is not None and not intent.templates]
+    if counts:
+        yield product(max(counts), [*observed, *(t for intent in both for t in intent.templates)])
+    yield Product(max([count, *(intent.replicas or 0 for intent in intents)]) + left_count, {})
+
+
+def _is_alone(intent: Intent) -> bool:
+    """It may leave the count as it is: its template meets every count."""
+    return intent.replicas is None or intent.keeps_count
+
+
+def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
+    """What members come to that may leave: their controller then puts others in their place."""
+    total: dict[str, int] = {}
+    count = 0
+    for member in _members(entry):
+        if member.may_leave():
+            part = charge(_reachable(member, costs), {})
+            count += part.replicas
+            _add(total, part.amounts)
+    return total, count
+
+
+def pods_of(entry: Entry, intent: Intent, pod_costs: PodCosts) -> Amounts:
+    """The dearest pod that the count of ``intent`` may multiply, were it on ``entry``; for one on it too."""
+    joint = not _is_alone(intent) and bool(intent.templates)
+    others = [one for one in entry.live_intents() if one is not intent]
+    templates: list[Template | None] = [*intent.templates, *_templates_of_revisions(entry)]
+    templates += [t for one in others if not joint or _is_alone(one) for t in one.templates]
+    if not joint and entry.shown is not None:
+        templates.append(entry.shown.template)
+    return NamespaceCosts(entry.ref.namespace, pod_costs).highest(templates)
+
+
+# The family.
+
+
+def _children(entry: Entry) -> Iterable[Entry]:
+    return entry.children.values() if entry.children else ()
+
+
+def _members(entry: Entry) -> list[Entry]:
+    """Children that run pods of their own."""
+    return [child for child in _children(entry) if child.ref[:2] != REVISIONS]
+
+
+def _family(entry: Entry) -> Iterator[Entry]:
+    yield entry
+    for child in _children(entry):
+        yield from _family(child)
+
+
+def _running(entry: Entry) -> list[Template | None]:
+    """Templates of its revisions that run pods."""
+    if entry.ref[:2] not in SHARE_TEMPLATES:
+        return []
+    return [c.observed.template for c in _children(entry) if c.observed is not None and c.observed.replicas]
+
+
+def _templates_of_revisions(entry: Entry) -> list[Template | None]:
+    """Templates of its revisions that run pods or may come to."""
+    templates: list[Template | None] = []
+    if entry.ref[:2] not in SHARE_TEMPLATES:
+        return templates
+    for child in _children(entry):
+        if child.observed is not None and child.top_replicas():
+            templates.append(child.observed.template)
+        templates += [template for intent in child.live_intents() for template in intent.templates]
+    return templates
+
+
+def _envelope_nodes(entry: Entry, coverage: Coverage, used_in: Nodes) -> Nodes:
+    result = used_in
+    leaving = [labels for one in _family(entry) if one.head and one.may_leave() for labels in one.all_labels()]
+    for labels in (*entry.all_labels(), *leaving):
+        nodes = coverage.nodes(entry.ref.namespace, labels)
+        if nodes != result:
+            result += tuple(node for node in nodes if node not in result)
+    return result

@@ -1,0 +1,200 @@
+"""What the ledger is told of objects: one by one or as lists, late, twice, and in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
+
+from cachetools import FIFOCache
+
+from extauthz.core.kinds import PODS
+from extauthz.core.ledger.claims import ephemeral
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.intents import Event, is_newer
+from extauthz.core.ledger.ownership import Ownership
+from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pods import Pods, is_group
+from extauthz.core.ledger.position import NOWHERE
+from extauthz.core.ledger.store import Store
+from extauthz.core.ledger.usage import Usage
+from extauthz.core.model import Kind, Observed, WorkloadRef
+
+T = TypeVar("T")
+
+_REMEMBERED = 16_384
+"""Deletions that are remembered, so that a state from before one, told afterwards, brings nothing back. A watch lags
+behind a read by seconds."""
+
+
+_AT_ONCE = 32
+"""Objects of a list that are taken in one step. A pod takes about a tenth of a millisecond."""
+
+
+class Observations:
+    """Keeps workloads, ownership, usage and pending writes true to what is observed."""
+
+    def __init__(self, workloads: Store, ownership: Ownership, usage: Usage, pending: PendingWrites) -> None:
+        self._workloads = workloads
+        self._ownership = ownership
+        self._usage = usage
+        self._pending = pending
+        self._pods = Pods()
+        self._ephemeral: dict[WorkloadRef, dict[WorkloadRef, str]] = {}
+        """Pods to the claims of their ephemeral volumes. Few have any."""
+        self._claiming: dict[WorkloadRef, tuple[WorkloadRef | None, str]] = {}
+        """Claims whose pod has come, gone, or changed its group."""
+        self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
+        """As of which resourceVersion workloads were gone, of the last that were."""
+
+    def observe(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> bool:
+        """Take the newest state of a workload; ``None``: it is gone, as of resourceVersion ``version``.
+
+        What is older than what is known already came late, on a watch that a consistent read overtook: it is ignored.
+        What states no version, or one that cannot be compared, is taken as it comes. Returns whether it was taken.
+        """
+        if self._is_late(ref, observed.resource_version if observed is not None else version):
+            return False
+        if observed is None and version and ref[:2] != PODS:  # nobody reads that a pod is gone: its watch tells
+            self._gone[ref] = version
+        self._take(ref, observed)
+        self._take_groups()
+        return True
+
+    def _is_late(self, ref: WorkloadRef, version: str) -> bool:
+        entry = self._workloads.get(ref)
+        held = entry.observed if entry is not None else None
+        if held is not None:
+            return is_newer(held.resource_version, version)
+        return is_newer(self._pods.version(ref) if ref[:2] == PODS else self._gone.get(ref, ""), version)
+
+    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
+        """Take a list of all workloads of a kind, made at resourceVersion ``version``. What is not in it is gone."""
+        for _ in self.observing_all(kind, workloads, version):
+            pass
+
+    def observing_all(
+        self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str
+    ) -> Iterator[None]:
+        """``observe_all`` in steps of a few milliseconds. Between two of them decisions may be made, and whatever was
+        not taken yet is as it was before, as if watches were behind; what others bring meanwhile stays if it is newer.
+        """
+        absent = set(self._there(kind))
+        for several in _in_steps(workloads):
+            for ref, observed in several:
+                absent.discard(ref)
+                if not self._is_late(ref, observed.resource_version):
+                    self._take(ref, observed)
+            self._take_groups()
+            yield
+        for some in _in_steps(absent):
+            for ref in some:
+                self.observe(ref, None, version)
+            yield
+
+    def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
+        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (L4)."""
+        absent = {ref for kind in {*self._workloads.kinds(), PODS} for ref in self._there(kind)}
+        for ref, observed in workloads:
+            absent.discard(ref)
+            self._take(ref, observed)
+        for ref in absent:
+            self._take(ref, None)
+        self._take_groups()
+
+    def observe_kind(self, group: str, kind: str, resource: str) -> None:
+        """Take note of a custom resource with a scale subresource: it covers what it has made."""
+        if not self._ownership.know(group, kind, resource):
+            return
+        for entry in list(self._workloads):
+            owner = entry.observed.owner if entry.observed is not None else None
+            if owner is not None and owner[:2] == (group, kind):
+                self._move(entry, entry.observed)
+                self._ownership.release(entry)
+
+    def _there(self, kind: Kind) -> Iterator[WorkloadRef]:
+        yield from (ref for ref in self._workloads.observed(kind) if not is_group(ref))
+        if kind == PODS:
+            yield from self._pods
+
+    def _take(self, ref: WorkloadRef, observed: Observed | None) -> None:
+        if ref[:2] == PODS:
+            self._take_claims(ref, observed)
+            self._pods.put(ref, observed)
+            observed = observed if observed is None or observed.owner is None else None
+        self._take_one(ref, observed)
+
+    def _take_claims(self, ref: WorkloadRef, pod: Observed | None) -> None:
+        """Note the claims of a pod's ephemeral volumes, those that it had before among them."""
+        known = self._ephemeral.pop(ref, {})
+        if after := ephemeral(ref, pod):
+            self._ephemeral[ref] = after
+        for claim, volume in (known | after).items():
+            self._claiming[claim] = ref if claim in after else None, volume
+
+    def _take_groups(self) -> None:
+        for ref, observed in self._pods.changes():
+            self._take_one(ref, observed)
+        claiming, self._claiming = self._claiming, {}
+        for claim, (pod, volume) in claiming.items():
+            self._ownership.set_pods(claim, (self._pods.group(pod) or pod) if pod is not None else None, volume)
+            entry = self._workloads.get(claim)
+            if entry is not None:
+                self._move(entry, entry.observed)
+                self._ownership.release(entry)
+
+    def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
+        entry = self._workloads.get(ref) or Entry(ref)
+        before = entry.observed
+        if before == observed:
+            return
+        if _differ_in_version_alone(before, observed):
+            self._workloads.hold(entry)
+            entry.observed = observed
+        else:
+            self._move(entry, observed)
+        self._settle_observed(entry, before)
+        self._ownership.release(entry)
+
+    def _move(self, entry: Entry, observed: Observed | None) -> None:
+        touched = self._ownership.touched(entry, observed)
+        for one in touched:
+            self._workloads.hold(one)
+        before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
+        if observed is not None:
+            entry.born = None
+        elif entry.intents:
+            entry.born = entry.shown
+        entry.observed = observed
+        if observed is not None:
+            for intent in entry.live_intents():
+                intent.find(observed)
+        self._ownership.regroup(entry)
+        for ref, old in before:
+            self._usage.shift(ref, old, NOWHERE)
+        for one in touched:
+            if one.head is None:
+                self._usage.book(one, NOWHERE, self._usage.add_up(one))
+        for one in touched[1:]:
+            self._ownership.release(one)
+
+    def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
+        passed = [intent for intent in entry.live_intents() if intent.passed_by(before, entry.observed)]
+        for intent in passed:
+            intent.on(Event.PRECONDITION_PASSED)
+        if passed:
+            self._pending.end(entry, passed)
+
+
+def _in_steps(items: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(items)
+    while several := list(islice(left, _AT_ONCE)):
+        yield several
+
+
+def _differ_in_version_alone(before: Observed | None, observed: Observed | None) -> bool:
+    """A write of the status, as nearly all are: nothing that counts has changed."""
+    if before is None or observed is None:
+        return False
+    return replace(before, resource_version=observed.resource_version) == observed

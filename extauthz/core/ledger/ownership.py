@@ -1,0 +1,189 @@
+"""Who is covered by whom: children by a live owner that made them, and claims by the StatefulSet they are named after.
+
+Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
+has above that is charged (``envelope``; docs/design.md rule 8).
+"""
+
+from __future__ import annotations
+
+from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEPLOYMENTS, LET_GO, PODS, REVISIONS
+from extauthz.core.ledger.claims import Claims, stem_of, stems
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.store import Store
+from extauthz.core.model import Observed, OwnerRef, WorkloadRef
+from extauthz.core.objects.metadata import selects
+
+
+class Ownership:
+    """Keeps ``Entry.head``, ``Entry.children`` and ``Entry.claims`` of all workloads true to what is observed."""
+
+    def __init__(self, workloads: Store) -> None:
+        self._workloads = workloads
+        self._custom: dict[tuple[str, str], str] = {}
+        """Custom resources with a scale subresource, as they become known: (group, kind) to the plural."""
+        self._children: dict[WorkloadRef, dict[WorkloadRef, Entry]] = {}
+        """Owner named by a child, to the children that name it, covered or not; likewise stem to claims."""
+        self._owners: dict[WorkloadRef, WorkloadRef] = {}
+        """Child to the owner that it names; claim to its stem."""
+        self._stems: dict[WorkloadRef, tuple[WorkloadRef, ...]] = {}
+        """Live StatefulSet to the stems of its claims."""
+        self._claimants: dict[WorkloadRef, dict[WorkloadRef, None]] = {}
+        """Stem to the live StatefulSets that name their claims so: two may, and the first has them."""
+        self._pods: dict[WorkloadRef, tuple[WorkloadRef, str]] = {}
+        """Claim of an ephemeral volume to the pods that its own is one of, and the volume."""
+
+    def know(self, group: str, kind: str, resource: str) -> bool:
+        """Take note of a custom resource with a scale subresource. True if it was not known."""
+        is_new = (group, kind) not in self._custom
+        self._custom[group, kind] = resource
+        return is_new
+
+    def touched(self, entry: Entry, observed: Observed | None) -> tuple[Entry, ...]:
+        """Every entry whose position may change when ``entry`` becomes ``observed``. Each once, ``entry`` first."""
+        named = self._owner(self._named(entry.ref, observed))
+        ones = [entry, entry.head, named, *self._children.get(entry.ref, {}).values()]
+        for stem in {*self._stems.get(entry.ref, ()), *stems(entry.ref, observed)}:
+            ones += self._children.get(stem, {}).values()
+            ones += map(self._workloads.get, self._claimants.get(stem, ()))
+        known = [one for one in ones if one is not None]
+        touched: dict[WorkloadRef, Entry] = {}
+        for one in (*known, *(one.root for one in known)):
+            touched.setdefault(one.ref, one)  # the store makes another entry of a plain workload each time
+        return tuple(touched.values())
+
+    def regroup(self, entry: Entry) -> None:
+        """Attach ``entry`` to its owner or detach it, and likewise the children and the claims that name it."""
+        self._name_owner(entry)
+        self._attach(entry)
+        for child in self._children.get(entry.ref, {}).values():
+            self._attach(child)
+        self._claim(entry)
+
+    def head_of(self, entry: Entry) -> Entry | None:
+        """The owner that would cover an entry which is not in the books: a workload that a create would make."""
+        head, shown = self._owner(self._named(entry.ref, entry.shown)), entry.shown
+        if head is None or shown is None or not self._covers(head.ref, head.observed, entry.ref, shown):
+            return None
+        return head
+
+    def release(self, entry: Entry) -> None:
+        """Keep of an entry only what has to be kept; one that is no more is forgotten."""
+        if entry.idle:
+            self._detach(entry)
+            self._unname_owner(entry)
+        self._workloads.release(entry, is_plain=entry.is_plain and entry.ref not in self._owners)
+
+    def set_pods(self, claim: WorkloadRef, pods: WorkloadRef | None, volume: str) -> None:
+        """Take note of whose ephemeral volume a claim is; ``None``: of no pod that is there."""
+        self._pods.pop(claim, None)
+        if pods is not None:
+            self._pods[claim] = pods, volume
+
+    def _owner_ref(self, child: WorkloadRef, owner: OwnerRef | None) -> WorkloadRef | None:
+        """The workload that ``owner`` names, if it is of a kind known to create ``child``'s kind."""
+        if owner is None:
+            return None
+        kind, creator = BY_KEY.get(child[:2]), BY_NAME.get(owner[:2])
+        if kind is None:
+            return None
+        if creator is not None and creator.key in kind.created_by:
+            return WorkloadRef(*creator.key, child.namespace, owner.name)
+        resource = self._custom.get(owner[:2]) if kind.created_by_custom else None
+        return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
+
+    def _covers(self, head: WorkloadRef, owner: Observed | None, ref: WorkloadRef, child: Observed) -> bool:
+        """Whether ``head``, as ``owner``, is live, is the very one that ``child`` names (UID), and selects it.
+
+        A controller lets go of pods that it does not select, so that those of a selector that is not kept (one with
+        expressions) are known by the UID. Revisions have no pods of their own, and are never selected.
+        """
+        if owner is None or child.owner is None or not owner.uid or owner.uid != child.owner.uid:
+            return False
+        if ref[:2] == REVISIONS or (owner.selector is None and ref[:2] == PODS and head[:2] in LET_GO):
+            return True
+        by_its_pods = head[:2] != DEPLOYMENTS and child.selector is not None
+        return selects(owner.selector, child.labels) or (by_its_pods and selects(owner.selector, child.selector or ""))
+
+    def _named(self, ref: WorkloadRef, shown: Observed | None) -> WorkloadRef | None:
+        if shown is None:
+            return None
+        if ref[:2] != CLAIMS:
+            return self._owner_ref(ref, shown.owner)
+        return ref if ref in self._pods else stem_of(ref)
+
+    def _owner(self, named: WorkloadRef | None) -> Entry | None:
+        if named is None:
+            return None
+        if named in self._pods:
+            return self._workloads.get(self._pods[named][0])
+        if named[:2] == CLAIMS:
+            named = next(iter(self._claimants.get(named, ())), None)
+        return self._workloads.get(named) if named is not None else None
+
+    def _name_owner(self, entry: Entry) -> None:
+        self._unname_owner(entry)
+        named = self._named(entry.ref, entry.shown)
+        if named is not None:
+            self._children.setdefault(named, {})[entry.ref] = entry
+            self._owners[entry.ref] = named
+
+    def _unname_owner(self, entry: Entry) -> None:
+        named = self._owners.pop(entry.ref, None)
+        if named is None:
+            return
+        del self._children[named][entry.ref]
+        if not self._children[named]:
+            del self._children[named]
+
+    def _claim(self, entry: Entry) -> None:
+        before, after = self._stems.pop(entry.ref, ()), stems(entry.ref, entry.observed)
+        if after:
+            self._stems[entry.ref] = after
+        if before == after:
+            return
+        for stem in before:
+            del self._claimants[stem][entry.ref]
+            if not self._claimants[stem]:
+                del self._claimants[stem]
+        for stem in after:
+            self._claimants.setdefault(stem, {})[entry.ref] = None
+        for stem in {*before, *after}:
+            for claim in self._children.get(stem, {}).values():
+                self._attach(claim)
+
+    def _attach(self, child: Entry) -> None:
+        self._detach(child)
+        head, shown = self._owner(self._owners.get(child.ref)), child.shown
+        if head is None or shown is None:
+            return
+        if child.ref[:2] == CLAIMS:
+            head.claims = head.claims or Claims()
+            head.claims.add(child.ref, shown, head.ref, self._pods.get(child.ref, (None, None))[1])
+        elif not self._covers(head.ref, head.observed, child.ref, shown):
+            return
+        elif child.ref[:2] == PODS:
+            head.pods = head.pods or {}
+            head.pods[child.ref] = child
+        else:
+            head.children = head.children or {}
+            head.children[child.ref] = child
+        child.head = head
+
+    def _detach(self, child: Entry) -> None:
+        head, child.head = child.head, None
+        if head is None:
+            return
+        if child.ref[:2] == CLAIMS:
+            assert head.claims is not None, "it was added"
+            head.claims.remove(child.ref)
+            head.claims = head.claims or None
+        elif child.ref[:2] == PODS:
+            head.pods = _without(child, head.pods)
+        else:
+            head.children = _without(child, head.children)
+
+
+def _without(child: Entry, members: dict[WorkloadRef, Entry] | None) -> dict[WorkloadRef, Entry] | None:
+    assert members is not None, "it was added"
+    del members[child.ref]
+    return members or None

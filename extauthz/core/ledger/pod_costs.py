@@ -1,0 +1,201 @@
+"""What one pod of a template costs in each namespace, what a rollout adds, and what comes once an object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from cachetools import LRUCache
+
+from extauthz.core.footprint import FootprintError, LimitRangeDefaults, per_claim, per_pod
+from extauthz.core.kinds import DEPLOYMENTS, PRICED_EACH
+from extauthz.core.ledger.position import highest
+from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+
+_CACHED_CLAIMS = 4_096
+
+_Costs = dict[bytes, Amounts]
+"""What one pod of a template costs under some limit ranges, by the template's text."""
+
+
+class PodCosts:
+    """Costs by template under the known LimitRanges, RuntimeClasses and StorageClasses, each worked out once."""
+
+    def __init__(self) -> None:
+        self.overheads: dict[str, Amounts] = {}
+        """RuntimeClass to what each of its pods costs besides its containers."""
+        self.default_storage_class = ""
+        """What claims get that name no class."""
+        self.charge_surge = False
+        """Pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
+        self.max_footprints = 262_144
+        """Footprints that are kept by template; beyond that they are worked out anew."""
+        self._limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = {}
+        self._costs: dict[tuple[LimitRangeDefaults, ...], _Costs] = {}
+        """Shared by all namespaces whose limit ranges are equal."""
+        self._plain = self._costs_under(())
+        self._ranged: dict[str, _Costs] = {}
+        """Namespaces with limit ranges to their costs; all others have ``_plain``."""
+        self._claims: LRUCache[bytes, tuple[int, Mapping[str, Amounts]]] = LRUCache(_CACHED_CLAIMS)
+        self._sizes: dict[tuple[tuple[str, int], ...], Amounts] = {}
+
+    def limit_ranges(self, namespace: str) -> tuple[LimitRangeDefaults, ...]:
+        """Those of a namespace, known or not: they may be heard of first."""
+        return self._limit_ranges.get(namespace, ())
+
+    def set_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
+        """Replace those of a namespace."""
+        self._limit_ranges.pop(namespace, None)
+        self._ranged.pop(namespace, None)
+        if ranges:
+            self._limit_ranges[namespace] = tuple(ranges)
+            self._ranged[namespace] = self._costs_under(tuple(ranges))
+
+    def _costs_under(self, ranges: tuple[LimitRangeDefaults, ...]) -> _Costs:
+        """The table that all namespaces of equal limit ranges share; those of ranges that are no more are dropped."""
+        if len(self._costs) > 2 * len(self._limit_ranges) + 1:
+            used = {(), *self._limit_ranges.values()}
+            self._costs = {key: costs for key, costs in self._costs.items() if key in used}
+        return self._costs.setdefault(ranges, {})
+
+    def set_overhead(self, runtime_class: str, overhead: Amounts | None) -> None:
+        """Replace what a RuntimeClass adds to each of its pods, or forget it (``None``)."""
+        self.overheads.pop(runtime_class, None)
+        if overhead is not None:
+            self.overheads[runtime_class] = overhead
+        self._forget()
+
+    def set_default_storage_class(self, name: str) -> None:
+        """Replace the class of claims that name none."""
+        self.default_storage_class = name
+        self._forget()
+
+    def _forget(self) -> None:
+        for costs in self._costs.values():
+            costs.clear()
+        self._claims.clear()
+        self._sizes.clear()
+
+    def per_pod(self, namespace: str, template: Template) -> Amounts:
+        """What one pod costs, nano-units by quota key.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        costs = self._ranged.get(namespace, self._plain)
+        cost = costs.get(template.text)
+        if cost is None:
+            if len(costs) >= self.max_footprints:
+                costs.clear()
+                self._sizes.clear()
+            cost = costs[template.text] = self._share(
+                per_pod(
+                    json.loads(template.text),
+                    self.limit_ranges(namespace),
+                    overheads=self.overheads,
+                    default_storage_class=self.default_storage_class,
+                )
+            )
+        return cost
+
+    def claims(self, template: Template) -> tuple[int, Mapping[str, Amounts]]:
+        """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        found = self._claims.get(template.text)
+        if found is None:
+            found = self._claims[template.text] = per_claim(json.loads(template.text), self.default_storage_class)
+        return found
+
+    def _share(self, cost: dict[str, int]) -> Amounts:
+        """The same object for equal amounts: templates are many, sizes of pods are few."""
+        return self._sizes.setdefault(tuple(sorted(cost.items())), cost)
+
+    # Pods of a rollout.
+
+    def surge(self, observed: Observed | None) -> int:
+        """Pods that a rollout may add for a while, above what it shows by itself: ``maxSurge``, percentages rounded up.
+
+        They are not charged, and so are bounded, unless each is charged before it is there. By the observed count
+        alone: by a higher one that only pends, the envelope would fall below what is there.
+        Source: k8s.io/kubernetes/pkg/controller/deployment/util, ``ResolveFenceposts``.
+        """
+        if observed is None or observed.max_surge is None:
+            return 0
+        allowed = _allowed(observed.max_surge, observed.replicas)
+        return allowed if self.charge_surge else min(allowed, _percent_of(MAX_SURGE_PERCENT, observed.replicas))
+
+    def with_surge(self, ref: WorkloadRef, observed: Observed | None, count: int) -> int:
+        """The most pods that ``count`` replicas are charged as: with those of a rollout, where these are charged.
+
+        Of a Deployment that is not there yet, ``maxSurge`` is taken to be the default.
+        """
+        if not self.charge_surge or not count or ref[:2] != DEPLOYMENTS:
+            return count
+        default = f"{MAX_SURGE_PERCENT}%"
+        allowed = observed.max_surge if observed is not None else default
+        return count + (_allowed(allowed, count) if allowed is not None else 0)
+
+
+class NamespaceCosts:
+    """What templates cost in one namespace, as far as it can be told."""
+
+    __slots__ = ("_namespace", "pod_costs", "unknown")
+
+    def __init__(self, namespace: str, pod_costs: PodCosts) -> None:
+        self._namespace = namespace
+        self.pod_costs = pod_costs
+        self.unknown = False
+        """The cost of some template could not be told."""
+
+    def highest(self, templates: Iterable[Template | None]) -> Amounts:
+        """The dearest, key by key, of those whose cost can be told."""
+        return highest([self.one(template) for template in templates])
+
+    def one(self, template: Template | None) -> Amounts:
+        """The cost of one pod; nothing where it cannot be told."""
+        if template is not None:
+            try:
+                return self.pod_costs.per_pod(self._namespace, template)
+            except FootprintError:
+                pass
+        self.unknown = True
+        return {}
+
+    def claims(self, template: Template | None) -> tuple[int, Mapping[str, Amounts]]:
+        """A StatefulSet's first ordinal, and what one claim of each of its claim templates costs, by name."""
+        if template is not None:
+            try:
+                return self.pod_costs.claims(template)
+            except FootprintError:
+                pass
+        self.unknown = True
+        return 0, {}
+
+
+_COUNTS: dict[tuple[str, str], Amounts] = {}
+
+
+def count_one(ref: WorkloadRef) -> Amounts:
+    """``count/<resource>`` = 1, shared: there are few kinds."""
+    found = _COUNTS.get(ref[:2])
+    if found is None:
+        found = _COUNTS[ref[:2]] = {} if ref[:2] in PRICED_EACH else {f"count/{ref.group_resource}": 10**9}
+    return found
+
+
+MAX_SURGE_PERCENT = 25
+"""Of the replicas: the default of ``maxSurge``. A Deployment's author sets it, so that what is more is charged."""
+
+
+def _allowed(max_surge: int | str, count: int) -> int:
+    if isinstance(max_surge, int):
+        return max(max_surge, 0)
+    digits = max_surge.removesuffix("%")
+    return _percent_of(int(digits), count) if digits.isdecimal() else 0
+
+
+def _percent_of(percent: int, count: int) -> int:
+    return -(-percent * count // 100)

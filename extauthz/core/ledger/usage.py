@@ -1,0 +1,195 @@
+"""Usage: the accounts of all quotas, kept equal to the sum of every workload's position.
+
+Every change moves a workload from one ``Position`` to the next and the accounts by the difference, so that usage kept
+incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` sees to it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.ledger.accounts import Accounts, Difference, UsageRow
+from extauthz.core.ledger.coverage import Coverage
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.envelope import position
+from extauthz.core.ledger.pod_costs import PodCosts
+from extauthz.core.ledger.position import NOWHERE, Position
+from extauthz.core.ledger.store import Store
+from extauthz.core.model import Amounts, WorkloadRef
+from extauthz.core.quota.tree import QuotaTree
+
+
+class Usage:
+    """The accounts, over workloads and what bears on their positions from outside."""
+
+    def __init__(self, workloads: Store, coverage: Coverage, pod_costs: PodCosts) -> None:
+        self._workloads = workloads
+        self._coverage = coverage
+        self._pod_costs = pod_costs
+        self.accounts = Accounts(coverage.tree)
+        self._recounting: _Recount | None = None
+
+    # What bears on the positions of many.
+
+    def set_tree(self, tree: QuotaTree) -> None:
+        """Put another quota tree in force; intents stay.
+
+        Use and reservations are counted anew, unless only limits have changed: those may at any time, with whatever
+        number of workloads, and hold nothing up.
+        """
+        accounts = self.accounts.under(tree)
+        self._coverage.set_tree(tree)
+        self._put_in_force(accounts if accounts is not None else self._recount())
+
+    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Take the labels of a namespace (``None``: it is gone). Only its own workloads are counted anew."""
+        if self._coverage.labels(name) != labels:
+            self._move_namespace(name, lambda: self._coverage.set_labels(name, labels))
+
+    def observe_limit_ranges(self, name: str, ranges: Sequence[LimitRangeDefaults]) -> None:
+        """Take all LimitRanges of a namespace. Only its own workloads are counted anew."""
+        if self._pod_costs.limit_ranges(name) != tuple(ranges):
+            self._move_namespace(name, lambda: self._pod_costs.set_limit_ranges(name, ranges))
+
+    def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
+        """Take what a RuntimeClass adds to its pods (``None``: it is gone), and count anew."""
+        if self._pod_costs.overheads.get(name) != overhead:
+            self._pod_costs.set_overhead(name, overhead)
+            self._put_in_force(self._recount())
+
+    def observe_default_storage_class(self, name: str) -> None:
+        """Take the class of claims that name none (empty: there is none), and count anew."""
+        if self._pod_costs.default_storage_class != name:
+            self._pod_costs.set_default_storage_class(name)
+            self._put_in_force(self._recount())
+
+    def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
+        heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]
+        for head in heads:
+            self.shift(head.ref, self.position(head), NOWHERE)
+        change()
+        for head in heads:
+            self.book(head, NOWHERE, self.add_up(head))
+
+    def _put_in_force(self, accounts: Accounts) -> None:
+        """Positions that entries keep name the nodes and the amounts of before, and so does a count under way."""
+        self._recounting = None
+        self.accounts = accounts
+        for entry in self._workloads.held():
+            if entry.standing is not None:
+                entry.standing = self.add_up(entry)
+
+    # One workload.
+
+    def add_up(self, head: Entry) -> Position:
+        """The position of what is charged by itself, worked out."""
+        return position(head, self._coverage, self._pod_costs)
+
+    def position(self, head: Entry) -> Position:
+        """The same, where it is kept."""
+        return head.standing if head.standing is not None else self.add_up(head)
+
+    def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
+        """Count ``before`` out and ``after`` in."""
+        self.accounts.move(before, after)
+        if self._recounting is not None:
+            self._recounting.moved(ref, before, after)
+
+    def book(self, head: Entry, before: Position, after: Position) -> None:
+        """``shift``, and keep the position while an intent lives on the workload."""
+        if after is not before:
+            self.shift(head.ref, before, after)
+        head.standing = after if head.intents else None
+
+    def change(self, head: Entry, mutate: Callable[[], None]) -> None:
+        """Do what changes the position of ``head``, and ``book`` that."""
+        before = self.position(head)
+        mutate()
+        self.book(head, before, self.add_up(head))
+
+    # All together.
+
+    def rows(self) -> Iterator[UsageRow]:
+        """Used, reserved and hard of every quota and key, nano-units."""
+        return self.accounts.rows()
+
+    def _recount(self) -> Accounts:
+        accounts = Accounts(self._coverage.tree)
+        for entry in self._workloads:
+            if entry.head is None:
+                accounts.move(NOWHERE, self.add_up(entry))
+        return accounts
+
+    def drift(self) -> Mapping[tuple[str, str], int]:
+        """Recount from scratch: (quota, key) to how far the incremental count is off. Empty when all is well."""
+        fresh = {(row.quota, row.resource): row.used + row.reserved for row in self._recount().rows()}
+        kept = {(row.quota, row.resource): row.used + row.reserved for row in self.rows()}
+        return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
+
+    def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
+        """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
+
+        Usage is put right and no intent is touched (docs/design.md L4). One count at a time.
+
+        Returns:
+            What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.
+        """
+        assert self._recounting is None, "one count at a time"
+        recount = self._recounting = _Recount(self, self._workloads, Accounts(self._coverage.tree))
+        try:
+            while recount.step(most):
+                yield
+                if self._recounting is not recount:
+                    return None
+            found = tuple(self.accounts.differences(recount.accounts))
+            if found:
+                self.accounts = recount.accounts
+            return found
+        finally:
+            if self._recounting is recount:
+                self._recounting = None
+
+
+class _Recount:
+    """A count of all accounts from scratch, in small steps between which usage goes on.
+
+    Each workload is counted once. What moves of those that are counted already is moved here as well; those that are
+    not are left alone until their turn. So at the end both counts have seen the same, and where they differ one is
+    wrong.
+    """
+
+    def __init__(self, usage: Usage, workloads: Store, accounts: Accounts) -> None:
+        self._usage = usage
+        self._workloads = workloads
+        self.accounts = accounts
+        self._later = dict.fromkeys(workloads.units())
+        """Kinds in namespaces whose turn has not come."""
+        self._left: dict[WorkloadRef, None] = {}
+        """Workloads of the present one that have not been counted."""
+
+    def step(self, most: int) -> bool:
+        """Count so many workloads. False: all are counted."""
+        for _ in range(most):
+            while not self._left:
+                if not self._later:
+                    return False
+                unit, _ = self._later.popitem()
+                self._left = dict.fromkeys(self._workloads.of_unit(*unit))
+            ref, _ = self._left.popitem()
+            self._count(ref)
+        return True
+
+    def _count(self, ref: WorkloadRef) -> None:
+        entry = self._workloads.get(ref)
+        if entry is None or entry.head is not None:
+            return
+        at = self._usage.add_up(entry)
+        if entry.standing is not None:
+            entry.standing = at  # from here on both counts move by the same
+        self.accounts.move(NOWHERE, at)
+
+    def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
+        """Take note that a workload was moved."""
+        if ref not in self._left and (ref[:2], ref.namespace) not in self._later:
+            self.accounts.move(before, after)

@@ -1,0 +1,205 @@
+"""A read-only view of the ledger: who uses what, how much more fits, what pends. Asking changes and reserves nothing.
+
+Nothing is copied that was not asked for. What may be long comes as an iterator, so that a caller on the event loop can
+let decisions pass in between; what it then shows is of different moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.intents import Intent, State
+from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.model import NO_PRECONDITION, Amounts, Observed, Shortage, WorkloadRef
+from extauthz.core.objects.fields import MAX_REPLICAS
+from extauthz.core.quota.tree import QuotaNode, QuotaTree, TreeProblem
+
+
+class QuotaUse(NamedTuple):
+    """One quota. Its parents and children are in ``node`` and in the order of the tree."""
+
+    node: QuotaNode
+    rows: tuple[UsageRow, ...]
+    """Used, reserved and hard of each key, nano-units."""
+    workloads: int
+    """Those that are charged by themselves, descendants' included: a ReplicaSet of a Deployment is not."""
+    unpriced: int
+    """Those among them whose cost is not known."""
+    selects_namespace: bool
+    """Its own ``namespaceSelector`` selects some namespace."""
+
+
+class WorkloadUse(NamedTuple):
+    """What is charged for one workload, with all that it covers (ReplicaSets, pods, claims). Nano-units by key."""
+
+    ref: WorkloadRef
+    replicas: int
+    """Observed."""
+    used: Amounts
+    reserved: Amounts
+    """What writes that pend may add. Zeros are left out."""
+    is_priced: bool
+    """Its cost is known."""
+
+
+class Headroom(NamedTuple):
+    """How many replicas a workload may have. A look, and no promise: it reserves nothing."""
+
+    replicas: int | None
+    """The most that fit, and no less than are observed; ``None``: no quota sets a bound."""
+    bound: Shortage | None
+    """What one replica more would lack; ``None``: nothing."""
+    observed: int
+    version: str
+    """The resourceVersion that was looked at; empty where it was never observed."""
+    is_certain: bool
+    """Every cost, usage and limit that it rests on is known. If not, growth is refused unless a setting allows it."""
+
+
+class Pending(NamedTuple):
+    """An allowed write that may still land."""
+
+    id: str
+    ref: WorkloadRef
+    replicas: int | None
+    """``None``: it leaves the count as it is."""
+    touches: bool
+    """It changes more than the count."""
+    state: State
+    expires_s: float
+    """When its landing window ends, on the gate's clock."""
+
+
+class Queries:
+    """Answers from one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._names: tuple[QuotaTree | None, Mapping[str, QuotaNode]] = (None, {})
+        """Quotas by name, made when somebody asks, once a tree."""
+
+    # Quotas.
+
+    def quota(self, name: str) -> QuotaUse | None:
+        """One quota; ``None``: there is none of that name."""
+        return next(self.quotas(name), None)
+
+    def quotas(self, below: str | None = None) -> Iterator[QuotaUse]:
+        """All quotas, each after its parent; or one and all below it, if there is one of that name.
+
+        Those that are in force now: if others come into force before the last was asked for, none of these is seen.
+        """
+        nodes = self._ledger.coverage.tree.nodes if below is None else self._subtree(below)
+        accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
+        for node in nodes:
+            _, workloads, unpriced = accounts.covered_by(node)
+            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, bool(selection.of(node)))
+
+    def tree_warnings(self) -> tuple[TreeProblem, ...]:
+        """What is allowed of the quotas, but hardly meant."""
+        return self._ledger.coverage.tree.warnings
+
+    def rows(self) -> Iterator[UsageRow]:
+        """Used, reserved and hard of every key of every quota, nano-units."""
+        return self._ledger.usage.rows()
+
+    def _node(self, name: str) -> QuotaNode | None:
+        tree = self._ledger.coverage.tree
+        if self._names[0] is not tree:
+            self._names = tree, {node.quota.name: node for node in tree.nodes}
+        return self._names[1].get(name)
+
+    def _subtree(self, name: str) -> Iterator[QuotaNode]:
+        top = self._node(name)
+        return self._ledger.coverage.tree.below(top) if top is not None else iter(())
+
+    # Workloads.
+
+    def observed(self, ref: WorkloadRef) -> Observed | None:
+        """The newest state that was seen of a workload; ``None``: it is not there, as far as is known."""
+        entry = self._ledger.get(ref)
+        return entry.observed if entry is not None else None
+
+    def workload(self, ref: WorkloadRef) -> WorkloadUse | None:
+        """What is charged for one workload, through its owner if it has one; ``None``: it is not known."""
+        entry = self._ledger.get(ref)
+        return self._charged(entry.root) if entry is not None else None
+
+    def workloads(self, quota: str) -> Iterator[WorkloadUse]:
+        """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
+        top, selection = self._node(quota), self._ledger.coverage.selection
+        names = {name: None for node in self._subtree(quota) for name in selection.of(node)}
+        for name in names:
+            for entry in list(self._ledger.workloads.in_namespace(name)):
+                if entry.head is None and top in self._ledger.usage.position(entry).envelope_in:
+                    yield self._charged(entry)
+
+    def _charged(self, head: Entry) -> WorkloadUse:
+        at = self._ledger.usage.position(head)
+        used = at.used.amounts
+        more = {key: amount - used.get(key, 0) for key, amount in at.envelope.amounts.items()}
+        replicas = head.observed.replicas if head.observed is not None else 0
+        reserved = {key: amount for key, amount in more.items() if amount}
+        return WorkloadUse(head.ref, replicas, used, reserved, not at.unknown)
+
+    # What fits.
+
+    def headroom(self, ref: WorkloadRef) -> Headroom | None:
+        """How many replicas a workload may have; ``None``: it is not known."""
+        entry = self._ledger.get(ref)
+        if entry is None:
+            return None
+        observed = entry.observed.replicas if entry.observed is not None else 0
+        version = entry.observed.resource_version if entry.observed is not None else ""
+        most = self._propose(entry, MAX_REPLICAS)
+        is_certain = not (most.after.unknown or most.unpriced or most.illegible)
+        if not most.shortages:
+            return Headroom(None, None, observed, version, is_certain)
+        fits, bound = self._fitting(entry, most, observed)
+        return Headroom(fits, bound, observed, version, is_certain)
+
+    def _fitting(self, entry: Entry, most: Proposal, observed: int) -> tuple[int, Shortage]:
+        if most.before.pod is not None and entry is most.head:
+            pod = most.before.pod
+            found = self._ledger.usage.accounts.largest_replicas(most.step, pod, pod)
+        else:
+            found = self._ledger.largest_replicas(entry.ref, _count(MAX_REPLICAS), most)
+        fits = max(observed, found if found is not None else 0)
+        return fits, self._propose(entry, fits + 1).shortages[0]
+
+    def _propose(self, entry: Entry, replicas: int) -> Proposal:
+        return self._ledger.propose(entry.ref, _count(replicas), entry.born, entry)
+
+    # What pends.
+
+    def pending(self, quota: str | None = None) -> Iterator[Pending]:
+        """Every write that pends, oldest first; or those that may count in one quota."""
+        node = self._node(quota) if quota is not None else None
+        for ref, intent in list(self._ledger.pending):
+            if quota is None or (node in self._ledger.pending.nodes(intent.id)):
+                touches = intent.touches
+                yield Pending(intent.id, ref, intent.replicas, touches, intent.state, intent.expires_s)
+
+    # How much there is.
+
+    @property
+    def quota_count(self) -> int:
+        return len(self._ledger.coverage.tree.nodes)
+
+    @property
+    def workload_count(self) -> int:
+        return len(self._ledger)
+
+    @property
+    def pending_count(self) -> int:
+        return len(self._ledger.pending)
+
+
+_NEVER: Final = float("inf")
+
+
+def _count(replicas: int) -> Intent:
+    return Intent("", replicas, (), (), False, NO_PRECONDITION, _NEVER)

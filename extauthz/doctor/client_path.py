@@ -1,0 +1,144 @@
+"""The client path: requests to the autoscaler's API server address, with its trust and its token."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from . import canary, names
+from .canary import Answer, Canary
+from .trust import Handshake, Identity
+
+WITHIN_S = 15.0
+"""For each step of a request: longer than the gate may take, short enough for a person who waits."""
+
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class ClientPath:
+    """The API server's URL as a client sees it. Each request has a connection of its own.
+
+    Raises:
+        OSError: ``ca`` holds no certificates; names it.
+    """
+
+    def __init__(self, url: str, ca: Path | None, token: str | None) -> None:
+        parts = urlsplit(url)
+        self._below = parts.path.rstrip("/")
+        self._host, self._port = parts.hostname or "", parts.port or 443
+        self._tls = trusting(ca)
+        self._token = token
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return f"{self._host}:{self._port}"
+
+    async def addresses(self) -> tuple[str, ...]:
+        """Addresses of the host name; empty if it has none."""
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return ()
+        return tuple(dict.fromkeys(str(each[4][0]) for each in found))
+
+    async def handshake(self) -> Handshake:
+        """A TLS handshake, verified as the client does it."""
+        return await asyncio.to_thread(self._handshake)
+
+    def _handshake(self) -> Handshake:
+        try:
+            with (
+                socket.create_connection((self._host, self._port), WITHIN_S) as plain,
+                self._tls.wrap_socket(plain, server_hostname=self._host) as connection,
+            ):
+                certificate: Mapping[str, Any] = connection.getpeercert() or {}
+        except ssl.SSLCertVerificationError as error:
+            return Handshake(self.host, error.verify_message or str(error), refused=True)
+        except TimeoutError:
+            return Handshake(self.host, f"no TLS within {WITHIN_S:g} s")
+        except (OSError, UnicodeError) as error:  # a host that is no name, as in a..b
+            return Handshake(self.host, str(error) or type(error).__name__)
+        alternatives = tuple(str(name) for _, name in certificate.get("subjectAltName", ()))
+        return Handshake(self.host, expires=_expires(certificate), names=alternatives)
+
+    async def identity(self) -> Identity:
+        """The user that the API server sees for the token, through this path."""
+        body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).encode()
+        status, text, _ = await self._send("POST", REVIEWS, body, "application/json")
+        try:
+            said = json.loads(text)
+            return Identity(user=said["status"]["userInfo"]["username"])
+        except (ValueError, KeyError, TypeError):
+            return Identity(error=f"{status or 'no answer'}: {message(text)}")
+
+    async def canary(self, sent: Canary) -> Answer:
+        """Send one canary; its answer."""
+        began_s = time.monotonic()
+        status, text, given = await self._send("PATCH", sent.target, sent.body, canary.MEDIA)
+        took_s = time.monotonic() - began_s
+        return Answer(status, given.get(names.DECISION_ID_HEADER, ""), message(text), took_s)
+
+    async def _send(self, method: str, path: str, body: bytes, media: str) -> tuple[int, str, Mapping[str, str]]:
+        """Status, text and headers (names in lower case). Without an answer: status 0 and the reason as text."""
+        return await asyncio.to_thread(self._exchange, method, self._below + path, body, headers(media, self._token))
+
+    def _exchange(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, str, Mapping[str, str]]:
+        connection = http.client.HTTPSConnection(self._host, self._port, timeout=WITHIN_S, context=self._tls)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+            return answer.status, text, {name.lower(): value for name, value in answer.getheaders()}
+        except TimeoutError:
+            return 0, f"nothing came within {WITHIN_S:g} s", {}
+        except (http.client.HTTPException, OSError) as error:
+            return 0, str(error) or type(error).__name__, {}
+        finally:
+            connection.close()
+
+
+NOBODYS_TOKEN = "extauthz-doctor"  # noqa: S105 (no secret)
+"""Sent where no token was given: without a token Envoy does not ask the gate (``render envoy --anonymous``). The API
+server answers 401."""
+
+
+def headers(media: str, token: str | None) -> dict[str, str]:
+    """Headers of a request with a body of that media type."""
+    proof = {"Authorization": f"Bearer {token or NOBODYS_TOKEN}"}
+    return {"Content-Type": media, "Accept": "application/json", "User-Agent": "extauthz-doctor"} | proof
+
+
+def trusting(ca: Path | None) -> ssl.SSLContext:
+    """As strict as Go and no stricter: the authorities of many clusters fail Python's extra checks."""
+    try:
+        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except OSError as error:
+        raise OSError(f"--ca {ca}: {error.strerror or error}; it must hold certificates in PEM") from error
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _expires(certificate: Mapping[str, Any]) -> datetime | None:
+    ends = certificate.get("notAfter")
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(ends), UTC) if ends else None
+
+
+def message(text: str) -> str:
+    """The message of a ``metav1.Status``, else the beginning of the text."""
+    try:
+        said = json.loads(text)
+        return str(said["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]

@@ -1,0 +1,44 @@
+"""The way of an answer: what Envoy says of a request → its event → a consistent read → the end of the pending write.
+
+Without an answer the landing window ends it, and then a read. ``ARCHITECTURE.md`` lists the way, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending import PendingWrites
+from extauthz.settlement.answers import Fate, event
+from extauthz.settlement.reads import ConsistentReads
+
+
+class Settlement:
+    """Ends pending writes.
+
+    Args:
+        heard: told what became of each request.
+    """
+
+    def __init__(self, pending: PendingWrites, heard: Callable[[Event], None], clock: Callable[[], float]) -> None:
+        self._pending = pending
+        self._heard = heard
+        self._clock = clock
+        self.reads: ConsistentReads | None = None
+        """``None``: nobody can be asked for the newest state of one workload."""
+        self.is_believed: Callable[[], bool] = lambda: False
+        """Whether the state as it is loaded shows all that could land so far, where nobody can be asked."""
+
+    def answered(self, decision_id: str, fate: Fate) -> None:
+        """What became of a decided request. Most often its pending write ends by it, or by the read made then."""
+        what = event(fate)
+        self._heard(what)
+        ref = self._pending.settle(decision_id, what, self._clock())
+        if ref is not None and self.reads is not None:
+            self.reads.soon(ref)
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass: a landing window may have elapsed. A read ends the write then, or the word of a state file."""
+        self._pending.tick(now_s)
+        if self.is_believed():
+            self._pending.consistent_read(now_s)

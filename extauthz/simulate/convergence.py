@@ -1,0 +1,142 @@
+"""The end of a run: faults stop, the world comes to rest, and then all must be as it is, and grow again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from extauthz.core.model import Verdict
+from extauthz.ledger_store.payload import PayloadError, decode
+
+from . import objects
+from .clients import W_S
+from .judge import Key
+from .member import Member
+from .steps import LEDGERS
+from .wire import Answer
+from .world import World
+
+SETTLES_WITHIN_S = 3 * W_S + 90.0
+"""W of what is under way, after a hold of W, and twice the longest wait before something is tried again (30 s)."""
+
+STEPS_LAST_S = 6.0
+"""After so long what the last steps began is over: gates that were killed or stopped are back."""
+
+GROWS_WITHIN_S = 5.0
+"""How soon a write that fits must pass, where nothing goes wrong any more."""
+
+IDLE_FOR_S = 1.0
+"""Several rounds of housekeeping."""
+
+IDLE_TRIES = 5
+
+NANO = {"requests.cpu": 10**6, "requests.storage": 2**30 * 10**9}
+"""From what ``reference`` counts in to nano-units."""
+
+
+class Convergence:
+    """Lets a world come to rest and judges it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def reach(self) -> None:
+        """Heal, wait, judge."""
+        world = self._world
+        world.tell("faults stop")
+        for link in world.links:
+            link.heal()
+        for member in world.members:
+            if member is not None:
+                member.process.ends_at = None
+        await asyncio.sleep(STEPS_LAST_S)
+        restless: list[str] = []
+
+        def at_rest() -> bool:
+            restless[:] = self._restless()
+            return not restless
+
+        if not await world.until(at_rest, SETTLES_WITHIN_S):
+            world.checks.broken("nothing leaks", "; ".join(restless))
+        if world.over():
+            return
+        await self._must_be_idle()
+        for member in world.live():
+            for key in world.reference.workloads():
+                await self._must_grow(member, key)
+
+    async def _must_be_idle(self) -> None:
+        """Who has nothing to tell writes nothing."""
+        writes: dict[str, int] = {}
+
+        def idle() -> bool:
+            nonlocal writes
+            before, writes = writes, {one.name: one.metrics.writes for one in self._world.live()}
+            return before == writes
+
+        for _ in range(IDLE_TRIES):
+            if idle():
+                return
+            await asyncio.sleep(IDLE_FOR_S)
+        self._world.checks.broken("idle", f"at rest, and so often ledgers were written: {writes}")
+
+    def _restless(self) -> list[str]:
+        """What is not yet as it must be in the end."""
+        world = self._world
+        live = world.live()
+        if world.controllers.busy or world.client.under_way:
+            return ["writes are under way"]
+        if len(live) < world.plan.gates or any(one.assembly.holds for one in live):
+            return ["gates are not there, or hold"]
+        found = [f"{one.name} {what}" for one in live for what in self._wrong(one)]
+        for member in live:
+            found += member.unwell()
+        for tree in world.server.objects(LEDGERS).values():
+            try:
+                payload = decode(tree["spec"]["payload"])
+            except PayloadError as error:
+                found.append(f"the ledger cannot be read: {error}")
+            else:
+                if payload.intents or payload.holds:
+                    found.append(f"the ledger has intents {list(payload.intents)}, holds: {payload.holds}")
+        return found
+
+    def _wrong(self, member: Member) -> list[str]:
+        charges = self._world.reference.charges()
+        rows = {(row.quota, row.resource): row for row in member.gate.usage()}
+        found = [
+            f"has {row.reserved} of {row.resource} in {row.quota} reserved" for row in rows.values() if row.reserved
+        ]
+        for (quota, key), amount in charges.items():
+            row = rows.get((quota, key))
+            if row is None or row.used != amount * NANO.get(key, 10**9):
+                found.append(f"counts {row.used if row else None} of {key} in {quota}, where {amount} is in use")
+        if member.gate.ledger.intents:
+            found.append(f"follows {[intent.id for _, intent in member.gate.ledger.pending]}")
+        if drift := member.gate.ledger.drift():
+            found.append(f"has drifted by {drift}")
+        return found
+
+    async def _must_grow(self, member: Member, key: Key) -> None:
+        """One more pod passes if it fits, and is refused for quota if not."""
+        world = self._world
+        sent = objects.scale(key, world.reference.workloads()[key].replicas + 1, "kpa", "")
+        after = world.reference.worst([sent.promise])
+        before = world.reference.charges()
+        hard = {
+            (name, one): amount
+            for name, quota in world.reference.quotas().items()
+            for one, amount in quota.hard.items()
+        }
+        fits = all(amount <= hard[one] for one, amount in after.items() if amount > before[one])
+        expected = Verdict.ALLOW if fits else Verdict.DENY
+        decision: Answer | None = None
+        until_s = world.loop.time() + GROWS_WITHIN_S
+        while world.loop.time() < until_s:
+            decision = await world.client.ask(sent, world.dice, member)
+            if decision is not None and decision.verdict is expected:
+                break
+            await asyncio.sleep(0.2)
+        else:
+            told = f"{decision.verdict}: {decision.sentence}" if decision is not None else "no answer"
+            world.checks.broken("no starvation", f"{member.name} should {expected} {key[1]} one more, and says {told}")
+        await world.until(lambda: not member.gate.ledger.intents, GROWS_WITHIN_S)

@@ -1,0 +1,126 @@
+"""The reference model: what is so in the simulated cluster, and what may come to be so. Shares nothing with gates.
+
+A write that a gate has allowed is a *promise* until it has landed or no longer can; only the simulation knows which.
+The worst that promises can do, in whatever order they land, must fit every quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import count, takewhile
+
+from extauthz.core.model import Tree
+
+from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
+from .kinds import COLLECTIONS, CPUS, REPLICA_SET, kind_of, milli, word_of
+from .server import ApiServer
+
+QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
+NAMESPACES = "/api/v1/namespaces"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CLAIMS = "/api/v1/persistentvolumeclaims"
+
+COUNTED = frozenset((*COLLECTIONS, CLAIMS))
+"""Collections in which all that is there costs."""
+
+
+class ReferenceModel:
+    """Reads the API server's own state."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self.promises: dict[str, Promise] = {}
+        """By decision."""
+
+    def quotas(self) -> dict[str, Quota]:
+        """By name."""
+        return {name: quota(tree) for (_, name), tree in self._server.objects(QUOTAS).items()}
+
+    def workloads(self) -> dict[Key, State]:
+        """What there is."""
+        return {key: self._state(key, tree) for key, tree in self._trees()}
+
+    def workload(self, key: Key) -> State | None:
+        """One of them; ``None``: it is not there."""
+        tree = self._server.objects(kind_of(key).collection).get(key)
+        return self._state(key, tree) if tree is not None else None
+
+    def _trees(self) -> Iterable[tuple[Key, Tree]]:
+        for collection in COLLECTIONS:
+            for key, tree in self._server.objects(collection).items():
+                if owner(tree) is None:
+                    yield key, tree
+
+    def _state(self, key: Key, tree: Tree) -> State:
+        spec = tree["spec"]
+        price = sum(milli(one["resources"]["requests"]["cpu"]) for one in spec["template"]["spec"]["containers"])
+        claims = spec.get("volumeClaimTemplates", ())
+        size = sum(_amount("requests.storage", one["spec"]["resources"]["requests"]["storage"]) for one in claims)
+        return State(spec["replicas"], price, _labels(tree).get("tier", ""), size, self._members(key))
+
+    def _members(self, key: Key) -> Members:
+        namespace, name = key
+        if word_of(name) == "sts":
+            held = self._server.objects(CLAIMS)
+            return Members(claims=sum(1 for _ in takewhile(lambda n: (namespace, f"data-{name}-{n}") in held, count())))
+        if word_of(name) == "roll":
+            sets = self._server.objects(REPLICA_SET.collection)
+            found = ((sets.get((namespace, f"{name}-{cpu}")), milli(cpu)) for cpu in CPUS)
+            shown = ((tree["spec"]["replicas"], price) for tree, price in found if tree is not None)
+            return Members(running=tuple(one for one in shown if one[0]))
+        return Members()
+
+    def view(self) -> View:
+        """What is in force now."""
+        namespaces = {name: _labels(tree) for (_, name), tree in self._server.objects(NAMESPACES).items()}
+        return View(self.quotas(), namespaces, {})
+
+    def charges(self) -> Charges:
+        """What is in use."""
+        return self.view().total({key: [one] for key, one in self.workloads().items()})
+
+    def worst(self, promises: Iterable[Promise] | None = None) -> Charges:
+        """The most that may be in use, whichever promises land."""
+        return self.view().total(self.reachable(promises))
+
+    def reachable(
+        self, promises: Iterable[Promise] | None = None, tiers: Mapping[Key, str] | None = None
+    ) -> dict[Key, set[State]]:
+        """What each workload may be like, whichever promises land; ``tiers`` instead of labels that are there."""
+        by_key: dict[Key, list[Promise]] = {key: [] for key, _ in self._trees()}
+        for promise in self.promises.values() if promises is None else promises:
+            by_key.setdefault(promise.key, []).append(promise)
+        return {key: self._reachable_of(key, some, (tiers or {}).get(key)) for key, some in by_key.items()}
+
+    def _reachable_of(self, key: Key, promises: list[Promise], label: str | None) -> set[State]:
+        first = self.workload(key)
+        if first is None:
+            return reachable(None, "", promises)
+        version = self._server.objects(kind_of(key).collection)[key]["metadata"]["resourceVersion"]
+        return reachable(first._replace(tier=label or first.tier), version, promises)
+
+
+def owner(tree: Tree) -> str | None:
+    """Name of what an object was made for; ``None``: it stands alone."""
+    owners = tree["metadata"].get("ownerReferences")
+    return owners[0]["name"] if owners else None
+
+
+def quota(tree: Tree) -> Quota:
+    """A WorkspaceQuota as it is written."""
+    spec = tree["spec"]
+    namespaces = (spec.get("namespaceSelector") or {}).get("matchLabels")
+    workloads = (spec.get("workloadSelector") or {}).get("matchLabels") or {}
+    hard = {key: _amount(key, value) for key, value in spec["hard"].items()}
+    return Quota(tree["metadata"]["name"], spec.get("parent") or "", namespaces, workloads, hard)
+
+
+def _amount(key: str, value: str) -> int:
+    if key == "requests.cpu":
+        return milli(value)
+    return int(value.removesuffix("Gi"))
+
+
+def _labels(tree: Tree) -> Labels:
+    labels: Labels = tree["metadata"].get("labels") or {}
+    return labels

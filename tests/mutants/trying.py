@@ -1,0 +1,147 @@
+"""Tries mutants in one pytest session: tests are collected once, and each mutant runs in a fork that has its code.
+
+Only those tests run that run its lines, the fast ones first. Used by ``tests.mutants``; told by a JSON file, tells by
+lines of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+from coverage import Coverage
+
+from tests.mutants.swap import swap
+
+ROOT = Path(__file__).parents[2]
+SLACK_S = 20.0
+SURVIVED, KILLED, NOT_TRIED, BROKEN = range(4)
+"""What a fork ends with."""
+NAMES = {SURVIVED: "survived", KILLED: "tests", NOT_TRIED: "not-tried", BROKEN: "not-tried"}
+
+
+class Trying:
+    """A plugin of pytest."""
+
+    def __init__(self, folder: Path, files: Iterable[str], mutants: Sequence[dict[str, Any]], jobs: int, to: TextIO):
+        self._folder = folder
+        self._files = sorted(set(files))
+        self._mutants = mutants
+        self._jobs = jobs
+        self._to = to
+        self._failed = ""
+        self._seconds: dict[str, float] = {}
+        self._by_line: dict[str, dict[str, list[str]]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed = f"{report.nodeid}\n{report.longreprtext}"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        found = self._folder / "measured.json"
+        pid = _fork(lambda: self._measure(session.items, found))
+        _, status = os.waitpid(pid, 0)
+        measured = json.loads(found.read_text()) if os.waitstatus_to_exitcode(status) == 0 else {"failed": "it ended"}
+        if measured.get("failed"):
+            self._tell(failed=measured["failed"])
+            return True
+        self._seconds, self._by_line = measured["seconds"], measured["by_line"]
+        self._try_all(session.items)
+        return True
+
+    def _tell(self, **what: object) -> None:
+        print(json.dumps(what), file=self._to, flush=True)
+
+    def _measure(self, items: list[pytest.Item], to: Path) -> int:
+        """Which tests run which line, and how long each takes."""
+        coverage = Coverage(data_file=None, config_file=False, branch=False, include=self._files)
+        coverage.start()
+        seconds = {}
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            coverage.switch_context(item.nodeid)
+            began_s = time.monotonic()
+            self._run(item, after)
+            seconds[item.nodeid] = time.monotonic() - began_s
+        coverage.stop()
+        data = coverage.get_data()
+        by_line = {file: data.contexts_by_lineno(file) for file in data.measured_files()}
+        to.write_text(json.dumps({"seconds": seconds, "by_line": by_line, "failed": self._failed}))
+        return 0
+
+    def _run(self, item: pytest.Item, after: pytest.Item | None) -> None:
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+
+    def _try_all(self, items: list[pytest.Item]) -> None:
+        under_way: dict[int, int] = {}
+        for number, mutant in enumerate(self._mutants):
+            if len(under_way) == self._jobs:
+                self._wait(under_way)
+            chosen = self._chosen(items, mutant)
+            limit_s = int(3 * sum(self._seconds[item.nodeid] for item in chosen) + SLACK_S)
+            under_way[_fork(lambda one=mutant, tests=chosen, limit=limit_s: self._try(one, tests, limit))] = number
+        while under_way:
+            self._wait(under_way)
+
+    def _wait(self, under_way: dict[int, int]) -> None:
+        pid, status = os.wait()
+        _end_group(pid)
+        code = os.waitstatus_to_exitcode(status)
+        self._tell(number=under_way.pop(pid), fate="timeout" if code == -signal.SIGALRM else NAMES.get(code, "tests"))
+
+    def _chosen(self, items: list[pytest.Item], mutant: dict[str, Any]) -> list[pytest.Item]:
+        """All where none is seen to run it: lines of a long expression are not told apart."""
+        lines = self._by_line.get(str(ROOT / mutant["path"]), {})
+        names = {name for line in range(mutant["line"], mutant["last"] + 1) for name in lines.get(str(line), ())}
+        chosen = [item for item in items if item.nodeid in names] or items
+        return sorted(chosen, key=lambda item: self._seconds[item.nodeid])
+
+    def _try(self, mutant: dict[str, Any], items: list[pytest.Item], limit_s: int) -> int:
+        if not swap(ROOT / mutant["path"], mutant["before"], mutant["after"]):
+            return NOT_TRIED
+        signal.alarm(limit_s)
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            self._run(item, after)
+            if self._failed:
+                return KILLED
+        return SURVIVED
+
+
+def _fork(what: Callable[[], int]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        code = KILLED
+        try:
+            code = what()
+        finally:
+            os._exit(code)
+    return pid
+
+
+def _end_group(pid: int) -> None:
+    """Servers that a test had started."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def main(told: str, descriptor: str) -> None:
+    wanted = json.loads(Path(told).read_text())
+    folder = Path(told).parent
+    files = [str(ROOT / one["path"]) for one in wanted["mutants"]]
+    with os.fdopen(int(descriptor), "w") as to:
+        plugin = Trying(folder, files, wanted["mutants"], wanted["jobs"], to)
+        flags = ["-s", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'tests'}"]
+        pytest.main([*flags, *wanted["tests"]], plugins=[plugin])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
