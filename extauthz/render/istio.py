@@ -159,7 +159,7 @@ def _trusting(options: MeshOptions) -> dict[str, Tree]:
     mounts = [mount("extauthz-api-access", pods.API_ACCESS)]
     return {
         "containers": [{"name": options.client.container, "volumeMounts": mounts}],
-        "volumes": [pods.api_access(pods.of_config_map(options.trusted))],
+        "volumes": [pods.api_access(options.trusted)],
     }
 
 
