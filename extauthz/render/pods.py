@@ -13,7 +13,7 @@ TOKEN_LIFE_S = 3607
 
 
 def api_access(config_map: str) -> dict[str, Tree]:
-    """The volume that admission adds (``TokenVolumeSource`` there), but with the authority in a ConfigMap's ``ca.crt``."""
+    """The volume that admission adds (``TokenVolumeSource`` there), with the authority in a ConfigMap's ``ca.crt``."""
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFE_S}},
