@@ -18,7 +18,7 @@ from extauthz.service.loading import ConfigFileError, SettingsError
 from extauthz.service.settings import KUBERNETES, Settings, policy
 from extauthz.sources import file as quota_file
 
-SETTINGS = ("on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unsynced")
+SETTINGS = ("on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unsynced")
 
 EXITS = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
 

@@ -15,7 +15,7 @@ UNAVAILABLE = 69
 
 
 BROKEN_PIPE = 141
-"""Whoever read the output has gone. What a shell reports of a program that SIGPIPE ends."""
+"""The reader of the output has gone. A shell reports this code for a program that SIGPIPE ends."""
 
 
 def fail(code: int, error: Exception) -> int:

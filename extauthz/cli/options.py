@@ -18,7 +18,7 @@ LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 """A page of the documentation, as descriptions name it in Markdown."""
 
 SET = "setting_"
-"""Before the names of settings among parsed arguments, so that no other argument can be taken for one."""
+"""Prefix of settings among the parsed arguments, so no other argument is taken for a setting."""
 
 
 def add(parser: argparse.ArgumentParser, fields: Iterable[str]) -> None:

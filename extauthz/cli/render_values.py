@@ -116,7 +116,7 @@ def _said(words: Iterable[str], action: argparse.Action) -> bool:
 
 
 def _value(place: str, action: argparse.Action, value: object) -> object:
-    """As argparse would have made it of a word."""
+    """The value as argparse would have made it of a word."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise ValuesError(f"{place}: {value!r} is neither true nor false")

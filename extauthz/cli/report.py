@@ -32,6 +32,7 @@ def as_json(decision: Decision) -> str:
         "fits": decision.fits,
         "shortages": [_tree(row) for row in decision.shortages],
         "audit": [_tree(row) for row in decision.audit],
+        "unspecified": [row._asdict() for row in decision.unspecified],
     }
     return json.dumps(tree, indent=2) + "\n"
 
@@ -45,13 +46,17 @@ def _tree(row: Shortage) -> dict[str, Any]:
 
 
 def as_table(decision: Decision) -> str:
-    """What was asked, the answer, the sentence, and a line of evidence for each quota and resource that refused."""
+    """A text: what was asked, the answer, the sentence, and a line of evidence for each quota and resource that
+    refused."""
     facts = [("verdict", f"{decision.verdict} ({decision.reason})"), *_what(decision)]
     lines = [f"{name:<10} {value}" for name, value in facts]
     lines += ["", *_wrapped(decision.sentence)]
     for title, rows in (("refused by", decision.shortages), ("would be refused, but only audited, by", decision.audit)):
         if rows:
             lines += ["", f"{title}:", *_evidence(rows)]
+    silent = [f"{one.resource} for {one.quota}" for one in decision.unspecified if one.audits]
+    if silent:
+        lines += ["", f"would be refused, but only audited: pods must specify {', '.join(silent)}"]
     return "\n".join(lines) + "\n"
 
 

@@ -47,7 +47,7 @@ def _only_one_kind(gates: Sequence[Endpoint]) -> None:
 
 
 def _gate_tls(said: Mapping[str, str], default: GateTls | None) -> GateTls | None:
-    """Half of it is refused: left alone, it would mean plain text to a gate that was to be spoken TLS to."""
+    """Half of it is refused: else Envoy would speak plain text to a gate that expects TLS."""
     wanted = {field.name: said[f"gate_{field.name}"] for field in fields(GateTls) if f"gate_{field.name}" in said}
     if ("cert_file" in wanted) != ("key_file" in wanted):
         raise ValueError("--gate-cert and --gate-key go together")
@@ -100,13 +100,13 @@ def add_places(parser: argparse._ArgumentGroup, defaults: SidecarOptions, *, api
 
 
 def add_secrets(parser: argparse._ArgumentGroup, defaults: SidecarOptions, what: str) -> None:
-    """Where the files are by which Envoy finds its certificates."""
+    """Folder of the files that name Envoy's certificates."""
     text = f"Where Envoy finds {what}. Default: {defaults.secrets_dir}."
     parser.add_argument("--secrets", dest="secrets_dir", metavar="DIR", help=text)
 
 
 def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> None:
-    """What is asked about, and what happens when there is no answer."""
+    """What Envoy asks about, and what it does without an answer."""
     add = parser.add_argument
     seconds = partial(add, type=duration, metavar="SECONDS")
     add(
@@ -148,7 +148,7 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
 
 
 def one_of(kind: type[Choice]) -> Callable[[str], Choice]:
-    """A member of an enumeration, as argparse wants a type. What is wrong is told with what there is."""
+    """A type for argparse: a member of an enumeration. An error lists the members."""
 
     def made(text: str) -> Choice:
         try:

@@ -1,4 +1,4 @@
-"""What the gate keeps of an object as the API server prints it, kind by kind, whatever brings it: a file or a watch."""
+"""Readers of Kubernetes objects, kind by kind: what the gate keeps of each. A file and a watch use the same."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ClaimClass(NamedTuple):
 
     name: str
     created: str
-    """RFC 3339, so that later ones sort behind."""
+    """RFC 3339: later ones sort behind."""
     is_default: bool
 
 
@@ -76,7 +76,7 @@ def unreadable(root: Tree) -> Observed:
 
 
 def namespace_labels(root: Tree) -> NamespaceLabels:
-    """Of a Namespace."""
+    """Reads a Namespace."""
     metadata = mapping(root.get("metadata"), "metadata")
     labels = mapping(metadata.get("labels"), "metadata.labels")
     return NamespaceLabels(
@@ -85,18 +85,18 @@ def namespace_labels(root: Tree) -> NamespaceLabels:
 
 
 def container_defaults(root: Tree) -> ContainerDefaults:
-    """Of a LimitRange."""
+    """Reads a LimitRange."""
     metadata = mapping(root.get("metadata"), "metadata")
     return ContainerDefaults(required(metadata, "namespace"), required(metadata, "name"), parse_limit_range(root))
 
 
 def pod_overhead(root: Tree) -> PodOverhead:
-    """Of a RuntimeClass."""
+    """Reads a RuntimeClass."""
     return PodOverhead(required(mapping(root.get("metadata"), "metadata"), "name"), parse_runtime_class(root))
 
 
 def claim_class(root: Tree) -> ClaimClass:
-    """Of a StorageClass."""
+    """Reads a StorageClass."""
     metadata = mapping(root.get("metadata"), "metadata")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     created = text(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
@@ -134,7 +134,7 @@ def claim(root: Tree) -> Workload:
 
 
 def job(root: Tree) -> Workload | None:
-    """A Job, as so many replicas as may run at once; none once it has finished. Raises ObjectError."""
+    """A Job, as a workload of as many replicas as may run at once; none once it has finished. Raises ObjectError."""
     status = mapping(root.get("status"), "status")
     for condition, _ in items(status.get("conditions"), "status.conditions"):
         if condition.get("type") in _FINISHED and condition.get("status") == "True":
@@ -200,4 +200,4 @@ COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
     for name, kind in BY_NAME.items()
     if kind.key != REVISIONS
 }
-"""(API group, kind) to how one is read that counts by itself, of the kinds that every cluster has."""
+"""(API group, kind) to the reader of objects that count by themselves, for the kinds that every cluster has."""

@@ -1,4 +1,4 @@
-"""The picture of the cluster from a Kubernetes List, as ``kubectl get ns,deploy,sts,rs -A -o yaml`` prints it."""
+"""The state of the cluster from a Kubernetes List, as ``kubectl get ns,deploy,sts,rs -A -o yaml`` prints it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StateFile(NamedTuple):
 
     state: ClusterState
     warnings: tuple[FileProblem, ...]
-    """What can be used but leaves something unknown."""
+    """Problems that leave something unknown, but not the file useless."""
 
 
 def load(path: Path) -> StateFile:

@@ -1,4 +1,4 @@
-"""The picture of a live cluster: what is watched, in which order it is first taken, and how fresh it is."""
+"""The state of a live cluster: what is watched, in which order it is first listed, and how fresh it is."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ AnyFeed: TypeAlias = Feed[Any]
 
 
 class Watch(NamedTuple):
-    """How one resource is followed, for metrics and for what is told of a source."""
+    """How one resource is followed, for metrics and reports."""
 
     resource: str
     """``deployments.apps``."""
     synced: bool
     age_s: float
-    """Since the server was last heard, bookmarks included; since the start where it never was."""
+    """Time since the server last sent something, bookmarks included; or since the start."""
     relists: int
     failures: int
     error: str
-    """What went wrong last; empty once the server is heard again."""
+    """The last error; empty once the server sends something again."""
 
 
 def feeds(gate: Gate, troubles: Troubles, prices: PodPrices) -> dict[Kind, AnyFeed]:
@@ -91,7 +91,7 @@ def feeds(gate: Gate, troubles: Troubles, prices: PodPrices) -> dict[Kind, AnyFe
 
 
 class Listed:
-    """A reflector's sink: another one, and whether its first list is in."""
+    """A reflector's sink that wraps another one, and knows whether its first list has come."""
 
     def __init__(self, sink: Sink[Any]) -> None:
         self._sink = sink
@@ -106,7 +106,7 @@ class Listed:
 
 
 class LiveCluster:
-    """Follows a cluster and keeps the gate's picture of it current.
+    """Follows a cluster and keeps the gate up to date.
 
     Args:
         troubles: told of objects that cannot be read.
@@ -141,7 +141,7 @@ class LiveCluster:
         self._group = asyncio.TaskGroup()
         self._definitions = Listed(ScaledKinds(self._set_custom))
         self.synced = asyncio.Event()
-        """All first lists are in."""
+        """All first lists have come."""
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
@@ -163,7 +163,7 @@ class LiveCluster:
         return self._group.create_task(reflector.run())
 
     def serves(self, kind: Kind) -> bool:
-        """Whether there can be objects of a (group, resource), as far as is known."""
+        """Whether objects of a (group, resource) can exist, as far as is known."""
         return kind in self.resources or not self._definitions.first.is_set()
 
     async def list_anew(self) -> None:
@@ -218,7 +218,7 @@ class LiveCluster:
         return reflector is None or reflector.upto >= version
 
     def read(self, resource: Resource, tree: Tree) -> None:
-        """Hand on what a consistent read has brought of a watched resource."""
+        """Pass on the result of a consistent read of a watched resource."""
         tree.setdefault("apiVersion", resource.api_version)
         tree.setdefault("kind", resource.kind)
         version = version_of(tree)
@@ -229,7 +229,7 @@ class LiveCluster:
         feed.changed("MODIFIED", feed.convert(tree))
 
     def watches(self) -> Iterator[Watch]:
-        """Every watch as it stands now."""
+        """Every watch as it is now."""
         now_s = self._clock()
         for resource, reflector in self._reflectors.items():
             yield watch(resource, reflector, now_s, self._started_s)
@@ -237,7 +237,7 @@ class LiveCluster:
     # Custom resources.
 
     def _set_custom(self, kinds: frozenset[ScaledKind]) -> None:
-        """Follow these kinds and no others. What is there of one stays counted while its definition is changed."""
+        """Follow these kinds and no others. Objects stay counted while their definition is changed."""
         served = {kind.resource.group_resource for kind in kinds}
         for kind in self._custom.keys() - kinds:
             self._unfollow(kind, is_gone=kind.resource.group_resource not in served)
@@ -276,7 +276,7 @@ class LiveCluster:
 
 
 def watch(resource: Resource, reflector: Reflector[Any], now_s: float, started_s: float) -> Watch:
-    """How a reflector that began at ``started_s`` stands."""
+    """The state of a reflector that began at ``started_s``."""
     return Watch(
         resource.group_resource,
         reflector.synced,

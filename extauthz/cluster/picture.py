@@ -1,4 +1,4 @@
-"""A picture of the cluster at one moment, from whole Kubernetes objects in any order."""
+"""A snapshot of the cluster at one moment, made of whole Kubernetes objects in any order."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ClusterState:
     overheads: Mapping[str, Amounts]
     """RuntimeClass to what it adds to each of its pods, nano-units."""
     default_storage_class: str
-    """Of claims that name none; empty where there is none."""
+    """The storage class of claims that name none; empty: there is none."""
     not_counted: Mapping[str, int]
-    """``Kind.group`` of objects that bear on nothing here, and how many there were."""
+    """``Kind.group`` of objects that do not matter here, and how many there were."""
 
 
 class Picture:
@@ -43,7 +43,7 @@ class Picture:
         self._workloads: dict[WorkloadRef, Observed] = {}
         self._revisions: dict[WorkloadRef, Observed] = {}
         self._old_revisions: set[tuple[str, str]] = set()
-        """Namespace and name of those that StatefulSets may still run."""
+        """Namespace and name of revisions that StatefulSets may still run."""
         self._overheads: dict[str, Amounts] = {}
         self._classes: list[ClaimClass] = []
         self._not_counted: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class Picture:
         return take(self, root)
 
     def state(self) -> ClusterState:
-        """What was taken so far."""
+        """The snapshot of all objects so far."""
         old = (one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions)
         return ClusterState(
             namespaces=self._namespaces,
@@ -118,7 +118,7 @@ _TAKERS: Mapping[tuple[str, str], Callable[[Picture, Tree], str | None]] = {
     ("node.k8s.io", "RuntimeClass"): Picture._take_runtime_class,
     ("storage.k8s.io", "StorageClass"): Picture._take_storage_class,
 }
-"""(API group, kind) to what is done with an object that does not count by itself."""
+"""(API group, kind) to the handler of objects that do not count by themselves."""
 
 
 def _once(is_new: bool, what: str) -> None:

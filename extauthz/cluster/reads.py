@@ -1,4 +1,5 @@
-"""Reads one workload from the API server: what settles a pending write, and what a check asks of one not seen yet.
+"""Reads one workload from the API server: to settle a pending write, or to answer a check about a workload not seen
+yet.
 
 A LIST by name without a resourceVersion is served from the newest state (KEP-2340), and says as of which version, also
 where the object is gone. What it brings goes the way of what the watches bring.
@@ -31,7 +32,7 @@ class Reader:
         self._cluster = cluster
 
     async def bring(self, ref: WorkloadRef) -> Brought:
-        """Read what there is of a workload from now on, and show it to the gate. Never raises."""
+        """Read the present state of a workload, and show it to the gate. Never raises."""
         resource = self._cluster.resources.get((ref.group, ref.resource))
         if resource is None:
             return self._of_no_kind(ref)
@@ -45,7 +46,7 @@ class Reader:
         return Brought(Result.OK, True)
 
     def _of_no_kind(self, ref: WorkloadRef) -> Brought:
-        """With a definition go its objects, and what was allowed of them can have no effect any more."""
+        """If a definition is deleted, its objects are gone, and pending writes of them can have no effect any more."""
         if self._cluster.serves((ref.group, ref.resource)):
             return Brought(Result.UNKNOWN_KIND, False, "custom resources have not been listed yet")
         self._gate.observe(ref, None)
@@ -62,7 +63,7 @@ class Reader:
                 await self._list(belonging[0], ref.namespace, labels=belonging[1])
 
     async def _list(self, resource: Resource, namespace: str, name: str = "", *, labels: str = "") -> list[Tree]:
-        """Hand on what there is of a collection; where it is asked for one name, that it is gone too."""
+        """Pass on what a collection has. If one name was asked for and is not there: that it is gone."""
         query: Query = [
             *([("fieldSelector", f"metadata.name={name}")] if name else []),
             *([("labelSelector", labels)] if labels else []),

@@ -1,4 +1,4 @@
-"""Custom resources with a scale subresource: what their definition and their object say of replicas, pods and cost."""
+"""Custom resources with a scale subresource: replicas, pods and cost, by their definition and their object."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from extauthz.kube.discovery import Keys, ScaledKind
 from extauthz.kube.resource import Resource
 
 TEMPLATE: Keys = ("spec", "template")
-"""Where a pod template is, unless the settings say otherwise for a kind."""
+"""Where a pod template is, unless the settings name another place for a kind."""
 
 _DEFAULT_REPLICAS = 1
 """Of an object that gives no count: most operators take it for one, as the built-in kinds do. The scale subresource
@@ -31,7 +31,7 @@ says 0 then (``customresource/etcd.go``), which would be the less careful guess.
 
 
 def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
-    """What counts of one object. Its template is ``None`` if it declares none. Raises ObjectError."""
+    """What counts of one object. ``None``: it declares no template. Raises ObjectError."""
     group, plural = kind.resource.group, kind.resource.plural
     count = replicas(_at(root, kind.spec_replicas), _DEFAULT_REPLICAS, ".".join(kind.spec_replicas))
     ref, seen = observed(group, plural, root, count, _template(_at(root, template)))
@@ -40,7 +40,7 @@ def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
 
 
 def selector_text(kind: ScaledKind, root: Tree) -> str:
-    """Which pods an object says to be its own; empty where it does not say. Raises ObjectError."""
+    """The selector of an object's own pods; empty: it names none. Raises ObjectError."""
     return text(_at(root, kind.selector), ".".join(kind.selector)) if kind.selector else ""
 
 
@@ -56,7 +56,7 @@ def _at(root: Tree, keys: Keys) -> Tree:
 
 
 def _template(tree: Tree) -> Template | None:
-    """A PodTemplateSpec, told by its containers; anything else of that name is the kind's own affair."""
+    """A PodTemplateSpec. It is recognised by its containers."""
     if not isinstance(_at(tree, ("spec", "containers")), list):
         return None
     return workloads.intern(workloads.prune({"template": tree}))
@@ -69,7 +69,7 @@ def _plain(selector: LabelSelector | None) -> str | None:
 
 
 class PodPrices:
-    """What the pods cost that custom resources without a template select: the dearest that is there.
+    """What the pods cost that custom resources without a template select: the most expensive existing one.
 
     Args:
         changed: called with a custom resource whose price is another now.
@@ -82,7 +82,7 @@ class PodPrices:
         self._wanted: dict[str, dict[WorkloadRef, LabelSelector]] = {}
         """By namespace."""
         self._pods: dict[WorkloadRef, dict[str, Template]] = {}
-        """By the names of pods, all of the namespace of what selects them."""
+        """Pods by name, all in the namespace of the resource that selects them."""
 
     def want(self, ref: WorkloadRef, selector: LabelSelector | None) -> None:
         """Follow the pods of ``selector``; ``None``: it selects none, or can be priced without them."""
@@ -98,12 +98,12 @@ class PodPrices:
             del self._wanted[ref.namespace]
 
     def price(self, ref: WorkloadRef) -> Template | None:
-        """A template as dear as the dearest of its pods, resource by resource; ``None`` if there is none."""
+        """A template with the highest cost of its pods, resource by resource; ``None``: there are no pods."""
         templates = set(self._pods.get(ref, {}).values())
         return dearest(templates) if templates else None
 
     def pod(self, name: str, namespace: str, pod: Observed | None) -> None:
-        """A pod as it is now; ``None``: it counts no more."""
+        """A pod as it is now; ``None``: it does not count any more."""
         for ref, selector in self._wanted.get(namespace, {}).items():
             pods = self._pods.setdefault(ref, {})
             before = pods.pop(name, None)
@@ -165,7 +165,7 @@ class ScaledObjects(Workloads):
         self._kind = kind
         self._prices = prices
         self._without: dict[WorkloadRef, Observed] = {}
-        """Those without a template, as they were observed."""
+        """Custom resources without a template, as observed."""
 
     def convert(self, tree: Tree) -> Seen:
         seen = super().convert(tree)
@@ -187,7 +187,7 @@ class ScaledObjects(Workloads):
             self._forget(ref)
 
     def withdrawn(self) -> None:
-        """The cluster has no such kind any more."""
+        """The cluster does not have this kind any more."""
         self._gate.observe_all((self._resource.group, self._resource.plural), (), "")
         for ref in list(self._without):
             self._forget(ref)
@@ -200,7 +200,7 @@ class ScaledObjects(Workloads):
         self._forget(WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *place))
 
     def repriced(self, ref: WorkloadRef) -> None:
-        """Its pods cost something else now."""
+        """Its pods have another cost now."""
         observed = self._without.get(ref)
         if observed is not None:
             observed = replace(observed, template=self._prices.price(ref))

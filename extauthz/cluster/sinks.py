@@ -1,4 +1,5 @@
-"""Hands to the gate what watches and consistent reads bring, kind by kind. An object that cannot be read is reported.
+"""Event handlers: pass on to the gate what watches and consistent reads bring, kind by kind. Objects that cannot be
+read are reported.
 
 A workload that cannot be read stays in the count, with an unknown cost a pod (docs/design.md rule 6). Of any other
 object the last state that could be read stays in force.
@@ -36,11 +37,11 @@ class Feed(Sink[Item], Protocol[Item]):
     """A sink that a consistent read can feed too."""
 
     def gone(self, place: Place, version: str) -> None:
-        """There is no such object, as of ``version``."""
+        """There is no such object any more, as of ``version``."""
 
 
 class Troubles:
-    """Objects that cannot be read. Each is told once, and again after it was good in between.
+    """Invalid objects: they cannot be read. Each is reported once, and again after it was good in between.
 
     Args:
         tell: the resource, ``namespace/name`` and what is wrong.
@@ -54,23 +55,23 @@ class Troubles:
         return len(self._now)
 
     def bad(self, resource: Resource, place: Place, error: Exception) -> None:
-        """One cannot be read."""
+        """An object cannot be read."""
         key = (resource.group_resource, place)
         if key not in self._now:
             self._now.add(key)
             self._tell(resource, "/".join(filter(None, place)), str(error))
 
     def over(self, resource: Resource, place: Place) -> None:
-        """One can be read, or is gone."""
+        """An object can be read, or is gone."""
         self._now.discard((resource.group_resource, place))
 
 
 class Seen(NamedTuple):
-    """A workload, as little of it as the gate keeps."""
+    """A workload, as much of it as the gate keeps."""
 
     ref: WorkloadRef
     observed: Observed | None
-    """``None``: it counts no more."""
+    """``None``: it does not count any more."""
     version: str
     old_revision: str = ""
     """Of a StatefulSet, ``facts.old_revision``."""
@@ -121,7 +122,7 @@ class Workloads:
 
 
 class Noted(NamedTuple, Generic[Fact]):
-    """An object that bears on the count of others."""
+    """An object that changes the cost of others."""
 
     place: Place
     fact: Fact | None
@@ -130,7 +131,7 @@ class Noted(NamedTuple, Generic[Fact]):
 
 
 class Notes(Generic[Fact]):
-    """Feeds a kind of which there are few, and that bears on the count of others.
+    """Handles a kind with few objects that change the cost of others.
 
     Args:
         read: what matters of an object.
@@ -194,7 +195,7 @@ class Notes(Generic[Fact]):
 
 
 class Context:
-    """What bears on the count of workloads, as it is noted: told to the gate as it changes."""
+    """Objects that change the cost of workloads, as they are reported to the gate."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -206,7 +207,7 @@ class Context:
         self._gate.observe_namespace(place[1], fact.labels if fact is not None else None)
 
     def limit_range(self, place: Place, fact: facts.ContainerDefaults | None) -> None:
-        """A LimitRange: all of its namespace are told together."""
+        """A LimitRange. All of its namespace are passed on together."""
         namespace, name = place
         ranges = self._limit_ranges.setdefault(namespace, {})
         ranges.pop(name, None)

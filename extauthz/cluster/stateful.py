@@ -1,4 +1,4 @@
-"""StatefulSets, and the revisions that they still run: an old one may cost more than the template that is asked for."""
+"""StatefulSets, and the revisions that they still run. An old revision may cost more than the present template."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from extauthz.kube.resource import Resource
 
 
 class StatefulSets(Workloads):
-    """Feeds StatefulSets, and tells which revisions they still run."""
+    """Handles StatefulSets, and knows which revisions they still run."""
 
     def __init__(self, resource: Resource, gate: Gate, troubles: Troubles, revisions: Revisions) -> None:
         super().__init__(resource, facts.COUNTED["apps", "StatefulSet"], gate, troubles)
@@ -58,7 +58,7 @@ class StatefulSets(Workloads):
 
 
 class Revisions:
-    """Feeds the ControllerRevisions that StatefulSets still run, of all that there are.
+    """Handles the ControllerRevisions that StatefulSets still run.
 
     These are shown to the gate without their versions: when one counts is told by the StatefulSet's.
     """
@@ -109,7 +109,7 @@ class Revisions:
             self._show(place)
 
     def owners(self) -> list[Place]:
-        """The StatefulSets that still run one."""
+        """The StatefulSets that still run a revision."""
         return list(self._run)
 
     def run_by(self, owner: Place, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What one request may cost: the one place where the work of reading it is counted, and where it ends.
+"""What one request may cost. All work of reading it is counted here.
 
 Whoever reaches Envoy can send any body, before the API server authenticates it. So everything that takes more than a
 few steps for each byte is counted here, in units of about a quarter of a microsecond. docs/limits.md is the table.
@@ -35,13 +35,13 @@ TEMPLATE_BYTES: Final = 8
 """Bytes of the pod template in the cluster that are decoded for one unit."""
 
 OPEN: Final = 20
-"""A container that an apply is compared with, or brings: whose its fields are is not known."""
+"""A container that an apply is compared with, or brings: the owners of its fields are not known."""
 
 CHOICE: Final = 8
 """A container of one of the templates that an apply may leave."""
 
 SHIFTED: Final = 512
-"""Items of a list that are moved for one unit, where another is put in between or taken out."""
+"""How many items of a list are moved for one unit, if another is inserted or removed."""
 
 BASE: Final = 24_000
 """Units that every request has: about 6 ms."""
@@ -68,7 +68,7 @@ class Work:
         self._error = error
 
     def spend(self, units: int, place: str, cure: str = CURE) -> None:
-        """Use units at a place of the request. Raises the error with the code ``too-complex`` where none are left."""
+        """Use units for a place of the request. If none are left, raise the error with the code ``too-complex``."""
         self.left -= units
         if self.left < 0:
             raise self._error("too-complex", f"{place}: more than {self.limit} units of work; {cure}")
@@ -80,7 +80,7 @@ class Work:
 
 
 def of_body(size: int, *, scale: bool) -> Work:
-    """What decoding a body of ``size`` bytes may cost: a share for each byte, and what every request has."""
+    """What decoding a body of ``size`` bytes may cost: a fixed part and a share for each byte."""
     return Work(SCALE if scale or size <= SMALL_BYTES else min(BASE + size // 2, MOST))
 
 

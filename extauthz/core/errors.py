@@ -1,4 +1,4 @@
-"""What cannot be read or followed, by stable codes: bodies, objects, patches, and what costs too much."""
+"""Errors with stable codes: what cannot be read or followed in bodies, objects and patches, and what costs too much."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BodyError(Exception):
 
 
 class MeaningError(Exception):
-    """A body that decodes, and whose effect cannot be told, or that the API server would refuse."""
+    """A body that decodes, but its effect is not known, or the API server would refuse it."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code}: {detail}")

@@ -35,10 +35,16 @@ _NONE: Final[Mapping[str, Amounts]] = MappingProxyType({})
 
 _Amounts: TypeAlias = dict[str, int]
 
+UNSPECIFIED: Final[Mapping[str, str]] = MappingProxyType(
+    {f"{side}.{name}": f"unspecified {side}.{name}" for side in ("limits", "requests") for name in _POD_LEVEL}
+)
+"""Quota keys that each container has to speak of where a quota limits them, as ResourceQuota has it (``validationSet``
+in ``pkg/quota/v1/evaluator/core/pods.go``), and the keys under which pods that do not are counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class LimitRangeDefaults:
-    """What a LimitRange gives to containers that say nothing: (resource, nano-units), sorted by resource."""
+    """What a LimitRange gives to containers that set nothing: (resource, nano-units), sorted by resource."""
 
     requests: tuple[tuple[str, int], ...] = ()
     limits: tuple[tuple[str, int], ...] = ()
@@ -48,6 +54,7 @@ class _Container(NamedTuple):
     requests: _Amounts
     limits: _Amounts
     sidecar: bool = False
+    name: str = ""
 
 
 class _Pod(NamedTuple):
@@ -89,6 +96,28 @@ def per_pod(
     for claim, at, _ in _claims(tree, spec, path):
         _add(result, _claim(claim, at, default_storage_class))
     return result
+
+
+def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ()) -> dict[str, tuple[str, ...]]:
+    """Keys of ``UNSPECIFIED`` that some containers of a pod say nothing of, and the names of these; both sorted.
+
+    A request of zero is one. What the pod itself asks for speaks for all of its containers; ResourceQuota lets such a
+    pod pass whatever else it leaves out (``Constraints`` in pods.go), and would so make memory free for whoever asks
+    for CPU. Raises FootprintError.
+    """
+    tree = mapping(template, "")
+    if "claim" in tree:
+        return {}
+    path = "template.spec"
+    pod, own = _pod(mapping(mapping(tree.get("template"), "template").get("spec"), path), path, limit_ranges)
+    missing: dict[str, tuple[str, ...]] = {}
+    for key in sorted(UNSPECIFIED):
+        side, name = key.split(".")
+        if name not in getattr(own, side):
+            silent = {one.name for one in (*pod.containers, *pod.inits) if name not in getattr(one, side)}
+            if silent:
+                missing[key] = tuple(sorted(silent))
+    return missing
 
 
 def per_claim(template: Tree, default_storage_class: str = "") -> tuple[int, dict[str, dict[str, int]]]:
@@ -138,12 +167,7 @@ def _compute(
     limit_ranges: Sequence[LimitRangeDefaults],
     overheads: Mapping[str, Amounts],
 ) -> _Amounts:
-    pod = _Pod(
-        [_container(item, at) for item, at in items(spec.get("containers"), f"{path}.containers")],
-        [_container(item, at) for item, at in items(spec.get("initContainers"), f"{path}.initContainers")],
-    )
-    own = _pod_level(spec, path, pod)  # API defaulting comes before admission, so before LimitRanger
-    pod = _with_limit_ranges(pod, limit_ranges)
+    pod, own = _pod(spec, path, limit_ranges)
     requests = pod.requests() | own.requests
     limits = pod.limits() | own.limits
     overhead = _overhead(spec, path, overheads)
@@ -153,9 +177,20 @@ def _compute(
     return result | {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
 
 
+def _pod(spec: Mapping[str, Tree], path: str, limit_ranges: Sequence[LimitRangeDefaults]) -> tuple[_Pod, _Container]:
+    """Its containers, and what it asks for itself, both defaulted."""
+    pod = _Pod(
+        [_container(item, at) for item, at in items(spec.get("containers"), f"{path}.containers")],
+        [_container(item, at) for item, at in items(spec.get("initContainers"), f"{path}.initContainers")],
+    )
+    own = _pod_level(spec, path, pod)  # API defaulting comes before admission, so before LimitRanger
+    return _with_limit_ranges(pod, limit_ranges), own
+
+
 def _container(item: Mapping[str, Tree], path: str) -> _Container:
     requests, limits = _requirements(item, path)
-    return _Container(limits | requests, limits, text(item, "restartPolicy", path) == "Always")
+    sidecar = text(item, "restartPolicy", path) == "Always"
+    return _Container(limits | requests, limits, sidecar, text(item, "name", path) or "")
 
 
 def _requirements(item: Mapping[str, Tree], path: str) -> tuple[_Amounts, _Amounts]:
@@ -167,7 +202,7 @@ def _requirements(item: Mapping[str, Tree], path: str) -> tuple[_Amounts, _Amoun
 
 
 def _aggregate(containers: Iterable[_Amounts], inits: Iterable[tuple[_Amounts, bool]]) -> _Amounts:
-    """The larger of containers and sidecars summed, and an init container beside the sidecars before it."""
+    """The larger of two: containers and sidecars summed, or an init container with the sidecars before it."""
     total: _Amounts = {}
     for amounts in containers:
         _add(total, amounts)
@@ -201,7 +236,7 @@ def _pod_level_only(amounts: _Amounts) -> _Amounts:
 
 
 def _with_limit_ranges(pod: _Pod, limit_ranges: Sequence[LimitRangeDefaults]) -> _Pod:
-    """LimitRanger goes through several LimitRanges in any order and the first wins: so take the highest."""
+    """Several LimitRanges apply in any order, and the first one wins. So take the highest."""
     if not limit_ranges:
         return pod
     requests: _Amounts = {}
@@ -211,13 +246,13 @@ def _with_limit_ranges(pod: _Pod, limit_ranges: Sequence[LimitRangeDefaults]) ->
         _raise_to(limits, dict(defaults.limits))
 
     def fill(containers: list[_Container]) -> list[_Container]:
-        return [_Container(requests | c.requests, limits | c.limits, c.sidecar) for c in containers]
+        return [_Container(requests | c.requests, limits | c.limits, c.sidecar, c.name) for c in containers]
 
     return _Pod(fill(pod.containers), fill(pod.inits))
 
 
 def _overhead(spec: Mapping[str, Tree], path: str, overheads: Mapping[str, Amounts]) -> Amounts:
-    """The pod's own, else its RuntimeClass's: admission refuses a pod where both are given and differ."""
+    """The pod's own overhead, else its RuntimeClass's. Admission refuses a pod whose own overhead differs."""
     own = read_amounts(spec.get("overhead"), f"{path}.overhead")
     return own or overheads.get(text(spec, "runtimeClassName", path) or "", {})
 

@@ -1,4 +1,4 @@
-"""Every kind of object that counts, once: a row each. Only custom resources are not here; the cluster tells of those.
+"""Every kind of object that counts: one row each. Custom resources are not here: the cluster lists those.
 
 Sources: ``k8s.io/api`` (``apps/v1``, ``batch/v1``, ``core/v1``), and for who creates what
 ``k8s.io/kubernetes/pkg/controller``.
@@ -30,21 +30,21 @@ class WorkloadKind(NamedTuple):
     version: str
     """The API version in which it is watched."""
     template: tuple[str, ...]
-    """Where its objects have a pod template; empty: nowhere."""
+    """Where its objects have a pod template; empty: they have none."""
     created_by: tuple[Kind, ...] = ()
     """Kinds whose controllers create it. A child of any other owner is charged by itself."""
     also_in: tuple[str, ...] = ()
-    """Groups under which old API servers hold the very same objects too."""
+    """Groups under which old API servers have the same objects too."""
     is_gated: bool = False
     """It has replicas and a scale subresource: its writes are decided."""
     created_by_custom: bool = False
-    """A custom resource with a scale subresource may create it. It has to select what it creates, or its pods."""
+    """A custom resource with a scale subresource may create it. It must select what it creates, or the pods of that."""
     shares_template: bool = False
-    """Its children are revisions of itself: each of its replicas may be of any of them."""
+    """Its children are revisions of itself. Each of its replicas may run any of them."""
     lets_go: bool = False
     """Its controller lets go of pods that it does not select (``PodControllerRefManager.ClaimPods``)."""
     priced_each: bool = False
-    """Its ``count/…`` key is in what one of them costs: what makes them is charged with it."""
+    """Its ``count/…`` key is part of what one of them costs. What creates them is charged with it."""
 
 
 _SPEC: Final = ("spec", "template")

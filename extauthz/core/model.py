@@ -1,4 +1,4 @@
-"""The words of the product, as types: requests, writes, what a write leads to, what is observed, decisions.
+"""The words of the product as types: requests, writes, what a write leads to, what is observed, decisions.
 
 Every amount is an exact integer count of *nano-units* (one CPU is ``10**9``, one byte is ``10**9``), because a nano is
 the smallest step a Kubernetes quantity can take (``k8s.io/apimachinery/pkg/api/resource``). ``None`` means "not given"
@@ -29,9 +29,9 @@ class Request(NamedTuple):
     """Lower-case names."""
     body: bytes
     truncated: bool = False
-    """The body is known to be only a part."""
+    """The body is only a part."""
     source: str = ""
-    """Who sent it, as the proxy vouches for it: a mutual TLS principal, else a peer address. Empty: not known."""
+    """Who sent it, as the proxy vouches: a mutual TLS principal, or else a peer address. Empty: not known."""
 
 
 Kind: TypeAlias = tuple[str, str]
@@ -66,7 +66,7 @@ class Operation(StrEnum):
 
 
 class Precondition(NamedTuple):
-    """What the caller asked the API server to verify before it writes."""
+    """What the API server must verify before it writes."""
 
     resource_version: str | None = None
     uid: str | None = None
@@ -117,13 +117,13 @@ Change: TypeAlias = Put | JsonPatch | MergePatch | StrategicMergePatch | Apply
 
 
 class Write(NamedTuple):
-    """What a request means, before it is known what it would change."""
+    """What a request means, before its effect is known."""
 
     ref: WorkloadRef
     """``name`` is empty for a create with ``metadata.generateName``."""
     operation: Operation
     scale: bool
-    """Addressed to the ``scale`` subresource."""
+    """It is a write of the ``scale`` subresource."""
     dry_run: bool
     change: Change
     precondition: Precondition = NO_PRECONDITION
@@ -140,7 +140,7 @@ class NotAWrite:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The request may grow a workload, and what it says cannot be told. Never guessed (docs/design.md rule 6)."""
+    """The request may grow a workload, and cannot be understood. The gate never guesses (docs/design.md rule 6)."""
 
     code: str
     """Stable, kebab-case, also a metric label: ``json-syntax``, ``duplicate-key``, ``truncated`` …"""
@@ -176,7 +176,8 @@ class OwnerRef(NamedTuple):
 
 
 Labels: TypeAlias = str
-"""Labels as one compact string, ``a=1,b=2``, sorted by key: a tenth of a dict's memory, and equal ones are shared."""
+"""Labels as one compact string, ``a=1,b=2``, sorted by key. It takes a tenth of a dict's memory, and equal ones are
+shared."""
 
 
 @dataclass(slots=True)
@@ -198,7 +199,7 @@ class Observed:
 
 
 class Outcome(NamedTuple):
-    """What a write may leave behind, resolved against one base. Where it may leave one of several, all are listed."""
+    """What a write may leave on one base. If there are several possible results, all are listed."""
 
     replicas: int | None
     """The highest count; ``None``: not touched."""
@@ -207,13 +208,13 @@ class Outcome(NamedTuple):
     labels: Labels | None = None
     """``None``: not touched."""
     owner: OwnerRef | None = None
-    """Of a created or replaced object."""
+    """The owner of a created or replaced object."""
     other_labels: tuple[Labels, ...] = ()
-    """What it may have instead of ``labels``: server-side apply drops what its manager owned and leaves out."""
+    """Other possible labels: server-side apply drops labels that its manager owned and leaves out."""
     frees: bool = False
-    """It may take the object from its controller: a patch that touches ``metadata.ownerReferences``."""
+    """It may remove the object's controller: a patch that touches ``metadata.ownerReferences``."""
     keeps_count: bool = False
-    """Besides leaving ``replicas``, it may leave the count as it is: server-side apply that leaves it out."""
+    """It may also leave the count as it is: server-side apply without a count."""
 
     @property
     def label_sets(self) -> tuple[Labels, ...]:
@@ -228,18 +229,20 @@ OnUnknown: TypeAlias = Literal["deny", "allow"]
 
 
 class Unknown(StrEnum):
-    """What a gate may not know. Each has a setting, and a field of that name in ``spec.onUnknown`` of a quota."""
+    """What a gate may not know. Each has a setting, and a field of the same name in ``spec.onUnknown`` of a quota."""
 
     STALE = "stale"
-    """Whether quotas or state are out of date, or what a quota limits."""
+    """Whether quotas or state are current, and what a quota limits."""
     UNSYNCED = "unsynced"
-    """What there is, before all lists are in; and what may still land after an unclean start."""
+    """What exists, before all lists are read; and what may still land after an unclean start."""
     UNREADABLE = "unreadable"
     """What a write says."""
     WORKLOAD = "unknownWorkload"
     """A workload or namespace that no source has shown."""
     FOOTPRINT = "unknownFootprint"
     """What a pod costs."""
+    UNSPECIFIED = "unspecified"
+    """What a container needs of a compute resource that a quota limits: it says nothing of it."""
 
 
 class Verdict(StrEnum):
@@ -274,10 +277,24 @@ class Shortage(NamedTuple):
     """From the root of its tree down to it."""
     resource: str
     requested: int
-    """Growth of the workload's envelope, nano-units; so are the next three."""
+    """Growth of the workload's envelope in nano-units. The next three are in nano-units too."""
     used: int
     reserved: int
     hard: int
+
+
+class Unspecified(NamedTuple):
+    """A compute resource that one quota limits, and that containers of more pods say nothing of (DESIGN rule 12)."""
+
+    quota: str
+    """Name of the WorkspaceQuota."""
+    path: tuple[str, ...]
+    """From the root of its tree down to it."""
+    resource: str
+    containers: tuple[str, ...]
+    """Their names, the first few."""
+    audits: bool = False
+    """The quota only audits: it refuses nothing."""
 
 
 class Decision(NamedTuple):
@@ -300,20 +317,22 @@ class Decision(NamedTuple):
     shortages: tuple[Shortage, ...] = ()
     """Every quota and resource that refused, or would have (``would``)."""
     audit: tuple[Shortage, ...] = ()
-    """What quotas in mode Audit would have refused."""
+    """What quotas in mode Audit would have refused for want of room."""
     fits: int | None = None
-    """Largest replica count that fits; ``None`` where it was not asked or has no bound."""
+    """Largest replica count that fits; ``None``: not asked for, or no bound."""
     intent: str | None = None
     """The id of the intent that was recorded, if one was."""
     max_scale: int | None = None
-    """The most replicas that the platform's own service allows, where it was asked and sets a bound."""
+    """The most replicas that the platform's own service allows, if it was asked and sets a bound."""
     pends: bool = False
-    """It was allowed and may still land: an intent of it is recorded, or would be were it charged."""
+    """It was allowed and may still land. Its intent is recorded, or would be if it were charged."""
     grows: bool = False
     """It was allowed and raises something that a quota limits."""
     uncovered: bool = False
     """No quota may cover anything in its namespace."""
     would: Verdict | None = None
-    """What the answer would have been, had the gate not been told only to audit (``Policy.mode``)."""
+    """What the answer would have been without mode audit (``Policy.mode``)."""
+    unspecified: tuple[Unspecified, ...] = ()
+    """What pods have to state for quotas that refused because of it, would have, or only audit."""
     needs: NeedsFetch | None = None
-    """What would tell more; once it is fetched, the write is to be decided again. ``None``: the decision stands."""
+    """What to fetch first. Then the write is decided again. ``None``: the decision is final."""

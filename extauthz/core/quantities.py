@@ -13,11 +13,11 @@ NANO: Final = 10**9
 """Nano-units in one unit."""
 
 MAX_TEXT: Final = 256
-"""Longest text that is read. Go has no bound; no quantity that means something is a tenth as long."""
+"""Longest text that is read. Go has no bound. No useful quantity is a tenth as long."""
 
 CEILING: Final = 10**40 * NANO
-"""What larger amounts are read as. Go keeps ``1e2147483647`` as it is; here every amount stays cheap to
-multiply, and no quota that means something has room for this one."""
+"""What larger amounts are read as. Go keeps ``1e2147483647`` as it is. Here every amount stays cheap to multiply, and
+no useful quantity is as large as this."""
 
 _BINARY_CAP: Final = (2**63 - 1) * NANO
 _CEILING_DIGITS: Final = 40
@@ -38,7 +38,7 @@ _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".j
 
 
 class QuantityError(ValueError):
-    """What Kubernetes does not take for a quantity, or an absurdly long text. Trying again does not help."""
+    """A text that Kubernetes does not take for a quantity, or that is far too long. Trying again does not help."""
 
     def __init__(self, text: object, why: str) -> None:
         super().__init__(f"{text!r} is not a quantity: {why}")

@@ -1,4 +1,4 @@
-"""Which keys a quota's ``hard`` may hold, what they are called, and what the gate does about each: one table.
+"""One table of quota keys: which keys ``hard`` may have, their names, and what the gate does about each.
 
 The keys are ResourceQuota's (``pkg/apis/core/helper/helpers.go``, ``pkg/quota/v1/evaluator/core``). A key
 that no write to a workload raises is refused in a quota rather than kept and never enforced (docs/design.md rule 1).
@@ -23,7 +23,7 @@ class Treatment(StrEnum):
     GATED = "gated"
     """A write that raises it is refused where there is no room."""
     OBSERVED = "observed"
-    """What is there counts; part of its growth is seen only afterwards, and acts like a cut of the quota."""
+    """What exists counts. Part of its growth is seen only afterwards, and acts like a cut of the quota."""
     NOT_COUNTED = "not counted"
     """Refused in a quota's ``hard``."""
 
@@ -42,7 +42,7 @@ class Family(NamedTuple):
 
 
 class ResourceKeyError(ValueError):
-    """A key that cannot be in a quota's ``hard``. The administrator's to fix; trying again does not help."""
+    """A key that ``hard`` cannot have. The administrator must fix it; trying again does not help."""
 
     def __init__(self, key: str, why: str, cure: str) -> None:
         super().__init__(f"{key!r}: {why}; {cure}")

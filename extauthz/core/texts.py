@@ -1,4 +1,4 @@
-"""Texts of clients, bounded before they are shown: in a log line, an answer."""
+"""Bounds texts of clients before they are shown in a log line or an answer."""
 
 from __future__ import annotations
 

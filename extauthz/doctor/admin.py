@@ -1,4 +1,4 @@
-"""Looks at the proxy: the pages of Envoy's admin interface, or a config dump in a file."""
+"""Reads the proxy: the pages of Envoy's admin interface, or a config dump in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTERS = "/stats?format=json&filter=ext_authz%5C.(ok|denied)$"
 
 
 class Proxy(NamedTuple):
-    """What was seen of it. ``None``: not looked at."""
+    """What was read of the proxy. ``None``: not read."""
 
     dump: Dump
     certs: Tree | None = None
@@ -45,11 +45,11 @@ class Admin:
         return Proxy(dump.listening(await self._page(LISTENERS)), await self._page(CERTS))
 
     async def clusters(self) -> Tree:
-        """Who it speaks to, and how that went. Raises AdminError."""
+        """Its upstreams and their counters. Raises AdminError."""
         return await self._page(CLUSTERS)
 
     async def decisions(self) -> int:
-        """How many decisions of the gate's it has had so far. Raises AdminError."""
+        """How many decisions of the gate Envoy has counted. Raises AdminError."""
         stats = (await self._page(COUNTERS)).get("stats", [])
         # The same decision is counted for the connection manager and for the route's cluster.
         return sum(int(each.get("value", 0)) for each in stats if str(each.get("name", "")).startswith("cluster."))

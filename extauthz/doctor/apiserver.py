@@ -1,4 +1,4 @@
-"""Asks the API server, straight, what the checks want to know."""
+"""Asks the API server, straight, for what the checks need."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ AT_MOST_CANARIES = 8
 
 
 class Rights(NamedTuple):
-    """Who may do what of what the gate does."""
+    """Which of the gate's rights an account has."""
 
     whose: str
     whole: bool
-    """It was asked about the gate's own account."""
+    """The answer is about the gate's own account."""
     allowed: Mapping[Right, bool]
 
 
 async def definitions(api: Calls) -> dict[str, Tree]:
-    """Ours that are there, by name. Raises ApiError and Unreachable, as all below."""
+    """Our definitions that exist, by name. Raises ApiError and Unreachable, as all below."""
     found = {name: await _or_none(api, f"{DEFINITIONS}/{name}") for name in names.DEFINITIONS}
     return {name: tree for name, tree in found.items() if tree is not None}
 
 
 async def rights(api: Calls, account: str) -> Rights:
-    """Of the service account ``namespace/name``; if the asker may not ask that, of the asker itself."""
+    """Rights of the service account ``namespace/name``. If the asker may not ask that: of the asker itself."""
     namespace, _, name = account.partition("/")
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
     who = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": groups}
@@ -69,7 +69,7 @@ async def _reviews(api: Calls, kind: str, plural: str, who: Mapping[str, Tree]) 
 
 
 async def identity(api: Calls, token: str) -> Identity:
-    """Who the API server takes a token for, told straight."""
+    """The user of a token, asked straight at the API server."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     try:
         answer = await api.call("POST", TOKEN_REVIEWS, body=body)

@@ -28,7 +28,7 @@ NAMES = ("accepted", "chain", "listener", "order", "failure mode", "request body
 
 
 class Wanted(NamedTuple):
-    """What the operator says it should be. ``None`` and empty: not said."""
+    """What the operator wants. ``None`` and empty: not said."""
 
     outage: Outage = Outage.DENY
     profile: Profile | None = None
@@ -54,7 +54,7 @@ def chosen(dump: Dump, chains: list[Chain], carriers: Collection[str]) -> Chain:
 
 
 def accepted(dump: Dump, chains: list[Chain]) -> Row:
-    """A refused update leaves what was there before in force: without our chain, everything passes undecided."""
+    """After a refused update the old configuration stays in force. Without our chain, everything passes undecided."""
     refused = [(f"listener {each.name}", each.error) for each in dump.listeners if each.error]
     refused += [(f"cluster {name}", why) for name, why in dump.refused.items()]
     awaited = [name for name in dump.awaited if name in names.SECRETS]
@@ -153,7 +153,7 @@ def _rivals(chain: Chain, listener: Listener) -> int:
 
 
 def failure_mode(chain: Chain, wanted: Outage) -> Row:
-    """What becomes of growth while the gate gives no answer."""
+    """What happens to growth while the gate gives no answer."""
     allows = bool(chain.ext_authz.get("failure_mode_allow"))
     if allows is not (wanted is Outage.ALLOW):
         found = (

@@ -49,11 +49,11 @@ _NEEDED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 RIGHTS = tuple(
     Right(group, resource, verb) for group, resources, verbs in _NEEDED for resource in resources for verb in verbs
 )
-"""What ``deploy/rbac.yaml`` grants; a test holds them equal."""
+"""The rights of ``deploy/rbac.yaml``. A test compares them."""
 
 
 def version(told: Tree) -> Row:
-    """Of ``/version``."""
+    """The row of ``/version``."""
     numbers = [re.match(r"\d+", str(told.get(name, ""))) for name in ("major", "minor")]
     found = str(told.get("gitVersion", "unknown"))
     if not all(numbers):

@@ -43,7 +43,7 @@ class Probe(NamedTuple):
     canary: Canary
     tls: ssl.SSLContext
     server_names: tuple[str, ...]
-    """What a certificate may be made out to, if not to the address."""
+    """Names that a certificate may have, beside the address."""
     token: str | None
     within_s: float = WITHIN_S
 
@@ -62,7 +62,7 @@ def probe(sent: Canary, token: str | None, ca: Path | None, trust: Trust) -> Pro
 
 
 async def dial(addresses: Sequence[Address], tried: Probe | None) -> list[Found]:
-    """What became of each, all at once. ``tried``: ``None``: only connect."""
+    """What was found at each address, all at once. ``tried``: ``None``: only connect."""
     return list(await asyncio.gather(*(_dialled(each, tried) for each in addresses)))
 
 
@@ -111,7 +111,7 @@ async def _written(session: aiohttp.ClientSession, address: Address, tried: Prob
 
 
 async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe, server_name: str) -> Answer:
-    """To the canary. A redirect is an answer: whoever it names has shown nothing."""
+    """The answer to the canary. A redirect is an answer: the server that it names has shown no certificate."""
     async with session.patch(
         URL(f"https://{address}{tried.canary.target}", encoded=True),
         data=tried.canary.body,
@@ -125,7 +125,7 @@ async def _answer(session: aiohttp.ClientSession, address: Address, tried: Probe
 
 
 def _why(error: Exception) -> str:
-    """Without the address, which is said before it."""
+    """The error without the address, which the sentence names already."""
     number = getattr(error, "errno", None)
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and number and number > 0:
         return os.strerror(number)

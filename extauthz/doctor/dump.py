@@ -30,7 +30,7 @@ class Chain(NamedTuple):
     """The filter chain."""
     manager: Tree
     routes: list[Tree]
-    """Of all its virtual hosts, in order."""
+    """The routes of all its virtual hosts, in order."""
 
     @property
     def filters(self) -> list[Tree]:
@@ -52,7 +52,7 @@ class Listener(NamedTuple):
 
     name: str
     active: Tree | None
-    """``None``: none was ever taken."""
+    """``None``: no configuration was ever accepted."""
     error: str
     """Why Envoy did not take the last one that it was sent; empty if it did."""
     address: tuple[str, int] = ("", 0)
@@ -68,7 +68,7 @@ class Dump(NamedTuple):
     """Clusters that Envoy did not take, and why."""
     route_configs: dict[str, Tree]
     awaited: tuple[str, ...] = ()
-    """What Envoy is to have by SDS, and has not yet."""
+    """Secrets that Envoy waits for by SDS."""
 
     def listening(self, page: Tree) -> Dump:
         """The same with the addresses of ``/listeners?format=json``, which has those that the system chose."""
@@ -132,7 +132,7 @@ def kind(filter_: Tree) -> str:
 
 
 def asks_gate(filter_: Tree) -> bool:
-    """It is ext_authz, and asks the cluster of the gate."""
+    """Whether it is ext_authz and asks the gate's cluster."""
     if kind(filter_) != EXT_AUTHZ:
         return False
     service = filter_["typed_config"].get("grpc_service") or {}
@@ -140,12 +140,12 @@ def asks_gate(filter_: Tree) -> bool:
 
 
 def stops_undecided(filter_: Tree) -> bool:
-    """It is the filter that lets nothing pass without a decision id, not somebody else's rbac."""
+    """Whether it is our filter that stops requests without a decision id, not another rbac."""
     return kind(filter_) == RBAC and "'decision_id'" in str(filter_)
 
 
 def seconds(text: str | None) -> float | None:
-    """Of a duration as protobuf's JSON has it, as in ``2s`` and ``0.200s``; ``None`` where there is none."""
+    """Seconds of a duration in protobuf's JSON, as in ``2s`` and ``0.200s``; ``None``: there is none."""
     return None if text is None else float(text.removesuffix("s"))
 
 

@@ -83,7 +83,7 @@ def asks(route: Tree) -> bool:
 
 
 def answers_nobody(route: Tree) -> bool:
-    """Envoy answers it itself where no token comes along (``--anonymous deny``): it leads nowhere."""
+    """Whether Envoy answers it itself if there is no token (``--anonymous deny``). It leads nowhere."""
     return "direct_response" in route and str(route.get("name", "")).endswith(_ANONYMOUS)
 
 

@@ -1,4 +1,4 @@
-"""What a check says: one row of a table."""
+"""The result of a check: one row of a table."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Verdict(StrEnum):
 
     OK = "ok"
     WARN = "warn"
-    """It works, with a reservation that somebody should know."""
+    """It works, but somebody should know something."""
     FAIL = "fail"
     SKIPPED = "skipped"
-    """Not looked at; the cure names the option that it takes."""
+    """Not checked. The cure names the missing option."""
 
 
 class Row(NamedTuple):
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     found: str
     """What was seen, in a sentence."""
     cure: str = ""
-    """What to do about it; empty if it is well."""
+    """What to do about it; empty if nothing."""
 
 
 def ok(name: str, found: str) -> Row:

@@ -45,7 +45,8 @@ def failed(rows: Sequence[Row]) -> bool:
 
 
 def worst(rows: Sequence[Row]) -> Verdict:
-    """Of all rows. What was skipped may be anything, so it is never ok; a reservation that is known is worse."""
+    """The verdict of all rows. A skipped check may hide anything, so the whole is not ok then. A known warning is
+    worse."""
     there = {each.verdict for each in rows}
     return next((each for each in WORST_FIRST if each in there), Verdict.SKIPPED)
 

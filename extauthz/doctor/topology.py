@@ -141,7 +141,7 @@ def own(ready: Sequence[Endpoint], nodes: Sequence[Tree], own_zone: str | None) 
 
 
 def _counted(nodes: Sequence[Tree]) -> list[Tree]:
-    """As the controller does: neither the control plane's nor those that are not ready."""
+    """Nodes as the controller counts them: not the control plane's, and only ready ones."""
     return [node for node in nodes if not _control_plane(node) and _ready(node)]
 
 

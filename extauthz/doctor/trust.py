@@ -49,7 +49,7 @@ def trusted(shake: Handshake | None) -> Row:
 
 
 def validity(shake: Handshake | None, certs: Tree | None, now: datetime) -> Row:
-    """Of the certificate that the client is shown, and of all that the proxy has (``/certs``)."""
+    """Validity of the certificate that the client sees, and of all that the proxy has (``/certs``)."""
     known: list[tuple[datetime, str]] = []
     if shake is not None and shake.expires is not None:
         known.append((shake.expires, f"what {shake.host} shows"))
@@ -90,7 +90,7 @@ _REVIEW = "use a --kubeconfig that may create tokenreviews.authentication.k8s.io
 
 
 def _called(certificate: Tree) -> str:
-    """Its file, which Envoy does not say of what came by SDS (``<inline>``); then whom it is for."""
+    """Its file. For a certificate by SDS Envoy does not name one (``<inline>``): then its names."""
     path = certificate.get("path", "")
     if path and path != "<inline>":
         return str(path)

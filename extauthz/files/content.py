@@ -13,7 +13,7 @@ from .problems import FileProblem, FilesError
 SUFFIXES = (".yaml", ".yml", ".json")
 
 _ATTEMPTS = 2
-"""At something that keeps still, before what is there is taken as it is."""
+"""How often something that keeps changing is read, before it is taken as it is."""
 
 Signature: TypeAlias = tuple[tuple[str, int, int, int, int, int], ...]
 """Name, device, inode, size, and times of change of each file, symbolic links followed."""
@@ -46,7 +46,7 @@ def read(path: Path) -> tuple[Content, ...]:
 
 
 def signature(path: Path) -> Signature:
-    """What ``stat`` tells of the regular files that ``read`` would read; those that are not there are left out."""
+    """What ``stat`` says of the regular files that ``read`` would read. Missing files are left out."""
     found = []
     for file in _files(path):
         try:

@@ -17,7 +17,7 @@ class Mark(Protocol):
 
 
 class Events(Iterator[yaml.Event]):
-    """The events of a text; remembers the last one, for messages. Raises ``yaml.YAMLError`` where it is not YAML."""
+    """The events of a text. It remembers the last one, for messages. Raises ``yaml.YAMLError`` if it is not YAML."""
 
     last: yaml.Event
 

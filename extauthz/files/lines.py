@@ -1,4 +1,4 @@
-"""Finds the line on which a field of an object stands. Done only for messages, so that reading need not keep marks."""
+"""Finds the line of a field of an object. It is needed for messages only, so reading keeps no marks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def line_of(text: str, span: Span, path: Path) -> int:
-    """The line, from 1, of the field at ``path`` in the object at ``span``, or of what is nearest above it.
+    """The line, from 1, of the field at ``path`` in the object at ``span``, or of its nearest parent.
 
     JSON is read as YAML here, which it very nearly is.
     """

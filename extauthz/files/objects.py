@@ -30,7 +30,7 @@ _CURES = {
     "not-a-number": "write a number",
     "part-of-a-list": "fetch it whole: kubectl get --chunk-size=0",
 }
-"""Of ``BodyError``'s codes."""
+"""A code as ``BodyError`` has them."""
 
 _ANOTHER_CURE = "repair it and save the file again"
 _NO_OBJECTS_CURE = "add an object, or, if none is meant, write {apiVersion: v1, kind: List, items: []}"
@@ -52,7 +52,8 @@ class Placed(NamedTuple):
 
 
 def objects(content: Content) -> Iterator[Placed]:
-    """Yield each object of a file.
+    """Yield each object of a file. An empty file is refused: a file looks like that while it is being written, and "no
+    quotas" would let everything pass.
 
     An empty file is refused: that is what a file looks like while it is being written, and "no quotas" would
     let everything pass.

@@ -1,4 +1,4 @@
-"""YAML of a person's options, where a key that is given twice is a mistake and not a choice."""
+"""YAML of options that a person wrote. A key that is given twice is a mistake."""
 
 from __future__ import annotations
 

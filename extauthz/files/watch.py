@@ -20,11 +20,11 @@ from .problems import FilesError
 Value = TypeVar("Value")
 
 TICK_MS = 500
-"""How often ``stat`` is asked, too: notifications miss network file systems, links to elsewhere, and directories that
-are made anew."""
+"""How often ``stat`` is asked, too. Notifications miss network file systems, links to elsewhere, and directories that
+are created again."""
 
 SETTLE_MS = 400
-"""A burst of changes is waited out for this long at most."""
+"""How long a burst of changes is waited for, at most."""
 
 
 class Watched(Generic[Value]):
@@ -39,7 +39,7 @@ class Watched(Generic[Value]):
         self._parse = parse
         self._signature: content.Signature | None = None
         self._seen = b""
-        """Digest of what was last read, or of why it could not be."""
+        """Digest of the content that was read last, or of the reason why it could not be read."""
 
     def load(self) -> Value:
         """Read what is there now.
@@ -56,7 +56,7 @@ class Watched(Generic[Value]):
         return outcome
 
     async def watch(self, accept: Callable[[Value], None], refuse: Callable[[FilesError], None]) -> None:
-        """Call ``accept`` with each good new content and ``refuse`` with what is wrong with each bad one, for ever.
+        """Call ``accept`` with each good new content, and ``refuse`` with the problems of each bad one, for ever.
 
         Contents are read and parsed in a thread, so that the loop goes on serving; the callbacks are called in the
         loop. Give up by cancelling.
@@ -74,7 +74,7 @@ class Watched(Generic[Value]):
                     accept(outcome)
 
     async def _glances(self) -> AsyncGenerator[bool, None]:
-        """Yield whenever it is worth a look: ``True`` when told of a change, ``False`` when time has passed."""
+        """Yield when it is time to look: ``True`` after a notified change, ``False`` when time has passed."""
         while True:
             try:
                 async with aclosing(_notifications(self._path)) as notifications:
@@ -85,7 +85,7 @@ class Watched(Generic[Value]):
                 yield False
 
     def _changed(self) -> Value | FilesError | None:
-        """The new content, what is wrong with it, or ``None`` if it is what was read last time."""
+        """The new content, its problems, or ``None`` if nothing has changed."""
         try:
             contents = content.read(self._path)
         except FilesError as error:
@@ -121,8 +121,8 @@ def _notifications(path: Path) -> AsyncGenerator[set[FileChange], None]:
 
 
 def _may_show_in(path: Path) -> Callable[[Change, str], bool]:
-    """Tells which changes may be of what ``path`` holds. A log that is written beside it is none: it would have us read
-    everything again ten times a second. What comes about by links to other names, ``stat`` finds."""
+    """Tells which changes may concern ``path``. A log file beside it does not: else everything would be read again ten
+    times a second. ``stat`` finds changes through links to other names."""
     directory = str(path.absolute()) if path.is_dir() else None
 
     def may_show(_: Change, changed: str) -> bool:

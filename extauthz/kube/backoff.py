@@ -9,11 +9,11 @@ FIRST_S = 0.8
 LONGEST_S = 30.0
 FACTOR = 2.0
 CALM_S = 120.0
-"""After this long without a failure the count begins anew."""
+"""After this long without a failure, the count begins again."""
 
 
 class Backoff:
-    """Waits that double from ``FIRST_S`` to ``LONGEST_S``, the later half of each left to chance."""
+    """Waits that double from ``FIRST_S`` to ``LONGEST_S``. The second half of each wait is random."""
 
     def __init__(self, clock: Callable[[], float], chance: Callable[[], float] = random.random) -> None:
         self._clock = clock

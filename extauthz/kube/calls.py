@@ -1,4 +1,4 @@
-"""What those who send single requests want of a connection, so that a stand-in can be one."""
+"""What senders of single requests need of a connection. A stand-in can be one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extauthz.core.model import Tree
 
 
 class Calls(Protocol):
-    """What of ``connection.Connection`` is no watch."""
+    """A ``connection.Connection`` without watches."""
 
     async def call(
         self,

@@ -24,7 +24,7 @@ from .session import Message, Session, Trust
 CONNECT_WITHIN_S = 10.0
 
 EVENT_AT_MOST_BYTES = 32 * 1024 * 1024
-"""Ten times what the API server takes in as one object (``k8s.io/apiserver/pkg/server/config.go``)."""
+"""Ten times the largest object that the API server takes (``k8s.io/apiserver/pkg/server/config.go``)."""
 
 TURN = 16
 """Items of a list that are read in one go."""
@@ -33,7 +33,7 @@ Query = Sequence[tuple[str, str]]
 
 
 class ApiError(Exception):
-    """The API server refused: what its ``metav1.Status`` says."""
+    """The API server refused. It has what the ``metav1.Status`` says."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -46,7 +46,7 @@ class ApiError(Exception):
 
 
 class Unreachable(Exception):  # noqa: N818 (what it says of the server)
-    """No answer, or not all of it. The text says which server and why."""
+    """No answer, or a part of one. The text says which server and why."""
 
 
 class Connection:
@@ -55,7 +55,7 @@ class Connection:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.calls: Counter[str] = Counter()
-        """Requests sent so far, by HTTP method in lower case; watches apart, as ``watch``."""
+        """Requests sent so far, by HTTP method in lower case. Watches count as ``watch``."""
 
     @property
     def server(self) -> str:
@@ -63,7 +63,7 @@ class Connection:
         return self._session.server
 
     async def trust(self) -> Trust:
-        """How it is told that this is the server. Raises NoClusterError."""
+        """How the server's certificate is verified. Raises NoClusterError."""
         return (await self._session.current()).trust
 
     async def call(
@@ -126,7 +126,7 @@ class Connection:
 
     @asynccontextmanager
     async def _answer(self, message: Message) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A good answer, its body yet to be read. Cut off afterwards if that was not done to the end."""
+        """A good answer. Its body is not read yet. If it is not read to the end, the connection is closed."""
         patience_s = message.timeout.total or message.timeout.sock_read or 0.0
         with _told(self.server, patience_s):
             response = await self._sent(message)
@@ -142,7 +142,7 @@ class Connection:
                 transport.abort()  # else TLS waits for a goodbye, from a server that may have stalled
 
     async def _sent(self, message: Message) -> aiohttp.ClientResponse:
-        """Send it; once more if there are newer credentials than those that are not taken."""
+        """Send it. If its credentials are refused and there are newer ones, send it once more."""
         access = await self._session.current()
         try:
             response = await access.send(message)
@@ -187,7 +187,7 @@ def _target(path: str, query: Query) -> URL:
 
 @contextmanager
 def _told(server: str, patience_s: float) -> Iterator[None]:
-    """Tell in our words what goes wrong on the way to the server."""
+    """Say in our words what fails on the way to the server."""
     try:
         yield
     except TimeoutError as error:
@@ -250,7 +250,7 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 
 
 def _status_error(told: Tree, status: int, retry_after_s: float | None) -> ApiError:
-    """What a ``metav1.Status`` tells, ``status`` and ``retry_after_s`` where it does not."""
+    """The ApiError of a ``metav1.Status``. ``status`` and ``retry_after_s`` are used if it has none."""
     if not isinstance(told, dict):
         told = {"message": str(told)[:200]}
     details = told.get("details") or {}

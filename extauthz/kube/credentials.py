@@ -1,4 +1,4 @@
-"""Where the API server is and how to prove who asks, by the official client's loaders."""
+"""Finds the API server's address and credentials, with the official client's loaders."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ PLUGIN_WITHIN_S = 30.0
 
 
 class NoClusterError(Exception):
-    """It can not be told where the API server is, or what to show it. The text says the cure."""
+    """The API server's address or the credentials are not known. The text has the cure."""
 
 
 class Source(Protocol):
-    """Tells the client's configuration."""
+    """Loads the client's configuration."""
 
     async def load(self, *, anew: bool) -> Configuration:
         """Read it.
 
         Args:
-            anew: What was read before has been refused: keep nothing of it.
+            anew: the API server refused what was read before: use nothing of that.
 
         Raises:
             NoClusterError: with the cure.
@@ -68,7 +68,7 @@ class KubeConfig:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept: KubeConfigLoader | None = None
-        """It knows when a plugin's credentials expire, and reads token files whenever it loads."""
+        """The loader knows when a plugin's credentials expire, and reads token files whenever it loads."""
 
     async def load(self, *, anew: bool) -> Configuration:
         configuration = Configuration()
@@ -97,7 +97,7 @@ class KubeConfig:
 
 
 class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the loaders carry no types
-    """As the official one, and like client-go it runs a plugin that tells no expiry once, not at every load."""
+    """As the official one. But like client-go it runs a plugin without expiry once, not at every load."""
 
     async def load_from_exec_plugin(self) -> Tree:
         told = self.__dict__.keys()

@@ -34,11 +34,11 @@ class Definition(NamedTuple):
 
     name: str
     scaled: ScaledKind | None
-    """``None`` if it can not be scaled, or is not served yet."""
+    """``None``: it cannot be scaled, or is not served yet."""
 
 
 class ScaledKinds:
-    """A reflector's sink on ``DEFINITIONS``: tells all scalable kinds, first and whenever they are others."""
+    """A reflector's sink on ``DEFINITIONS``. It reports all scalable kinds, first and after every change."""
 
     def __init__(self, tell: Callable[[frozenset[ScaledKind]], None]) -> None:
         self._tell = tell
@@ -70,7 +70,7 @@ class ScaledKinds:
 
 
 async def scaled_kinds(connection: Connection) -> frozenset[ScaledKind]:
-    """Those that there are now. Raises ApiError and Unreachable."""
+    """Those that exist now. Raises ApiError and Unreachable."""
     found = await connection.call("GET", DEFINITIONS.collection(), timeout_s=60.0)
     definitions = (_scaled(item["spec"], item.get("status") or {}) for item in found["items"])
     return frozenset(kind for kind in definitions if kind)

@@ -38,19 +38,19 @@ def members(text: str) -> Iterator[tuple[str, Tree]]:
 
 
 def _first(text: str, at: int, brackets: str) -> tuple[int, bool]:
-    """Into a bracket: where its first member is, or what follows it if it has none."""
+    """Step into a bracket: to its first member, or to what follows it if it has none."""
     at = _past(text, at, brackets[0])
     return (_past(text, at, brackets[1]), False) if text.startswith(brackets[1], at) else (at, True)
 
 
 def _next(text: str, at: int, end: str) -> tuple[int, bool]:
-    """After a member: where the next one is, or what follows the end."""
+    """Step past a member: to the next one, or to what follows the end."""
     at = _spaced(text, at)
     return (_past(text, at, end), False) if text.startswith(end, at) else (_past(text, at, ","), True)
 
 
 def _past(text: str, at: int, token: str) -> int:
-    """Past a token and the space around it."""
+    """Step past a token and the space around it."""
     at = _spaced(text, at)
     if not text.startswith(token, at):
         raise ValueError(f"no {token} at {at}")

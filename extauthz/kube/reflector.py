@@ -29,10 +29,10 @@ SILENCE_S = 70.0
 without such bookmarks is not taken for stalled."""
 
 SILENCES = 2
-"""After as many with nothing heard the list is taken anew: it alone then proves that nothing was missed."""
+"""After so many attempts without an event, the list is taken again. Only a list then proves that nothing was missed."""
 
 WATCH_S = 300.0
-"""The server is asked to end watches after this to twice this long, by chance, as by client-go."""
+"""How long watches may last: a random time between this and twice this, as in client-go."""
 
 SHORT_WATCH_S = 1.0
 """A watch that ends sooner and brought nothing has failed (client-go's ``VeryShortWatchError``)."""
@@ -56,13 +56,14 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Sink(Protocol[Item]):
-    """Takes what a reflector brings. Its methods must not raise, and wait for nothing but their turn."""
+    """Receives what a reflector brings. Its methods must not raise, and must not wait, except for their turn."""
 
     def convert(self, tree: Tree) -> Item:
         """What to keep of an object. It has its apiVersion and kind, and no managedFields."""
 
     async def replaced(self, objects: Iterable[Item], version: str) -> None:
-        """A whole list as of ``version``: what is not in it is gone. While a long one is taken, others have turns."""
+        """A whole list as of ``version``: objects that are not in it are gone. While a long list is taken, others get
+        their turn."""
 
     def changed(self, event: str, obj: Item) -> None:
         """One object was ``ADDED``, ``MODIFIED`` or ``DELETED``. The last state of one that is gone has the version of
@@ -100,15 +101,15 @@ class Reflector(Generic[Item]):
         self._backoff = Backoff(clock)
         self._streams_lists = streams_lists
         self._stream_failed = False
-        """A streamed list was begun and not brought to its end: the next one comes in pages."""
+        """A streamed list began and did not end. The next list comes in pages."""
         self._opened_s: float | None = None
-        """Since when the present watch is open."""
+        """When the present watch was opened."""
         self.synced = False
-        """A whole list has been handed on, once at least."""
+        """At least one whole list has been passed on."""
         self.version = ""
         """The resourceVersion up to which everything has been handed on; ``""``: the list must be taken."""
         self.upto = 0
-        """The same as a number. It stays while the list is taken anew: what was handed on before is known."""
+        """The same as a number. It stays while the list is taken again: what was passed on before is still known."""
         self.seen = 0
         """The highest resourceVersion of any object that was handed on; bookmarks do not count."""
         self.last_heard_s = float("-inf")
@@ -116,9 +117,9 @@ class Reflector(Generic[Item]):
         self.relists = 0
         """Lists taken after the first."""
         self.failures = 0
-        """Lists and watches that went wrong, broken connections among them."""
+        """Lists and watches that failed, broken connections included."""
         self.last_error = ""
-        """What went wrong last and what would help; ``""`` again once something is heard."""
+        """The last error and what would help; ``""`` again once something is received."""
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
@@ -129,7 +130,7 @@ class Reflector(Generic[Item]):
                 await self._sleep(self._failed(error))
 
     async def _follow(self) -> None:
-        """One watch to its end; before it the list, if that must be taken."""
+        """One watch to its end. If needed, the list comes before it."""
         if self._clock() - self.last_heard_s > SILENCES * self._silence_s:
             self.version = ""
         if self.version:
@@ -182,7 +183,7 @@ class Reflector(Generic[Item]):
         self._heard(version)
 
     def _collect(self, listed: dict[str, Item], event: str, tree: Tree) -> None:
-        """Changes to what was streamed already come in between."""
+        """Changes to streamed objects may come in between."""
         if event == "DELETED":
             listed.pop(_key(tree), None)
         elif event != "BOOKMARK":
@@ -219,7 +220,7 @@ class Reflector(Generic[Item]):
         self._heard(version)
 
     def _convert(self, tree: Tree) -> Item:
-        """Items of lists do not say what they are, and nobody reads who owns which field."""
+        """Items of lists have no kind. Nobody reads their ``managedFields``."""
         _metadata(tree).pop("managedFields", None)
         version = _version(tree)
         if version.isdecimal():
@@ -236,7 +237,7 @@ class Reflector(Generic[Item]):
         self.last_error = ""
 
     def _failed(self, error: ApiError | Unreachable) -> float:
-        """Draw the consequences; seconds to wait."""
+        """React to a failure; seconds to wait."""
         self.failures += 1
         if isinstance(error, Unreachable):
             self.last_error = f"{self.resource.group_resource}: {error}"
@@ -252,7 +253,7 @@ class Reflector(Generic[Item]):
         return str(round(self._watch_s * (1 + random.random())))  # noqa: S311 (to spread load)
 
     def _stood(self) -> bool:
-        """The watch was open for a while, so that its end says nothing of the server."""
+        """The watch was open for a while. So its end is no failure of the server."""
         lasted = self._opened_s is not None and self._clock() - self._opened_s >= SHORT_WATCH_S
         return lasted and bool(self.version)
 

@@ -1,4 +1,5 @@
-"""Keeps a way to the API server fit for use: credentials read again in time, TLS set up anew when its files change."""
+"""Keeps a connection to the API server usable: it reads credentials again in time, and sets TLS up again when its files
+change."""
 
 from __future__ import annotations
 
@@ -22,20 +23,20 @@ REFRESH_S = 60.0
 """Tokens are read again when they are older, as client-go does (``client-go/transport/token_source.go``)."""
 
 CHUNK_BYTES = 64 * 1024
-"""What is read at once, so that others get their turn between two."""
+"""How much is read at once. Between two reads others get their turn."""
 
 
 class Trust(NamedTuple):
-    """What the server's certificate is held against, as the credentials say."""
+    """What the server's certificate must match, as the credentials say."""
 
     ca: Path | None
     """Authorities in PEM; ``None``: the system's."""
     server_name: str
-    """What it is to be made out to (``tls-server-name``); empty: where it is dialled."""
+    """The name that it must carry (``tls-server-name``); empty: the dialled one."""
 
 
 class Message(NamedTuple):
-    """A request but for what proves who asks."""
+    """A request without credentials."""
 
     method: str
     url: URL
@@ -52,7 +53,7 @@ class Access:
         self.client = client
         self.authorization = authorization
         self.fingerprint = fingerprint
-        """Of everything that TLS was set up with."""
+        """Digest of everything that TLS was set up with."""
         self._user_agent = user_agent
 
     @property
@@ -66,7 +67,7 @@ class Access:
         return Trust(Path(ca) if ca else None, configuration.tls_server_name or "")
 
     async def send(self, message: Message) -> aiohttp.ClientResponse:
-        """The response with its body yet to be read. Raises what aiohttp raises."""
+        """The response. Its body is not read yet. Raises what aiohttp raises."""
         headers = {"Accept": "application/json", "User-Agent": self._user_agent, "Content-Type": message.content_type}
         if self.authorization:
             headers["Authorization"] = self.authorization
@@ -82,7 +83,7 @@ class Access:
 
 
 class Session:
-    """Hands out the present ``Access``. Must be closed."""
+    """Gives the present ``Access``. Must be closed."""
 
     def __init__(self, source: Source, user_agent: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
@@ -107,7 +108,7 @@ class Session:
             return self._access
 
     async def renewed(self, refused: Access) -> Access:
-        """What to try after ``refused`` was not taken: itself, if there is nothing newer. Raises NoClusterError."""
+        """What to try after ``refused`` was not accepted: itself, if there is nothing newer. Raises NoClusterError."""
         async with self._reading:
             if self._access is not None and self._access is not refused:
                 return self._access  # somebody else was faster

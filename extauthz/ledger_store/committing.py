@@ -1,4 +1,4 @@
-"""Grants that several gates agree upon: decided and written into the ledger object in one step, then answered.
+"""Grants that several gates agree on: decided and written into the ledger object in one step, then answered.
 
 A write that would be granted waits for the next write of the object. When that begins, all who wait are decided, one
 after the other, on what is known at that moment; the object is written on the condition that it is as this gate last
@@ -22,38 +22,39 @@ from extauthz.ledger_store.replica import Progress, Replica
 from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
 
 WITHIN_S = 1.5
-"""From the first decision to the answer: less than Envoy's ext_authz timeout as ``extauthz render`` sets it (2 s)."""
+"""Time from the first decision to the answer: less than Envoy's ext_authz timeout as ``extauthz render`` sets it (2
+s)."""
 
 HOUSEKEEPING_S = 0.25
-"""How often it is looked whether pending writes have ended."""
+"""How often to check whether pending writes have ended."""
 
 CATCH_UP_S = 0.005
-"""How often it is looked whether a watch has come as far as another gate's; the same event is on its way to both."""
+"""How often to check whether a watch has come as far as another gate's. The same event is on its way to both."""
 
 AGAIN_S = 0.05
-"""Before a write is tried again that failed for no other writer's sake."""
+"""Time before a write is tried again, if it failed and another writer was not the reason."""
 
 IDLE_AGAIN_S = 1.0
-"""The same where nobody waits for it."""
+"""The same, if nobody waits for it."""
 
 HELD = "grants no growth for now: its ledger is new, and writes that were allowed before may still land"
 
 
 class Decides(Protocol):
-    """What is wanted of the gate."""
+    """What this needs of the gate."""
 
     @property
     def ledger(self) -> Ledger: ...
 
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = ...
     ) -> Decision:
-        """Decide a write from memory; a grant is recorded there."""
+        """Decide a write from memory. A grant is recorded in memory."""
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    """One write on its way into the ledger object. ``answer`` is set once, with what becomes of it."""
+    """One write that waits for the ledger object. ``answer`` is set once, with its result."""
 
     reading: Reading
     source: str
@@ -66,14 +67,14 @@ class _Waiter:
 
     @property
     def remakes(self) -> bool:
-        """It would make an object anew that is believed to be there. If that is gone, all of it is growth."""
+        """It would replace an object that is believed to exist. If that is gone, all of it is growth."""
         decision = self.decision
         creates = not decision.scale and decision.operation in (Operation.CREATE, Operation.APPLY)
         return creates and decision.replicas_before is not None
 
 
 class Committer:
-    """Takes grants into the ledger object, and pending writes that have ended out of it.
+    """Writes grants into the ledger object, and removes pending writes that have ended.
 
     Args:
         window_s: the landing window.
@@ -108,11 +109,11 @@ class Committer:
         self._tell = tell
         self.replica = Replica(gate.ledger, progress, window_s, clock, tell, holds_new=holds_new)
         self.known = asyncio.Event()
-        """It has been seen whether there is an object."""
+        """Whether it is known if there is an object."""
         self._queue: list[_Waiter] = []
         self._wake = asyncio.Event()
         self._told = ""
-        """What last kept the object from being written."""
+        """The last reason why the object could not be written."""
 
     # The request path.
 
@@ -134,12 +135,11 @@ class Committer:
             return _refused(waiter.decision, "ledger-unavailable", why)
         finally:
             if not granted:
-                waiter.answer.cancel()
                 self.replica.abandon(decision.id)
         return answer
 
     async def _is_looked_at(self, waiter: _Waiter) -> bool:
-        """Another gate may know that an object is gone which this one still counts: only a read tells."""
+        """Another gate may know that an object is gone, while this one still counts it. Only a read shows it."""
         waiter.trouble = "it could not be read"
         ref = waiter.decision.ref
         return ref is None or await self._look(ref)
@@ -164,7 +164,7 @@ class Committer:
             group.create_task(self._release_holds())
 
     async def _release_holds(self) -> None:
-        """End a hold whose time has passed, on what is listed from then on."""
+        """End a hold whose time has passed, after everything was listed again."""
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             held = self.replica.base
@@ -175,7 +175,7 @@ class Committer:
                 self.replica.released = is_the_same and self.replica.hold_is_over
 
     def notes(self) -> list[str]:
-        """What keeps growth back, for those who look at the gate."""
+        """A note for ``/readyz`` while growth is held."""
         if self.replica.unreadable:
             return [f"grants no growth: the ledger cannot be read ({self.replica.unreadable})"]
         return ["grants no growth: the ledger is new"] if self.replica.holds else []
@@ -200,7 +200,7 @@ class Committer:
                 await asyncio.sleep(pause_s)
 
     async def _round(self) -> float:
-        """Decide all who wait and write the object. Returns for how long to pause before the next round, in seconds."""
+        """Decide all who wait, and write the object. Returns how long to pause before the next round, in seconds."""
         waiting = self._waiting()
         obstacle = self._obstacle()
         if obstacle is not None:
@@ -216,20 +216,20 @@ class Committer:
         return [one for one in queue if not one.answer.done()]
 
     def _put_back(self, waiting: list[_Waiter], trouble: str) -> None:
-        """They wait on, before those that came since, and are decided anew."""
+        """They wait on, before later arrivals, and are decided again."""
         for waiter in waiting:
             waiter.trouble = trouble
         self._queue = waiting + self._queue
 
     def _obstacle(self) -> str | None:
-        """Why nothing may be granted right now; what it is passes by itself, or says its cure."""
+        """Why nothing may be granted now. The reason passes by itself, or the text has the cure."""
         if self.replica.unreadable:
             return f"the ledger cannot be read: {self.replica.unreadable}"
         behind = self.replica.behind()
         return f"another gate has seen more of {behind}" if behind is not None else None
 
     def _decide(self, waiter: _Waiter) -> bool:
-        """Decide it by what is known now. True: it is granted as soon as the object is written; else it is answered."""
+        """Decide it by what is known now. True: it is granted once the object is written. Else it is answered."""
         if waiter.decision.intent == waiter.decision.id and self.replica.agrees(waiter.decision.id):
             return self._answer(waiter, waiter.decision)  # a write that was in doubt was carried out
         if waiter.rounds and waiter.remakes:  # what the look has shown may be outdated
@@ -258,7 +258,8 @@ class Committer:
         return False
 
     def _undo(self, waiter: _Waiter) -> None:
-        """Nothing of it counts, unless the object holds it. What it only renewed was there before, and stays."""
+        """Nothing of it counts, unless the object has it. A pending write that it only renewed was there before, and
+        stays."""
         if waiter.decision.intent == waiter.decision.id and not self.replica.agrees(waiter.decision.id):
             self._gate.ledger.pending.forget(waiter.decision.id)
 
@@ -294,7 +295,7 @@ class Committer:
             self._answer(waiter, waiter.decision)
 
     async def _look_again(self, base: Stored | None, batch: list[_Waiter], trouble: str) -> float:
-        """Somebody else wrote, or we may have: the newest state tells. Until it is known, the batch counts."""
+        """Somebody else wrote, or this gate may have: read the newest state. Until it is known, the batch counts."""
         try:
             stored = await self._store.get()
         except Refused as error:
@@ -313,7 +314,7 @@ class Committer:
         return 0.0 if is_newer else AGAIN_S
 
     def _holds(self, stored: Stored, batch: list[_Waiter]) -> bool:
-        """Whether the write that is in doubt was carried out: it brought all of its batch, or nothing."""
+        """Whether the doubtful write was carried out: the object has all of its batch, or nothing."""
         new = [one.decision.id for one in batch if one.decision.intent == one.decision.id]
         if not new:
             return False
@@ -323,7 +324,7 @@ class Committer:
             return False
 
     def _failed(self, batch: list[_Waiter], trouble: str) -> float:
-        """Nothing is known to be written. Who waits waits on, and is decided anew."""
+        """Nothing is known to be written. Who waits goes on waiting, and is decided again."""
         for waiter in batch:
             self._undo(waiter)
         self._put_back(batch, trouble)

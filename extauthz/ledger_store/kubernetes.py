@@ -16,7 +16,7 @@ from extauthz.ledger_store.store import Conflict, Follower, Refused, Stored, Unc
 WORKSPACE_LEDGERS = Resource(GROUP, "v1alpha1", "workspaceledgers", "WorkspaceLedger", namespaced=False)
 
 NAME = "cluster"
-"""Of the object. Gates of releases before had one for each root quota; those are left alone."""
+"""Name of the object. Gates of earlier releases had one for each root quota; those are left alone."""
 
 WITHIN_S = 1.0
 """How long one call may take: a check waits for it, and Envoy waits for the check."""
@@ -66,7 +66,7 @@ class _Named(NamedTuple):
 
 
 class _Sink:
-    """Between a reflector and a follower."""
+    """Passes states from a reflector to a follower."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -101,7 +101,7 @@ class _Sink:
 
 
 def stored(tree: Tree) -> Stored:
-    """What a WorkspaceLedger holds. One that is not as gates write it holds no payload, which no gate can read."""
+    """The content of a WorkspaceLedger. One that no gate wrote has no payload, and no gate can read it."""
     metadata, spec = tree["metadata"], tree.get("spec") or {}
     return Stored(str(spec.get("payload", "")), metadata["resourceVersion"], metadata["uid"])
 

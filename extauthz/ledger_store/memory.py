@@ -9,12 +9,12 @@ from extauthz.ledger_store.store import Conflict, Follower, Stored
 
 
 class MemoryStore:
-    """Holds the object of any number of gates."""
+    """Keeps the object of any number of gates."""
 
     def __init__(self) -> None:
         self._object: Stored | None = None
-        self._versions = count(1)
-        self._uids = count(1)
+        self._versions = count()
+        self._uids = count()
         self._queues: list[asyncio.Queue[Stored | None]] = []
 
     async def get(self) -> Stored | None:

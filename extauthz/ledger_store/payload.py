@@ -1,4 +1,4 @@
-"""What gates that share a ledger tell each other: the content of the ledger object, as text.
+"""The content of the ledger object that gates share, as text.
 
 Opaque to all but gates: zlib over lines, in base64. The first line is a JSON header; then come pod templates, each
 once, by their hash; then the pending writes, a line each. A gate parses only the lines that are new to it.
@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 FORMAT = 2
 
 MAX_TEXT_BYTES = 512 * 1024
-"""etcd takes 1.5 MiB, and every write of the object sends all of it."""
+"""etcd takes 1.5 MiB. Every write of the object sends all of it."""
 
 MAX_LINES_BYTES = 16 * 1024 * 1024
-"""What a text may unpack to, so that nobody who may write the object can exhaust a gate."""
+"""How long an unpacked text may be. Else somebody who may write the object could exhaust a gate."""
 
 
 class PayloadError(ValueError):
-    """A text is no payload. What the gate knows of the ledger stays as it was."""
+    """A text is no payload. What the gate knows of the ledger stays."""
 
 
 class OtherFormatError(PayloadError):
@@ -51,9 +51,9 @@ class Payload:
     clock_ms: int = 0
     """The ledger's clock, when this was written."""
     holds: bool = False
-    """Made anew: writes that an earlier ledger has known may still land."""
+    """The object was made again: writes that an earlier ledger had may still land."""
     hold_ends_ms: int = 0
-    """When they no longer can, on the ledger's clock."""
+    """When they no longer can land, on the ledger's clock."""
 
 
 def encode(payload: Payload) -> str:
@@ -79,7 +79,7 @@ def encode(payload: Payload) -> str:
 
 
 def decode(text: str) -> Payload:
-    """The payload of a text. The lines of the writes are not looked into.
+    """The payload of a text. The lines of the writes are not parsed.
 
     Raises:
         PayloadError: ``text`` is not one that ``encode`` wrote.

@@ -1,4 +1,4 @@
-"""What one gate knows of the ledger object, and what it would write into it. Synchronous; waits for nothing.
+"""One gate's replica of the ledger object, and what it would write into it. Synchronous; waits for nothing.
 
 Every gate holds the pending writes of all gates in its own in-memory ledger, so that every decision is the same pure
 step. One that appears in the object is adopted, and one that has vanished from it is forgotten: some gate has ended it.
@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from math import ceil
 from typing import NamedTuple, Protocol
 
 from cachetools import FIFOCache
@@ -23,29 +24,29 @@ from extauthz.ledger_store.payload import OtherFormatError, Payload, PayloadErro
 from extauthz.ledger_store.store import Stored
 
 ABANDONED = 65_536
-"""Ids that are remembered for having been given up. One that is forgotten is taken for another gate's, until its window
-has passed."""
+"""How many given-up ids are remembered. A forgotten one is taken for another gate's, until its landing window has
+passed."""
 
 MAX_TENANT_BYTES = 64 * 1024
 """What the pending writes under one quota may take in the object, so that a sixth of it is the most that one tenant
 can fill. Some 700 writes of a count."""
 
 AGES = 8
-"""So many times within a landing window the ledger's clock is written, while a write pends or growth is held."""
+"""How often in a landing window the ledger's clock is written, while a write is pending or growth is held."""
 
 
 class Progress(Protocol):
-    """How far this gate has come in seeing the cluster."""
+    """How much of the cluster this gate has seen."""
 
     def seen(self) -> Mapping[str, int]:
         """``deployments.apps`` to the highest resourceVersion of any object of that kind that it was shown."""
 
     def has_reached(self, kind: str, version: int) -> bool:
-        """Whether every change of that kind up to ``version`` has been shown to it; also if there is no such kind."""
+        """Whether it has seen every change of that kind up to ``version``. True if there is no such kind."""
 
 
 class Line(NamedTuple):
-    """A pending write as it stands in the object."""
+    """A pending write as the object has it."""
 
     text: str
     templates: Mapping[str, str]
@@ -88,20 +89,20 @@ class Replica:
         self._holds_new = holds_new
         self.base: Stored | None = None
         self._is_new = True
-        """There is no object, or none that a gate wrote: the next write makes it."""
+        """There is no object, or none that a gate wrote. The next write makes it."""
         self.payload = self._anew(0, holds=holds_new)
         self.unreadable = ""
-        """Why the object cannot be read, where a gate of another release wrote it."""
+        """Why the object cannot be read: a gate of another release wrote it."""
         self.released = False
-        """Everything was listed anew after a hold: the next write ends it."""
+        """Everything was listed again after a hold: the next write ends it."""
         self._seen_s = clock()
         """When the ledger's clock was at ``payload.clock_ms``."""
         self._text: str | None = None
-        self._written = self.payload
-        """What this gate wrote last, or tried to: it need not be parsed when it comes back."""
+        self._written: Payload
+        """What this gate wrote last, or tried to. It is not parsed when it comes back."""
         self._lines: dict[str, Line] = {}
         self._taken: Counter[str] = Counter()
-        """Bytes of lines, by tenant."""
+        """Bytes of lines for each tenant."""
         self._abandoned: FIFOCache[str, None] = FIFOCache(ABANDONED)
 
     def _anew(self, clock_ms: int, *, holds: bool) -> Payload:
@@ -140,7 +141,7 @@ class Replica:
             self._adopt(ref, intent)
 
     def gone(self) -> None:
-        """There is no such object any more. What it held still pends, and will be in the next one."""
+        """The object has gone. Its writes are still pending, and will be in the next object."""
         if self.base is not None:
             self._start_over(None, holds=self._holds_new)
             self.unreadable = ""
@@ -158,20 +159,21 @@ class Replica:
         return record.load({**tree, "id": intent_id, "templates": templates}, expires_s, now_s)
 
     def _cannot_read(self, stored: Stored, error: Exception) -> None:
-        """What cannot be read still holds its room: all that is known stays. What no gate wrote is written anew."""
+        """An object that cannot be read takes no room away: all that is known stays. An object that no gate wrote is
+        replaced."""
         self._tell("error", "ledger-unreadable", why=str(error))
         self._start_over(stored, holds=True)
         self.unreadable = str(error) if isinstance(error, OtherFormatError) else ""
 
     def _start_over(self, base: Stored | None, *, holds: bool) -> None:
-        """The object will be made anew. Its clock goes on."""
+        """The object will be made again. Its clock goes on."""
         clock_ms = self.now_ms()
         self.base, self._seen_s, self._is_new = base, self._clock(), True
         self.payload = self._anew(clock_ms, holds=holds)
         self._forget_lines()
 
     def _adopt(self, ref: WorkloadRef, intent: Intent) -> None:
-        """Another gate's, or one of this gate's own that is agreed upon now."""
+        """A pending write of another gate, or one of this gate that is agreed now."""
         line = self._lines.get(intent.id)
         if intent.id in self._abandoned or (line is not None and line.text == self.payload.intents[intent.id]):
             return
@@ -187,7 +189,7 @@ class Replica:
     # What stands in the way of a grant.
 
     def behind(self) -> str | None:
-        """A kind of which writers have seen more than this gate; ``None``: there is none."""
+        """A kind of which other gates have seen more than this gate; ``None``: there is none."""
         marks = self.payload.watermark.items()
         return next((kind for kind, at in marks if not self._progress.has_reached(kind, at)), None)
 
@@ -198,11 +200,11 @@ class Replica:
 
     @property
     def hold_is_over(self) -> bool:
-        """Whether none of them can land any more. Growth waits for a list and a write nevertheless."""
+        """Whether none of them can land any more. Growth still waits for a list and a write."""
         return self.payload.holds and self.now_ms() >= self.payload.hold_ends_ms
 
     def agrees(self, intent_id: str) -> bool:
-        """Whether the object holds a pending write that is in memory too."""
+        """Whether the object has a pending write that memory has too."""
         return intent_id in self.payload.intents and self._ledger.pending.follows(intent_id)
 
     def is_full(self, intent_id: str) -> bool:
@@ -252,7 +254,7 @@ class Replica:
         return Payload(intents, templates, watermark, now_ms, holds, ends_ms)
 
     def _keep_lines(self) -> None:
-        """A line for each pending write in memory, and for no other."""
+        """A line for each pending write in memory, and no others."""
         for ref, intent in self._ledger.pending:
             line = self._lines.get(intent.id)
             if line is None or intent.expires_s > line.expires_s or _leaves(intent) > line.leaves:
@@ -276,7 +278,7 @@ class Replica:
                 del self._taken[tenant]
 
     def _forget_lines(self) -> None:
-        """The object is another one: what is released of it, and the times in lines, mean nothing in the next."""
+        """The object is another one. Released ids and the times in lines mean nothing in the next."""
         self._lines.clear()
         self._taken.clear()
         self.released = False
@@ -287,7 +289,7 @@ class Replica:
         templates = {hashlib.blake2b(text.encode(), digest_size=12).hexdigest(): text for text in texts}
         if templates:
             tree["templates"] = list(templates)
-        tree["until_ms"] = self.now_ms() + max(round((intent.expires_s - self._clock()) * 1000), 0) + 1
+        tree["until_ms"] = self.now_ms() + max(ceil((intent.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
         tenants = self._ledger.pending.leaf_quotas(intent.id) or frozenset({f"namespace {ref.namespace}"})
         return Line(json.dumps(tree, separators=(",", ":")), templates, tenants, intent.expires_s, _leaves(intent))

@@ -1,4 +1,4 @@
-"""Where the ledger object is kept: what gates want of it, and how it may fail them."""
+"""Where the ledger object is kept: what gates need of a store, and how it may fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Stored(NamedTuple):
     version: str
     """resourceVersion: a later state has a higher one."""
     uid: str
-    """Another one: the object was deleted and made again."""
+    """Another value: the object was deleted and made again."""
 
 
 class Conflict(Exception):  # noqa: N818 (nobody's error: somebody else was first)
@@ -29,7 +29,7 @@ class Refused(Exception):  # noqa: N818
 
 
 class Follower(Protocol):
-    """Told of the object: of each state in order, some left out; also of states that it wrote itself."""
+    """Receives the states of the object in order. Some may be left out; own writes come too."""
 
     def changed(self, stored: Stored) -> None:
         """The object is now like this."""
@@ -38,11 +38,11 @@ class Follower(Protocol):
         """There is no such object any more."""
 
     def listed(self) -> None:
-        """The object has been told of, or there is none."""
+        """The first state of the object has come, or there is none."""
 
 
 class LedgerStore(Protocol):
-    """Keeps the object. All methods but ``run`` end within a few seconds."""
+    """Stores the object. All methods but ``run`` end within a few seconds."""
 
     async def get(self) -> Stored | None:
         """The newest state. Every write that was answered before this call is in it.
@@ -62,4 +62,4 @@ class LedgerStore(Protocol):
         """
 
     async def run(self, follower: Follower) -> None:
-        """Tell ``follower``, for ever. Ends by cancellation."""
+        """Report states to ``follower``, for ever. Ends by cancellation."""

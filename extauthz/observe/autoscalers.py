@@ -1,4 +1,4 @@
-"""Which autoscalers' objects name a workload: one bounded list of each kind in its namespace."""
+"""Finds the autoscalers' objects that name a workload: one bounded list of each kind in its namespace."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ KINDS: tuple[Resource, ...] = (
 """All name their workload in ``spec.scaleTargetRef``."""
 
 MOST_LISTED = 250
-"""Of a kind in a namespace. An autoscaler beyond that has no events; its workload has."""
+"""Autoscalers of a kind in a namespace. One beyond that gets no events; its workload does."""
 
 MOST_FOUND = 4
 """KEDA makes an HPA of its own for each ScaledObject; more than that on one workload fight each other."""
 
 KEPT_S = 30.0
-"""How long a namespace's autoscalers are remembered: in a full quota many of its workloads are refused at once."""
+"""How long a namespace's autoscalers are remembered. In a full quota many workloads are refused at once."""
 
 ABSENT_S = 600.0
-"""How long a kind that is not installed, or that we may not list, is not asked for again."""
+"""How long a kind is not asked for again, if it is not installed or we may not list it."""
 
 
 class Subject(NamedTuple):
@@ -105,7 +105,7 @@ def _read(kind: Resource, tree: Tree) -> Iterator[_Autoscaler]:
 
 
 def _names(target: tuple[str, str, str], workload: Subject) -> bool:
-    """KEDA may leave out what it means by itself: a Deployment of ``apps``."""
+    """KEDA has defaults: a Deployment of ``apps``."""
     group, kind, name = target
     theirs = (group or "apps", kind or "Deployment", name)
     return theirs == (workload.api_version.rpartition("/")[0] or "apps", workload.kind, workload.name)

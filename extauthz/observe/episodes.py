@@ -1,7 +1,7 @@
 """When a workload is blocked by its quota, from the first refusal until it may grow: pure, time comes in.
 
-An autoscaler asks again every few seconds, for hours. So what the owner is told is told once for each *episode*, with a
-count that is brought up to date rarely, and once when it is over.
+An autoscaler asks again every few seconds, for hours. So the owner gets one event for each *episode*: when it begins,
+with a count that is updated rarely, and when it is over.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from extauthz.core.decision.sentences import subject
 from extauthz.core.model import Decision, Verdict, WorkloadRef
 
 MAX_OPEN = 10_000
-"""Episodes at once, about 1 KiB each. Beyond that the rest goes untold, and is counted."""
+"""Episodes at once, about 1 KiB each. Others get no event, and are counted."""
 
 UPDATE_S = 600.0
-"""Between two updates of a count. An event outlives that: API servers keep them for an hour after the last write."""
+"""Time between two updates of a count. An event lives longer: API servers keep it for an hour after the last write."""
 
 RETRY_S = 60.0
-"""After a failure to tell."""
+"""Time to wait after an event could not be written."""
 
 SILENCE_S = 1500.0
-"""Nobody has asked for so long: the episode is over. The longest that a workqueue of client-go waits before it tries a
-failed key again is 1,000 s (``client-go/util/workqueue/default_rate_limiters.go``)."""
+"""After this long without a request the episode is over."""
 
 _NO_GROWTH = frozenset({"no-growth", "zero"})
-"""Reasons of decisions that say nothing of room."""
+"""Reasons of decisions that say nothing about room."""
 
 Note = TypeVar("Note")
 
@@ -37,18 +36,18 @@ class Episode(Generic[Note]):
 
     ref: WorkloadRef
     sentence: str
-    """Of the first refusal."""
+    """Time of the first refusal."""
     began_s: float
     last_s: float
     due_s: float
-    """When it is to be told next."""
+    """When its event is due."""
     asked: int | None
-    """The replica count refused last; ``None``: it was no count that was refused."""
+    """The replica count that was refused last; ``None``: something else was refused."""
     count: int = 1
     told: int = 0
-    """The count that was told last."""
+    """The count that was written last."""
     notes: list[Note] = field(default_factory=list)
-    """What has been written about it, for whoever writes."""
+    """What has been written about the episode."""
 
 
 class Ended(NamedTuple, Generic[Note]):
@@ -56,7 +55,7 @@ class Ended(NamedTuple, Generic[Note]):
 
     episode: Episode[Note]
     good_news: str
-    """A sentence where there is room again; empty where nobody asks any more."""
+    """A sentence if there is room again; empty if nobody asks any more."""
 
 
 class Episodes(Generic[Note]):
@@ -72,7 +71,8 @@ class Episodes(Generic[Note]):
         return len(self._open)
 
     def decided(self, decision: Decision, now_s: float) -> bool:
-        """Take a decision. True if there is something to tell at once.
+        """Take a decision. True if an event is due at once. No episodes begin by dry runs, audit, and refusals as
+        unavailable, nor by a create: its author reads the answer, and its object does not exist.
 
         Dry runs, audit, and refusals for want of knowledge are no episodes; nor is a create, whose author reads the
         answer and whose object there is not.
@@ -98,7 +98,7 @@ class Episodes(Generic[Note]):
         return True
 
     def _allowed(self, ref: WorkloadRef, decision: Decision) -> bool:
-        """It is over when as much is allowed as was refused last; less may be somebody else's wish."""
+        """It is over when as much is allowed as was refused last. Less may be somebody else's wish."""
         episode = self._open[ref]
         if decision.verdict is not Verdict.ALLOW or not _reaches(decision, episode.asked):
             return False
@@ -109,19 +109,19 @@ class Episodes(Generic[Note]):
         return True
 
     def due(self, now_s: float) -> list[Episode[Note]]:
-        """Those to be told now. Ends those that nobody asks about any more."""
+        """Episodes whose event is due now. Episodes that nobody asks about any more are ended."""
         for episode in [one for one in self._open.values() if now_s - one.last_s >= SILENCE_S]:
             self._end(episode, "")
         return [one for one in self._open.values() if one.due_s <= now_s and one.count > one.told]
 
     def told(self, episode: Episode[Note], count: int, now_s: float, *, well: bool = True) -> None:
-        """``count`` of an episode was told, or could not be."""
+        """``count`` of an episode was written, or could not be."""
         if well:
             episode.told = count
         episode.due_s = now_s + (UPDATE_S if well else RETRY_S)
 
     def take_ended(self) -> list[Ended[Note]]:
-        """Those that ended since the last call."""
+        """Episodes that ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -134,7 +134,7 @@ class Episodes(Generic[Note]):
 
 
 def _reaches(decision: Decision, asked: int | None) -> bool:
-    """Whether it allows growth, and of a count as much as was ``asked`` for."""
+    """Whether it allows growth; for a count: as much as was ``asked`` for."""
     if decision.reason in _NO_GROWTH:
         return False
     if asked is None or decision.replicas is None:

@@ -1,4 +1,4 @@
-"""Words a copy of the numbers in the Prometheus text formats. Takes milliseconds, so it runs in a thread."""
+"""Writes a copy of the numbers in the Prometheus text formats. It takes milliseconds, so it runs in a thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Level: TypeAlias = Mapping[tuple[str, ...], float]
 
 
 class Times(NamedTuple):
-    """A histogram: how many fell into each bucket, the last one being what no bound holds."""
+    """A histogram: how many values each bucket has. The last bucket has no upper bound."""
 
     bounds: Sequence[float]
     counts: Sequence[int]
@@ -42,13 +42,13 @@ class Snapshot(NamedTuple):
 
 
 def encode(snapshot: Snapshot, accept: str) -> tuple[bytes, str]:
-    """Text and content type: the Prometheus format, or OpenMetrics where ``accept`` asks for it."""
+    """Text and content type: the Prometheus format, or OpenMetrics if ``accept`` asks for it."""
     encoder, content_type = choose_encoder(accept)
     return encoder(_Ready([*_ours(snapshot), *PROCESS.collect()])), content_type
 
 
 class _Ready(Collector):
-    """Metrics that are there already, in the form that the encoders want."""
+    """Metrics that exist already, in the form that the encoders need."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics

@@ -45,7 +45,7 @@ _NAME_MAX = 253 - 17
 _LAST_CLAUSE_MAX = 100
 
 TICK_S = 5.0
-"""How late a count is looked at. What is new is told at once."""
+"""How late a count may be written. New episodes are written at once."""
 
 CALLS_PER_S = 10.0
 """As of the writer of statuses. A thousand workloads blocked at once are told within minutes."""
@@ -53,7 +53,7 @@ CALLS_PER_S = 10.0
 
 @dataclass(slots=True)
 class Note:
-    """One object that is told of an episode, and the event that tells it."""
+    """One object with an event about an episode."""
 
     about: Subject
     name: str = ""
@@ -61,7 +61,7 @@ class Note:
 
 
 class KubeEvents:
-    """Writes events for those whom quotas hold back.
+    """Writes events for the owners of refused workloads.
 
     Args:
         resources: which kinds a workload may be of, by (group, resource): ``LiveCluster.resources``.

@@ -1,7 +1,7 @@
 """The log: one line a decision and one an event, written in batches by a thread of its own.
 
-A line is worded at once, which takes microseconds, and queued; writing happens elsewhere, so that a slow reader of the
-log never holds up a decision. When the reader falls far behind lines are dropped and counted.
+A line is formatted at once, which takes microseconds, and queued. Another thread writes it. So a slow reader of the log
+never delays a decision. If the reader falls far behind, lines are dropped and counted.
 
 What a client sends is cut to a bound. Characters that a terminal or a reader of lines may obey are escaped.
 """
@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from extauthz.core import quantities, texts
-from extauthz.core.model import Decision, Shortage, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Shortage, Unspecified, Verdict, WorkloadRef
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -198,6 +198,8 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
         fields["shortages"] = [_shortage(row) for row in decision.shortages]
     if decision.audit:
         fields["audit"] = [_shortage(row) for row in decision.audit]
+    if decision.unspecified:
+        fields["unspecified"] = [_unspecified(row) for row in decision.unspecified]
     if decision.intent is not None:
         fields["intent"] = decision.intent
 
@@ -217,6 +219,11 @@ def _shortage(row: Shortage) -> Fields:
     amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
     texts = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}
     return {"quota": "/".join(row.path), "resource": row.resource, **texts}
+
+
+def _unspecified(row: Unspecified) -> Fields:
+    fields: Fields = {"quota": "/".join(row.path), "resource": row.resource, "containers": list(row.containers)}
+    return fields | {"audit": True} if row.audits else fields
 
 
 def _stamp(at: float) -> str:

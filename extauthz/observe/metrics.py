@@ -17,7 +17,7 @@ BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01
 
 
 class Levels(NamedTuple):
-    """What is asked of the running gate at a scrape, in one go so that the numbers fit each other."""
+    """What a scrape reads of the running gate, all at once, so the numbers fit each other."""
 
     rows: Sequence[UsageRow]
     """Of at most ``metrics-max-quotas`` quotas."""
@@ -73,7 +73,7 @@ class Metrics:
         self._decisions[key] = self._decisions.get(key, 0) + 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
         self._seconds += seconds
-        if decision.audit:
+        if decision.audit or any(row.audits for row in decision.unspecified):
             self._audited += 1
         if decision.would is not None:
             would = (decision.would, decision.reason)

@@ -46,7 +46,7 @@ _LATER = frozenset({401, 403, 408, 429})
 
 
 class StatusWriter:
-    """Keeps ``status`` of all quotas what the gate knows.
+    """Keeps the ``status`` of all quotas up to date.
 
     Args:
         standings: the quotas' objects as their source last saw them.
@@ -94,8 +94,8 @@ class StatusWriter:
     async def sweep(self) -> bool:
         """Write each status that has changed. False if the API server takes none now: the rest waits.
 
-        Where there are several gates, the first to notice a change writes it, and the others find it written. One whose
-        watches are stalled keeps out: it would write back what it last saw, over and over.
+        With several gates, the first to notice a change writes it, and the others find it written. A gate whose watches
+        are stalled writes nothing: it would write old numbers again and again.
         """
         if not self._gate.synced or self._gate.is_stale:
             return True

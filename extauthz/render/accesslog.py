@@ -1,4 +1,5 @@
-"""Envoy's two access logs: JSON lines for people, and a stream that tells the gate what became of what it decided."""
+"""Envoy's two access logs: JSON lines for people, and a stream that reports to the gate what became of its
+decisions."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def _certificate(wanted: Wanted, issuer: tuple[str, str], days: int) -> dict[str
         "secretName": wanted.secret,
         "commonName": wanted.secret,
         "duration": f"{days * 24}h",
-        # A third of its life is left for what may fail: the issuer, a file that nobody moved.
+        # A third of its life is left for failures: of the issuer, or of a file that nobody moved.
         "renewBefore": f"{days * 8}h",
         "privateKey": ECDSA | {"rotationPolicy": "Always"},
         "usages": ["digital signature", wanted.usage],

@@ -33,8 +33,9 @@ _GATE_KEEPALIVE = core.KeepaliveSettings(interval=timedelta(seconds=5), timeout=
 
 
 GATE_CONNECTION_S = 300.0
-"""A Service chooses a gate for each connection, and only then. So that none stays with a gate in another zone once
-there is one in its own again, it is replaced from time to time; what is asked on it is still answered there."""
+"""A Service chooses a gate only when a connection is made. So connections are replaced from time to time: else one
+could stay with a gate in another zone after its own zone has a gate again. Requests that were sent are still answered
+on the old connection."""
 
 
 def clusters(options: SidecarOptions) -> list[cluster.Cluster]:

@@ -38,7 +38,7 @@ def gates(options: SidecarOptions) -> tuple[Endpoint, ...]:
 
 
 def connect_timeout(options: SidecarOptions) -> timedelta:
-    """Half of what a decision may take, so that there is time to ask another gate."""
+    """Half of the time that a decision may take: then there is time to ask another gate."""
     return timedelta(seconds=options.gate_timeout_s / 2)
 
 

@@ -29,7 +29,7 @@ from .manifests import folder, mount
 from .options import Endpoint, GateTls, Profile, SidecarOptions
 
 SERVICE_PORT = 443
-"""Of the Service ``default/kubernetes`` (``KubernetesServicePort`` in ``k8s.io/kubernetes/pkg/controlplane``)."""
+"""Port of the Service ``default/kubernetes`` (``KubernetesServicePort`` in ``k8s.io/kubernetes/pkg/controlplane``)."""
 
 
 class Client(NamedTuple):
@@ -39,7 +39,7 @@ class Client(NamedTuple):
     deployment: str
     container: str
     labels: tuple[tuple[str, str], ...]
-    """Of its pods: what the EnvoyFilter selects."""
+    """Labels of its pods. The EnvoyFilter selects them."""
     profile: Profile = Profile.AUTOSCALER
 
     @property
@@ -78,7 +78,7 @@ SIDECAR = SidecarOptions(
 
 @dataclass(frozen=True, slots=True)
 class MeshOptions:
-    """One client in the mesh. Of ``sidecar``, ``listen`` and ``admin`` are istiod's own business."""
+    """One client in the mesh. istiod itself decides about ``sidecar``, ``listen`` and ``admin``."""
 
     client: Client = CLIENTS["knative-autoscaler"]
     service_ip: str = "10.96.0.1"
@@ -132,7 +132,7 @@ def _chain(options: SidecarOptions) -> listener.FilterChain:
 
 
 def _tells_tls() -> listener.ListenerFilter:
-    """Without it no connection is known to be TLS, and the chain would never match."""
+    """Without this, no connection is known to be TLS, and the chain would never match."""
     return listener.ListenerFilter(
         name="envoy.filters.listener.tls_inspector", typed_config=Any.pack(tls_inspector.TlsInspector())
     )
@@ -178,7 +178,7 @@ def _annotations(options: MeshOptions) -> dict[str, str]:
 
 
 def _volumes(options: MeshOptions, files: Iterable[str]) -> list[tuple[str, dict[str, Tree]]]:
-    """What the sidecar reads, and in which folder."""
+    """Files that the sidecar reads, by folder."""
     sidecar = options.sidecar
     told = [
         {"path": file, "fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{_annotation(file)}']"}}

@@ -1,4 +1,4 @@
-"""Kubernetes objects as text: what a file says about itself, and its objects."""
+"""Writes Kubernetes objects as text, with a comment about the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GATE = "extauthz"
 
 
 class _Plain(yaml.SafeDumper):
-    """What is said twice is written twice: no anchors."""
+    """No anchors: equal values are written twice."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 
 def to_yaml(parts: Sequence[Part]) -> str:
-    """One document an object."""
+    """One document for each object."""
     return "---\n".join(text for part in parts for text in _documents(part))
 
 
@@ -68,7 +68,7 @@ def named(name: str, namespace: str | None = None) -> dict[str, Tree]:
 
 
 def folder(file: str) -> str:
-    """What has to be mounted, for a container to have that file."""
+    """The folder that must be mounted for a container to have that file."""
     return file.rpartition("/")[0]
 
 

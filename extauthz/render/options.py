@@ -1,4 +1,4 @@
-"""What an operator can choose about the rendered Envoy, each choice with its reason."""
+"""The options of the rendered Envoy, each with its reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Endpoint(NamedTuple):
 
 
 class Outage(StrEnum):
-    """What becomes of a write that can grow a workload while the gate gives no answer."""
+    """What happens to a growth write while the gate gives no answer."""
 
     DENY = "deny"
     ALLOW = "allow"
@@ -24,7 +24,7 @@ class Outage(StrEnum):
 
 
 class Anonymous(StrEnum):
-    """What becomes of a write that can grow a workload and names nobody: one without an ``authorization`` header.
+    """What happens to a growth write without an ``authorization`` header.
 
     Envoy asks clients for no certificate, since it could not pass it on. So such a write is anonymous to the API
     server, which lets nobody write without a name unless rights were bound to ``system:anonymous``.
@@ -42,8 +42,8 @@ class Profile(StrEnum):
     WRITES = "writes"
     """Every write that can grow a workload: for an egress gateway, behind which anybody may be."""
     AUTOSCALER = "autoscaler"
-    """The scale subresource, and writes to a workload that is there: for KEDA and for Knative, whose autoscaler patches
-    the Deployment itself up to 1.21. Creating one is nothing that an autoscaler does."""
+    """The scale subresource, and writes to an existing workload. For KEDA, and for Knative, whose autoscaler up to 1.21
+    patches the Deployment itself. Autoscalers create no workloads."""
     SCALE = "scale"
     """Only the scale subresource. For kube-controller-manager: its rollouts need no gate (docs/design.md rule 7)."""
 
@@ -74,18 +74,19 @@ class SidecarOptions:
     """Served to the client, which must trust it: client-go drops bearer tokens for ``http://`` servers."""
     key_file: str = "/etc/extauthz/tls/tls.key"
     secrets_dir: str = "/etc/extauthz/envoy"
-    """Where Envoy finds a file for each certificate and authority (``render/secrets.py``), and so reads renewed ones
-    without a restart."""
+    """Folder with a file for each certificate and authority (``render/secrets.py``). So Envoy uses renewed ones without
+    a restart."""
     apiserver: Endpoint = _APISERVER
     apiserver_name: str = "kubernetes.default.svc"
     """A DNS name or an IP address that the API server's certificate must carry."""
     apiserver_ca_file: str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
     gate: Endpoint = _GATE
     failover_gates: tuple[Endpoint, ...] = ()
-    """Asked in this order while those before are not well. On one ledger: else each would grant the same room."""
+    """Asked in this order while those before are not healthy. All must share a ledger, or each would grant the same
+    room."""
     gate_tls: GateTls | None = None
     gate_timeout_s: float = 2.0
-    """Envoy's own default is 0.2 s, which one slow garbage collection or a restart on the same port would exceed."""
+    """Envoy's own default is 0.2 s. One slow garbage collection, or a restart on the same port, would exceed it."""
     write_timeout_s: float = 65.0
     """For the API server's answer to a growth write: 5 s above the server's own limit (``--request-timeout``, 60 s), so
     that its answer comes first and it stays clear whether the write landed (docs/design.md L3)."""
@@ -103,5 +104,5 @@ class SidecarOptions:
 
     @property
     def stream_limit_s(self) -> float:
-        """The longest life of a growth write: body, decision, answer."""
+        """The longest duration of a growth write: body, decision, answer."""
         return self.body_timeout_s + self.gate_timeout_s + self.write_timeout_s

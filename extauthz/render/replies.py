@@ -1,4 +1,4 @@
-"""What Envoy itself answers, worded as the API server would: a ``metav1.Status`` in JSON.
+"""Envoy's own answers, worded as the API server would: a ``metav1.Status`` in JSON.
 
 Without it a client sees an empty 403 when the gate is down, and client-go drops any text that does not come with
 ``content-type: application/json``. Envoy takes the first mapper whose filter matches, and otherwise the
@@ -112,7 +112,7 @@ def _format(reply: Reply) -> core.SubstitutionFormatString:
 
 
 def flagged(*flags: str) -> accesslog.AccessLogFilter:
-    """The response has one of these flags; with none given, any flag."""
+    """The response has one of these flags. If none is given: any flag."""
     return accesslog.AccessLogFilter(response_flag_filter=accesslog.ResponseFlagFilter(flags=list(flags)))
 
 
@@ -122,7 +122,8 @@ def decided() -> accesslog.AccessLogFilter:
 
 
 def undecided() -> accesslog.AccessLogFilter:
-    """It did not. Envoy's metadata filter ignores ``invert`` of its matcher: so a value that no id has."""
+    """The gate left none. Envoy's metadata filter ignores ``invert`` of its matcher, so this matches a value that no id
+    has."""
     return _metadata(decision_id(_NULL), without=True)
 
 
@@ -134,7 +135,8 @@ def decision_id(value: matcher.ValueMatcher) -> matcher.MetadataMatcher:
 
 
 def _passed_undecided() -> accesslog.AccessLogFilter:
-    """The second filter's refusal. It leaves no flag, and its metadata comes after the reply: only the details tell."""
+    """The second filter's refusal. It leaves no flag, and its metadata comes after the reply. Only the details show
+    it."""
     details = cel.ExpressionFilter(expression="response.code_details.startsWith('rbac_access_denied')")
     return accesslog.AccessLogFilter(
         extension_filter=accesslog.ExtensionFilter(

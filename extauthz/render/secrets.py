@@ -23,19 +23,19 @@ NAMES = (SERVING, APISERVER_CA, GATE_CA, GATE_CLIENT)
 
 
 class Shown(TypedDict, total=False):
-    """The part of a ``CommonTlsContext`` that says which certificate is shown."""
+    """The part of a ``CommonTlsContext`` that names the certificate to show."""
 
     tls_certificate_sds_secret_configs: list[tls.SdsSecretConfig]
 
 
 class Trusted(TypedDict, total=False):
-    """The part of a ``CommonTlsContext`` that says whose certificates are taken."""
+    """The part of a ``CommonTlsContext`` that names the authority to trust."""
 
     combined_validation_context: tls.CommonTlsContextCombinedCertificateValidationContext
 
 
 def secrets(options: SidecarOptions) -> dict[str, tls.Secret]:
-    """Whatever these options have Envoy show and trust, by its name."""
+    """All certificates and authorities of these options, by name."""
     gate = options.gate_tls
     certificates = {SERVING: (options.cert_file, options.key_file)}
     authorities = {APISERVER_CA: options.apiserver_ca_file}
@@ -50,7 +50,7 @@ def secrets(options: SidecarOptions) -> dict[str, tls.Secret]:
 
 
 def files(options: SidecarOptions) -> dict[str, discovery.DiscoveryResponse]:
-    """What stands in ``secrets_dir``, each as NAME.yaml."""
+    """The files of ``secrets_dir``, each as NAME.yaml."""
     return {
         name: discovery.DiscoveryResponse(resources=[Any.pack(_watched(secret))])
         for name, secret in secrets(options).items()
@@ -94,7 +94,7 @@ def _authority(file: str) -> tls.CertificateValidationContext:
 
 
 def _watched(secret: tls.Secret) -> tls.Secret:
-    """Envoy reads it anew when anything is moved into its folder: ``..data`` of a volume, or a file by hand."""
+    """Envoy reads it again when anything is moved into its folder: ``..data`` of a volume, or a file by hand."""
     for each in (secret.tls_certificate, secret.validation_context):
         if each is not None:
             each.watched_directory = _folder(secret)
@@ -102,7 +102,7 @@ def _watched(secret: tls.Secret) -> tls.Secret:
 
 
 def _folder(secret: tls.Secret) -> core.WatchedDirectory | None:
-    """``None`` where certificate and key are in two folders: Envoy then watches both."""
+    """``None``: certificate and key are in two folders, and Envoy watches both."""
     certificate, context = secret.tls_certificate, secret.validation_context
     sources = [certificate.certificate_chain, certificate.private_key] if certificate else []
     sources += [context.trusted_ca] if context else []

@@ -1,8 +1,8 @@
-"""The access-log server: what became of each decided request, as Envoy tells it.
+"""The access-log server: what became of each decided request, as Envoy reports it.
 
 The protocol is Envoy's ``envoy.service.accesslog.v3.AccessLogService``
 (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/service/accesslog/v3/als.proto). It is a stream of what has
-happened, beside the requests and never in their way: a lost entry only delays the end of an intent until W.
+happened, beside the requests. No request waits for it: if an entry is lost, the landing window ends its intent.
 
 Whoever may open this stream may end intents, and so give room away. The server trusts its peer as much as the ext_authz
 server does, which is the same server: mTLS says who it is.
@@ -30,13 +30,13 @@ Answered: TypeAlias = Callable[[str, Fate], None]
 """Decision id → what happened to the request. An id that is not known, or whose intent has ended, changes nothing."""
 
 Skipped: TypeAlias = Callable[[str], None]
-"""Told why an entry (or a whole message) was left out: one of ``SKIPS``."""
+"""Called with the reason why an entry (or a whole message) was left out: one of ``SKIPS``."""
 
 SKIPS = ("no-message", "not-http", "no-decision", "not-over", "no-response")
 
 
 def fate(entry: HTTPAccessLogEntry) -> Fate:
-    """What the entry says, as far as ``settlement.answers`` asks."""
+    """What the entry says, as far as ``settlement.answers`` needs it."""
     common, response = entry.common_properties, entry.response
     details, _, inner = response.response_code_details.partition("{")
     return Fate(
@@ -67,14 +67,14 @@ class AccessLogs:
         self._left = asyncio.Event()
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """For a grpc.aio server. Messages come as bytes: one that is no message must not end the stream."""
+        """Handlers for a grpc.aio server. Messages come as bytes: one that is no message must not end the stream."""
         method = grpc.stream_unary_rpc_method_handler(
             self._stream, response_serializer=StreamAccessLogsResponse.SerializeToString
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"StreamAccessLogs": method})
 
     def leave(self) -> None:
-        """End the streams, for good. They have no end of their own and would hold up a stop."""
+        """End all streams. They have no end of their own and would delay a stop."""
         self._left.set()
 
     def take(self, raw: bytes) -> None:
@@ -116,7 +116,7 @@ class AccessLogs:
 
 
 def _decision_id(entry: HTTPAccessLogEntry) -> str:
-    """Where the ext_authz server left it. ``""``: nowhere, or it is no string."""
+    """The decision id that the ext_authz server left. ``""``: there is none, or it is no string."""
     metadata = entry.common_properties.metadata.filter_metadata
     if EXT_AUTHZ not in metadata:  # asking for it would make one
         return ""

@@ -31,14 +31,14 @@ PARTIAL_BODY_HEADER = "x-envoy-auth-partial-body"
 """Set by Envoy itself, after what the client sent, wherever it sends a body along."""
 
 HEADERS = ("content-type", "user-agent")
-"""All that the core and the log want to know. No other header goes further than this server, ``authorization`` least of
-all, whatever Envoy was told to keep to itself."""
+"""All headers that the core and the log need. No other header goes further than this server, and never
+``authorization``, whatever Envoy sends."""
 
 MAX_HEADER = 1_024
-"""Characters of a header that go further. The media type stands first in ``content-type``; none is as long."""
+"""How many characters of a header go further. The media type is first in ``content-type``, and none is as long."""
 
 Decide: TypeAlias = Callable[[Request], Decision | Awaitable[Decision]]
-"""Answers at once, but where something must be looked at first."""
+"""Answers at once, unless something must be fetched first."""
 
 OK, PERMISSION_DENIED = 0, 7
 """google.rpc.Code. Envoy looks only at whether it is 0; the HTTP status goes into ``denied_response``."""
@@ -74,7 +74,7 @@ class Checks:
 
 
 def _drop(found: bytes | Awaitable[Decision]) -> None:
-    """Nobody waits for it any more: what it would still wait for is not begun."""
+    """The caller has gone: what it would wait for is not begun."""
     if isinstance(found, Coroutine):
         found.close()
 
@@ -102,7 +102,7 @@ def to_request(message: CheckRequest) -> Request:
 
 
 def _source(peer: AttributeContext.Peer) -> str:
-    """Whom Envoy had at the other end: the name in a verified client certificate, else the address without its port."""
+    """The client of Envoy: the name in a verified client certificate, else the address without its port."""
     name: str = peer.principal or peer.address.socket_address.address
     return name
 
@@ -122,7 +122,7 @@ def _spoilt(headers: Mapping[str, str]) -> bool:
 
 
 ID_PLACE = b"decision-id-here"
-"""Stands where an id goes, and is as long as those that the service makes."""
+"""Stands in the place of an id, with the same length."""
 
 
 def encoded(decision: Decision) -> bytes:

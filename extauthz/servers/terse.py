@@ -18,6 +18,9 @@ WHY = {
     Verdict.UNAVAILABLE: "was not decided by the quota gate; it is safe to try again",
 }
 
+UNSPECIFIED = "is forbidden: its containers must specify what a workspace quota limits"
+"""In place of ``must specify requests.cpu for: c``."""
+
 
 def terse(decide: Decide) -> Decide:
     """The same decisions, with sentences that only the id leads further from: the log has it."""
@@ -35,7 +38,8 @@ async def _later(found: Awaitable[Decision]) -> Decision:
 
 def shortened(decision: Decision) -> Decision:
     """With the terse sentence if it is a refusal. The rest of it stays, which no client sees."""
-    why = WHY.get(decision.verdict)
+    is_silent = decision.verdict is Verdict.DENY and decision.unspecified
+    why = UNSPECIFIED if is_silent else WHY.get(decision.verdict)
     if why is None:
         return decision
     who = "this write" if decision.ref is None else texts.cut(sentences.subject(decision.ref), texts.MAX_NAME)

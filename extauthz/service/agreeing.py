@@ -23,7 +23,7 @@ class LedgerInput:
         self.commit = committer.commit
 
     async def load(self) -> None:
-        """Nothing can be had before ``follow``."""
+        """Nothing can be loaded before ``follow``."""
 
     async def follow(self) -> None:
         """Follow for ever."""
@@ -33,16 +33,16 @@ class LedgerInput:
             self._metrics.reload(self.name, "ok", time.time())
 
     def missing(self) -> list[str]:
-        """Its list, if that is not in."""
+        """What is missing: its list, if that is not here yet."""
         return [] if self.known.is_set() else ["workspaceledgers.extauthz.dev has not been listed yet"]
 
     def notes(self) -> list[str]:
-        """Whether the ledger keeps growth back."""
+        """Notes for ``/readyz`` if the ledger holds growth back."""
         return self._committer.notes()
 
     def stale(self) -> None:
-        """A grant is written before it is answered: what is out of date shows then."""
+        """Never stale: a grant is written before it is answered, and old knowledge shows then."""
 
     def watches(self) -> Iterator[Watch]:
-        """None that an operator has to look at: a write fails where its watch lags."""
+        """No watches that an operator must look at: a write fails if its watch lags."""
         yield from ()

@@ -1,4 +1,4 @@
-"""The gate as a process: settings in, servers up, a clean stop. What is behind the servers is ``assembly``."""
+"""The gate as a process: settings in, servers up, a clean stop. ``assembly`` has what is behind the servers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
 
 
 class App:
-    """One gate as a process: its addresses, its signals, and what is told of it."""
+    """One gate as a process: its addresses, its signals, its log."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings = settings
@@ -68,7 +68,7 @@ class App:
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
-        """What stands in the way of checks besides missing inputs; empty while the servers listen."""
+        """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
 
     async def run(self) -> None:
@@ -82,7 +82,7 @@ class App:
                 self._log.event("info", "stopped")
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
-        """The operators' server opens first: a liveness probe must not end a gate that reads a large state."""
+        """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
         runner, address = await listening.bind_http(app, self._settings)
         stack.push_async_callback(runner.cleanup)
@@ -113,7 +113,7 @@ class App:
                 task.cancel()
 
     def _heed_signals(self) -> None:
-        """The first one stops cleanly, a second one at once: a person who asks twice does not want to wait."""
+        """The first signal stops cleanly, a second one at once: who asks twice does not want to wait."""
 
         def heed(number: int) -> None:
             if self._stop.is_set():
@@ -139,7 +139,7 @@ class App:
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
     async def _leave(self, server: grpc.aio.Server) -> None:
-        """NOT_SERVING first, then no new checks, then those under way, then what the next start needs."""
+        """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
@@ -172,7 +172,7 @@ class App:
 
 
 def _of_first(quotas: int, rows: Iterable[UsageRow]) -> Iterable[UsageRow]:
-    """The rows of so many quotas; those of one follow each other."""
+    """How many quotas are read for /metrics at a time. The rows of one quota follow each other."""
     for number, (_, group) in enumerate(groupby(rows, key=lambda row: row.quota)):
         if number == quotas:
             return

@@ -1,7 +1,7 @@
-"""One gate, assembled: what decides, what it knows by, and what hears of answers, from its start to its end.
+"""One gate, assembled, from its start to its end: what decides, what it knows, and what receives answers.
 
-``serve`` runs it as a process and listens for Envoy; ``simulate`` runs the same in a world of its own. So time, chance,
-the connection and where things are kept are arguments, and nothing here opens a port or a file.
+``serve`` runs it as a process and listens for Envoy. ``simulate`` runs the same in a simulated world. So time,
+randomness, the connection and stores are arguments, and nothing here opens a port or a file.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ TICK_S = 1.0
 """How late an intent may end. The landing window is much longer."""
 
 CHECKED_FOR_S = 10.0
-"""For so long a look at the inputs counts. It is only exceeded where the process was suspended."""
+"""How long a look at the inputs counts. Only a process that was suspended exceeds it."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a gate stands on, and who is told of it."""
+    """What a gate needs from outside, and who observes it."""
 
     log: Log
     metrics: Metrics
@@ -49,7 +49,7 @@ class Surroundings:
     """Makes the id of each decision."""
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
-    """Of a shared ledger. ``None``: objects behind the connection."""
+    """The store of a shared ledger. ``None``: the objects behind the connection."""
 
 
 class Assembly:
@@ -78,7 +78,8 @@ class Assembly:
     async def run(
         self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Checks], Awaitable[None]]
     ) -> None:
-        """Learn all there is to know, take over what the last run left, ``serve``, and hand over.
+        """Read all inputs, take over what the last run left, ``serve``, and hand over. If a part that runs for ever
+        fails, all of it ends.
 
         Should anything that runs for ever fail, all ends.
 
@@ -144,7 +145,7 @@ class Assembly:
         return Recounting(self.gate, self._settings.recount_every_s, self._log, self._around.metrics)
 
     async def _tick(self, inputs: sources.Inputs) -> None:
-        """Let time pass for the ledger, and look whether the inputs can still be relied on."""
+        """Let time pass for the ledger, and check whether the inputs are still reliable."""
         while True:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()
@@ -171,7 +172,7 @@ class Assembly:
         return [why for one in self.inputs or () for why in one.missing()]
 
     def notes(self) -> list[str]:
-        """What is worth knowing of it while it serves."""
+        """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
@@ -190,5 +191,5 @@ async def _known(inputs: sources.Inputs, stop: asyncio.Event) -> bool:
     finally:
         everything.cancel()
         stopped.cancel()
-        # What was cancelled and never looked at is logged as an error, with a traceback.
+        # asyncio logs a cancelled task that nobody awaits as an error, with a traceback.
         await asyncio.gather(everything, stopped, return_exceptions=True)

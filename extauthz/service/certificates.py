@@ -1,4 +1,5 @@
-"""The gate's own certificate: read again while it runs, put in force if it is good, refused and told if it is not."""
+"""The gate's own certificate. It is read again while the gate runs. A good one is used, a bad one is refused and
+reported."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from extauthz.service.listening import ListenError
 from extauthz.service.settings import Settings
 
 LOOK_S = 1.0
-"""A bad renewal is told within this. Connections do not wait for it: each looks by itself."""
+"""A bad renewal is reported within this time. Connections do not wait for it: each looks by itself."""
 
 TRIES = 3
 
 
 class _Content(NamedTuple):
-    """Of the three files at one time."""
+    """What the three files had at one time."""
 
     cert: bytes
     key: bytes
@@ -51,13 +52,13 @@ class Certificates:
         )
 
     async def watch(self) -> None:
-        """Look now and then, for ever: connections are kept for long, and a person should hear of a mistake soon."""
+        """Look from time to time, for ever. Connections live long, and a person should learn of a mistake soon."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Read the files; what is new and good is for the connections from now on. What is bad is told once."""
+        """Read the files. New and valid ones are used for new connections. Invalid ones are reported once."""
         with self._lock:
             try:
                 content = self._read()
@@ -71,7 +72,7 @@ class Certificates:
                 self._tell("info", "tls-renewed", cert=str(self._files[0]))
 
     def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What gRPC asks before each handshake, in a thread of its own; ``None`` keeps what is there."""
+        """What gRPC calls before each handshake, in a thread of its own. ``None`` keeps the current files."""
         self.look()
         with self._lock:
             renewed, self._next = self._next, None
@@ -83,7 +84,7 @@ class Certificates:
             self._tell("error", "tls-refused", problem=problem, kept="what was in force before")
 
     def _read(self) -> _Content:
-        """What was checked, and not what came into the files between two looks at them.
+        """The content that was checked, even if the files have changed since.
 
         Raises:
             CertificateError: it is no certificate with its key, or it is changed all the time.
@@ -123,7 +124,7 @@ def _configuration(content: _Content) -> grpc.ServerCertificateConfiguration:
 
 
 def _problem(cert: Path, key: Path, authorities: Path | None) -> str:
-    """What is wrong with the files, if anything. gRPC itself would only say so at each handshake."""
+    """What is wrong with the files, if anything. gRPC itself would only report it at each handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key)

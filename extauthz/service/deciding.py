@@ -1,4 +1,4 @@
-"""The request path: an id and the time for the pure gate, and the observers told of what it decided."""
+"""The request path: it gives the pure gate an id and the time, and reports its decisions to the observers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
-"""Takes a write, its source, and a decision that would grant it: makes a grant of it that every gate knows of, or a
+"""Takes a write, its source, and a decision that would grant it. Returns a grant that every gate knows, or a
 refusal."""
 
 INTERNAL_ERROR = "internal-error"
@@ -40,7 +40,7 @@ class _Asked:
 
 
 class _Later:
-    """A decision that waits for something. Nothing has begun if nobody awaits it: its caller may have gone by then."""
+    """A decision that waits for something. Nothing begins before it is awaited: its caller may have left by then."""
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, Decision]]) -> None:
         self._begin = begin
@@ -50,7 +50,7 @@ class _Later:
 
 
 class Decides(Protocol):
-    """What the request path wants of the gate."""
+    """What the request path needs of the gate."""
 
     def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
@@ -108,7 +108,7 @@ class Deciding:
         self._read = read
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
-        """The decision, or where it waits for something, what to await for it."""
+        """The decision. If it waits for something: what to await for it."""
         asked = _Asked(request, self._new_id(), self._clock())
         decision = self._decide(asked)
         if self._is_needed(decision) or self._must_commit(decision):
@@ -116,7 +116,7 @@ class Deciding:
         return self._tell(decision, asked)
 
     async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
-        """What comes of a decision that waits for something. So far nothing was recorded or told."""
+        """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
             for what, fetch in self._fetch.items():
                 if decision.needs is not None and decision.needs.what is what:
@@ -135,11 +135,11 @@ class Deciding:
         return decision.needs is not None and decision.needs.what in self._fetch
 
     def _must_commit(self, decision: Decision) -> bool:
-        """Whether other gates have to know of it first. A write that no quota may cover is told to them afterwards."""
+        """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
     def _decide(self, asked: _Asked) -> Decision:
-        """A grant is recorded at once, but where it must be agreed upon."""
+        """Record a grant at once, unless other gates must agree."""
         try:
             if asked.reading is None:
                 asked.reading = self._read(asked.request)
@@ -168,7 +168,7 @@ class Deciding:
 
 
 def _briefly(look: Look) -> Look:
-    """``look``, for as long as Envoy can wait: a decision that knows no more is an answer too."""
+    """``look``, for as long as Envoy can wait. If it takes longer, the write is decided on what is known."""
 
     async def look_briefly(ref: WorkloadRef) -> None:
         with suppress(TimeoutError):
@@ -179,5 +179,5 @@ def _briefly(look: Look) -> Look:
 
 
 def new_id() -> str:
-    """64 bits in hex that nobody can guess: whoever names an id in an access log may end what it stands for."""
+    """64 random bits in hex that nobody can guess: an access log that names an id may end its intent."""
     return secrets.token_hex(8)

@@ -21,7 +21,7 @@ RUNNING: Record = {"version": VERSION, "clean": False, "intents": []}
 
 
 class Handover(Protocol):
-    """Where the writes under way are kept from one run to the next."""
+    """Where pending writes are kept from one run to the next."""
 
     def take(self) -> Taken:
         """What the last run left, once.
@@ -39,7 +39,7 @@ class Handover(Protocol):
 
 
 class HandoverFile:
-    """A file. Its text is its path."""
+    """A file. ``str`` gives its path."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -114,7 +114,7 @@ def parsed(text: str | bytes) -> Taken:
 
 
 def _write(path: Path, tree: Record) -> None:
-    """Replace the file in one step that a crash or a loss of power cannot leave half done."""
+    """Replace the file in one step. A crash or a loss of power leaves the old one or the new one."""
     beside = path.with_name(f".{path.name}.new")
     with beside.open("w") as file:
         json.dump(tree, file)

@@ -1,4 +1,4 @@
-"""A platform's own service, asked for quotas and for bounds of replicas."""
+"""A platform's own service, asked for quotas and for the largest replica counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
 
 
 class Told:
-    """Counts what becomes of requests, and logs each new error once, and that there is none any more."""
+    """Counts results of requests. Logs each new error once, and the end of errors."""
 
     def __init__(self, source: str, endpoint: Endpoint, log: Log, metrics: Metrics) -> None:
         self._source = source
@@ -45,7 +45,7 @@ class Told:
 
 
 def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> MaxScale | None:
-    """Who is asked for bounds of replicas, if anybody is. Its client is to be entered."""
+    """The client for replica bounds, if a service is set. It must be entered."""
     if settings.max_scale is None:
         return None
     where = endpoint(settings.max_scale, settings.max_scale_timeout_s, settings)
@@ -54,7 +54,7 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
 
 
 class HttpQuotaInput:
-    """Quotas that a service tells."""
+    """Quotas from a service."""
 
     name = "quotas"
 
@@ -72,22 +72,22 @@ class HttpQuotaInput:
         self._faults: dict[str, str] = {}
 
     async def load(self) -> None:
-        """Nothing can be had before ``follow``."""
+        """Nothing can be loaded before ``follow``."""
 
     async def follow(self) -> None:
         """Ask for ever."""
         await self._quotas.run()
 
     def status_writes(self) -> Mapping[str, int]:
-        """A service has no status."""
+        """A service has no status to write."""
         return {}
 
     def watches(self) -> Iterable[Watch]:
-        """None: it is asked."""
+        """No watches: it is asked."""
         return ()
 
     def missing(self) -> list[str]:
-        """Its first answer, if that is not in."""
+        """What is missing: its first answer, if it has not come."""
         if self.known.is_set():
             return []
         why = f": {self._quotas.error}" if self._quotas.error else ""

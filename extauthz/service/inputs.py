@@ -19,10 +19,10 @@ from extauthz.settlement.reads import ConsistentReads
 Value = TypeVar("Value")
 
 Clock: TypeAlias = Callable[[], float]
-"""Seconds, monotonic. Whoever runs a gate gives it: the system's, or that of a simulated world."""
+"""Seconds, monotonic. Whoever runs a gate gives it: the system's clock or that of a simulated world."""
 
 Look: TypeAlias = Callable[[WorkloadRef], Awaitable[object]]
-"""Brings into the picture what there is of a workload, within a bounded time."""
+"""Reads a workload, within a bounded time, and gives the result to the gate."""
 
 
 class Stale(NamedTuple):
@@ -30,7 +30,7 @@ class Stale(NamedTuple):
 
     why: str
     coverage: bool
-    """It says which quotas cover what: quotas, or the labels of namespaces."""
+    """Whether it decides which quotas cover what: quotas, or the labels of namespaces."""
 
 
 class Input(Protocol):
@@ -45,7 +45,7 @@ class Input(Protocol):
         """Set once what it brings is in force."""
 
     async def load(self) -> None:
-        """Put in force what can be had at once.
+        """Put in force what can be loaded at once.
 
         Raises:
             FilesError: a file cannot be used.
@@ -58,24 +58,24 @@ class Input(Protocol):
         """Why it is not ``known`` yet."""
 
     def notes(self) -> list[str]:
-        """What is worth knowing of it while it serves."""
+        """Notes for ``/readyz`` while it serves."""
 
     def stale(self) -> Stale | None:
-        """Why growth cannot rely on it, ``None`` if it can."""
+        """Why growth cannot rely on it; ``None``: it can."""
 
     def watches(self) -> Iterable[Watch]:
-        """The watches that it stands on."""
+        """The watches that it uses."""
 
 
 class QuotaInput(Input, Protocol):
     """Where quotas come from."""
 
     def status_writes(self) -> Mapping[str, int]:
-        """Statuses written back, by what became of them."""
+        """Statuses written, by result."""
 
 
 class StateInput(Input, Protocol):
-    """Where the state comes from: it is also what ends intents."""
+    """Where the state comes from. It also ends intents."""
 
     @property
     def reads(self) -> ConsistentReads | None:
@@ -86,17 +86,17 @@ class StateInput(Input, Protocol):
 
     @property
     def heed(self) -> Callable[[Decision], None] | None:
-        """Wants to be told of each decision; ``None``: does not."""
+        """Called with each decision; ``None``: it needs none."""
 
     def event_writes(self) -> Mapping[str, int]:
-        """Events written about decisions, by what became of them."""
+        """Events written about decisions, by result."""
 
     async def list_anew(self) -> None:
-        """What was written before this call is in the picture afterwards."""
+        """Everything that was written before this call is known after it."""
 
 
 class Taken(NamedTuple):
-    """What came of putting a value in force, for the log."""
+    """The result of putting a value in force, for the log."""
 
     counts: dict[str, object]
     """``{"quotas": 12}``."""
@@ -138,11 +138,11 @@ class FileInput(Generic[Value]):
         self._accept(await asyncio.to_thread(self._watched.load))
 
     async def follow(self) -> None:
-        """Put every good change in force, for ever. What is refused leaves the last good value there."""
+        """Put every good change in force, for ever. A refused change leaves the last good value."""
         await self._watched.watch(self._accept, self._refuse)
 
     def missing(self) -> list[str]:
-        """It is read before anybody can ask."""
+        """Nothing is missing: it is read before anybody can ask."""
         return [] if self.known.is_set() else [f"{self.name} is being read"]
 
     def notes(self) -> list[str]:
@@ -150,10 +150,10 @@ class FileInput(Generic[Value]):
         return [f"the last change of {self.name} was refused; the one before is in force"] if self.refused else []
 
     def stale(self) -> None:
-        """Files are believed as they stand: nobody can tell that one is late."""
+        """Files are believed as they are: nobody can tell that one is out of date."""
 
     def watches(self) -> Iterable[Watch]:
-        """None: a file is watched by other means."""
+        """No watches of an API server: a file is watched by other means."""
         return ()
 
     def _accept(self, value: Value) -> None:
@@ -176,7 +176,7 @@ class QuotaFileInput(FileInput[Value]):
     """Quotas from files."""
 
     def status_writes(self) -> Mapping[str, int]:
-        """A file has no status."""
+        """A file has no status to write."""
         return {}
 
 
@@ -188,7 +188,7 @@ class StateFileInput(FileInput[Value]):
     heed = None
 
     def event_writes(self) -> Mapping[str, int]:
-        """There is nobody to write them to."""
+        """No events: there is no API server to write them to."""
         return {}
 
     def __init__(

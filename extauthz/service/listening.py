@@ -129,7 +129,8 @@ _CURE = "end the process that listens there, or choose another address"
 
 
 def check_socket(flag: str, path: Path) -> None:
-    """Leave alone what is in use or no socket. gRPC and uvloop would remove either without asking.
+    """Check that no socket and no other file is in the way. gRPC and uvloop would remove either without asking. A
+    socket that a killed gate has left behind is taken over.
 
     What a killed gate has left behind they take over by themselves.
 

@@ -1,4 +1,4 @@
-"""A count of all usage from scratch now and then, in steps that hold nobody up; what was wrong is put right."""
+"""Counts all usage from scratch now and then, in small steps, and repairs what was wrong."""
 
 from __future__ import annotations
 

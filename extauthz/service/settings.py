@@ -195,6 +195,12 @@ class Settings(BaseModel):
         _POLICY.on_unknown_footprint,
         description="A write to a workload whose pods have no known cost (no pod template).",
     )
+    on_unspecified: OnUnknown = Field(
+        _POLICY.on_unspecified,
+        description="Growth of pods that do not state `requests` or `limits` of cpu or memory which a quota limits. "
+        "`deny` refuses it as ResourceQuota does: `must specify requests.cpu for: c` (403). With `allow` they cost "
+        "nothing.",
+    )
     on_unsynced: OnUnknown = Field(
         _POLICY.on_unsynced,
         description="A write that comes before quotas and workloads are known, or during a recovery hold.",

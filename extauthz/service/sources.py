@@ -27,7 +27,7 @@ from extauthz.sources import file as quota_file
 
 
 class Into(NamedTuple):
-    """Where it comes into force, and who is told."""
+    """Where quotas come into force, and who is notified."""
 
     gate: Gate
     log: Log
@@ -37,12 +37,12 @@ class Into(NamedTuple):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the gate knows by."""
+    """The inputs of the gate."""
 
     quotas: QuotaInput
     state: StateInput
     ledger: LedgerInput | None
-    """``None``: this gate is the only one."""
+    """``None``: there is no other gate."""
 
     def __iter__(self) -> Iterator[Input]:
         yield from (self.quotas, self.state)
@@ -96,7 +96,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 
 
 def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
-    """Only of files: in a cluster a quota's own status says that it covers nothing."""
+    """Only for files: in a cluster the status of a quota says that it covers nothing."""
     if isinstance(settings.quotas, Path) and isinstance(settings.state, Path):
         return unmatched.warnings(gate.ledger.coverage, settings.quotas)
     return []

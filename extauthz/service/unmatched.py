@@ -8,7 +8,7 @@ from extauthz.core.ledger.coverage import Coverage
 from extauthz.files.problems import FileProblem
 
 MOST = 20
-"""Told one by one."""
+"""So many are reported one by one."""
 
 
 def warnings(coverage: Coverage, quotas: Path) -> list[FileProblem]:

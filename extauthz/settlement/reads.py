@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -52,7 +52,7 @@ _FAILED = frozenset({Result.UNREACHABLE, Result.FORBIDDEN, Result.REFUSED})
 @dataclass(slots=True)
 class _Wait:
     backoff: Backoff
-    until_s: float
+    until_s: float = field(init=False)
 
 
 class Brought(NamedTuple):
@@ -66,7 +66,7 @@ class Brought(NamedTuple):
 
 
 class Bring(Protocol):
-    """Reads what there is of a workload from now on, and has it observed."""
+    """Reads the present state of a workload, and has it observed."""
 
     async def __call__(self, ref: WorkloadRef, /) -> Brought: ...
 
@@ -95,20 +95,20 @@ class ConsistentReads:
         self._for_intents = 0
         self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
         self._queue: dict[WorkloadRef, float] = {}
-        """What is to be read, and not before when."""
+        """Workloads to read, and from when on."""
         self._waits: dict[WorkloadRef, _Wait] = {}
-        """Of those whose last read failed."""
-        self._looked: TTLCache[WorkloadRef, bool] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
+        """Waits of workloads whose last read failed."""
+        self._looked: TTLCache[WorkloadRef, None] = TTLCache(WAITING_AT_MOST * 16, LOOK_AGAIN_S, clock)
 
     async def look(self, ref: WorkloadRef) -> bool:
-        """Read a workload that a check asks about, unless that was done a moment ago. False: it was not read."""
+        """Read a workload that a check needs, unless that was done a moment ago. False: it was not read."""
         if ref in self._looked:
             return False
-        self._looked[ref] = True
+        self._looked[ref] = None
         return await self.read(ref)
 
     async def read(self, ref: WorkloadRef) -> bool:
-        """Read a workload, or wait for who is reading it. False if it could not be read; then nothing has changed."""
+        """Read a workload, or wait for a running read. False: it could not be read, and nothing has changed."""
         task = self._under_way.get(ref)
         if task is None:
             if len(self._under_way) >= WAITING_AT_MOST:
@@ -124,7 +124,7 @@ class ConsistentReads:
         return await self.read(ref)
 
     def soon(self, ref: WorkloadRef) -> None:
-        """Read a workload once others had time to ask for the same."""
+        """Read a workload after others had time to ask for the same."""
         self._queue.setdefault(ref, self._clock() + COALESCE_S)
 
     async def run(self) -> None:
@@ -169,7 +169,7 @@ class ConsistentReads:
         ended = self._pending.read(ref, started_s) if is_shown else 0
         self._told(result, ref, ended, why)
         if result in _FAILED:
-            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock), 0.0))
+            wait = self._waits.setdefault(ref, _Wait(Backoff(self._clock)))
             wait.until_s = self._clock() + wait.backoff.failed()
             self._queue.setdefault(ref, wait.until_s)
             return False

@@ -1,4 +1,5 @@
-"""The way of an answer: what Envoy says of a request → its event → a consistent read → the end of the pending write.
+"""The path of an answer: Envoy's report → its event → a consistent read → the end of the pending write. Without an
+answer the landing window and a read end it.
 
 Without an answer the landing window ends it, and then a read. ``ARCHITECTURE.md`` lists the way, step by step.
 """
@@ -25,12 +26,12 @@ class Settlement:
         self._heard = heard
         self._clock = clock
         self.reads: ConsistentReads | None = None
-        """``None``: nobody can be asked for the newest state of one workload."""
+        """``None``: no source can be asked for the newest state of one workload."""
         self.is_believed: Callable[[], bool] = lambda: False
-        """Whether the state as it is loaded shows all that could land so far, where nobody can be asked."""
+        """If no source can be asked: whether the loaded state shows all that could land so far."""
 
     def answered(self, decision_id: str, fate: Fate) -> None:
-        """What became of a decided request. Most often its pending write ends by it, or by the read made then."""
+        """Take what became of a decided request. Most often its pending write ends now, or by the read that follows."""
         what = event(fate)
         self._heard(what)
         ref = self._pending.settle(decision_id, what, self._clock())
@@ -38,7 +39,7 @@ class Settlement:
             self.reads.soon(ref)
 
     def tick(self, now_s: float) -> None:
-        """Let time pass: a landing window may have elapsed. A read ends the write then, or the word of a state file."""
+        """Let time pass. If a landing window has elapsed, a read ends the write, or the content of a state file."""
         self._pending.tick(now_s)
         if self.is_believed():
             self._pending.consistent_read(now_s)

@@ -1,4 +1,4 @@
-"""What must hold after every step (docs/design.md), checked against ``reference`` alone."""
+"""Checks what must hold after every step (docs/design.md), against ``reference`` alone."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Violation(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A write that some gate was asked about: it may hold room until its W."""
+    """A write that a gate was asked about. It may take room for its landing window."""
 
     until_s: float
-    """When it no longer does, whatever happened."""
+    """When it takes no more room, whatever happened."""
     key: Key
     replicas: int
     cpu_m: int
@@ -39,16 +39,16 @@ class Asked(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """What was so when a gate allowed a write."""
+    """The state when a gate allowed a write."""
 
     at_s: float
     """When it was asked."""
     charged: States
-    """What all workloads could come to, but its own: that as it had been of late."""
+    """What all other workloads could come to, and what its own was lately."""
 
 
 class Checks:
-    """Told of all that happens; keeps in ``found`` the first rule that is broken.
+    """Receives everything that happens. Keeps the first broken rule in ``found``.
 
     Args:
         memory_s: for how long a write that a gate was asked about may hold room.
@@ -65,9 +65,10 @@ class Checks:
         """When, at which version, what, and by how much."""
         self._states: list[Asked] = []
         self._been: dict[Key, Past[State | None]] = {}
-        """What each workload was of late; ``None``: gone."""
+        """What each workload was lately; ``None``: gone."""
         self._last: dict[Key, State] = {}
-        """How each workload was last, also where it is gone: a gate that has not seen that prices writes by it."""
+        """The last state of each workload, also of deleted ones: a gate that has not seen the deletion prices writes by
+        it."""
         self._answers: set[str] = set()
         self._grants: dict[str, Grant] = {}
         """By decision."""
@@ -81,11 +82,11 @@ class Checks:
     # What bears on the limits.
 
     def begins(self) -> None:
-        """The gates will start on what there is."""
+        """The gates are about to start on the present state."""
         self._views.all_known()
 
     def grew_ungated(self, now_s: float, version: int, before: States, after: States) -> None:
-        """Something has grown that no gate was asked about."""
+        """Something has grown past the gates."""
         for key, some in after.items():
             was, now = _top(before.get(key, ())), _top(some)
             if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
@@ -94,7 +95,7 @@ class Checks:
             self._ungated.popleft()
 
     def _seen(self, now_s: float, key: Key, one: State) -> None:
-        """A workload is like this now: what it was before, a gate may not have seen the last of."""
+        """A workload has changed. A gate may not have seen its last state before."""
         until_s = now_s + self._memory_s
         self._states += [_most(until_s, key, each) for each in {self._last.get(key, one), one}]
         self._last[key] = one
@@ -108,7 +109,7 @@ class Checks:
         return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier, 0)
 
     def _bound(self, horizon: Horizon, view: View, states: States, quota: str, resource: str) -> int | None:
-        """The loosest limit that a gate may believe in, and what has grown that it may not see; ``None``: no limit."""
+        """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit."""
         limits = self._views.limits(horizon, quota, resource)
         if None in limits:
             return None
@@ -124,7 +125,7 @@ class Checks:
         return max(one for one in limits if one is not None) + past + made
 
     def _beyond(self, horizon: Horizon, view: View, after: States) -> dict[At, str]:
-        """Where the states come to more than their bound, as one sees it who goes by ``view``."""
+        """Quotas where the states exceed their bound, for a gate that decides by ``view``."""
         found = {}
         for (quota, resource), amount in view.total(after).items():
             bound = self._bound(horizon, view, after, quota, resource)
@@ -135,7 +136,7 @@ class Checks:
     # Answers.
 
     def answered(self, at_s: float, now_s: float, decision: Decision, promise: Promise, known: Horizon) -> None:
-        """A gate that was asked at ``at_s``, and ``known`` so much then, has answered. Its promise is none yet."""
+        """A gate that was asked at ``at_s``, when it knew ``known``, has answered. Its promise is not recorded yet."""
         self.checked += 1
         if decision.id in self._answers:
             self.broken("once", f"decision {decision.id} was given twice")
@@ -153,8 +154,8 @@ class Checks:
             self._states.append(self._asked(now_s + self._refused_s, promise))
 
     def _allowed(self, at_s: float, decision: Decision, promise: Promise, horizon: Horizon) -> None:
-        """There must be a view that this gate may have had, by which each quota that it grows in has room, and no
-        workload of a quota beyond its limit is raised above what it was."""
+        """There must be a view that this gate may have had. By it each quota that the write grows has room, and no
+        workload of a quota over its limit is raised above what it was."""
         key = promise.key
         been = self._been[key].since(horizon(kind_of(key).collection)) if key in self._been else [None]
         over: list[dict[At, str]] = []
@@ -168,7 +169,7 @@ class Checks:
         self._grants[decision.id] = Grant(at_s, charged)
 
     def _wrong_by(self, horizon: Horizon, view: View, promise: Promise, been: Iterable[State | None]) -> dict[At, str]:
-        """Where a write that was allowed must not have been, as one sees it who goes by ``view``."""
+        """Quotas where the write must not have been allowed, for a gate that decides by ``view``."""
         key = promise.key
         was = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
         before = self._reference.reachable(tiers=view.tiers)
@@ -204,7 +205,8 @@ class Checks:
         return {at: why for at, why in beyond.items() if now[at] > max(was[at], charged[at])}
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
-        """Even if all that was asked of late might land, it must not fit; and it must grow something."""
+        """A refusal for quota is right only if the write grows something and would not fit even if all that was asked
+        lately landed."""
         self._states = [one for one in self._states if one.until_s >= now_s]
         tops: dict[Key, State] = {}
         tiers: dict[Key, set[str]] = {}
@@ -243,7 +245,7 @@ class Checks:
 
 
 def _most(until_s: float, key: Key, one: State) -> Asked:
-    """The most of a state, field by field."""
+    """The maximum of states, field by field."""
     claims, running = one.members
     count = max(one.replicas, sum(count for count, _ in running))
     return Asked(until_s, key, count, max([one.cpu_m, *(cpu_m for _, cpu_m in running)]), one.tier, claims)

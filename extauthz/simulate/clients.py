@@ -1,4 +1,4 @@
-"""Those who write through the gates: an autoscaler and its Envoy, from the check to what becomes of the write."""
+"""Clients that write through the gates: an autoscaler and its Envoy, from the check to the end of the write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AUTHZ_S = 2.0
 """Envoy's ext_authz timeout."""
 
 LANDS_WITHIN_S = 5.0
-"""From there until an allowed write has landed or never will."""
+"""From there until an allowed write has landed, or never will."""
 
 W_S = AUTHZ_S + LANDS_WITHIN_S + 1.0
 
@@ -34,10 +34,10 @@ NOT_FORWARDED = Fate(503, "no_healthy_upstream", frozenset({"no_healthy_upstream
 
 
 class Gates(Protocol):
-    """Where an Envoy finds them."""
+    """The gates, as an Envoy finds them."""
 
     def any_gate(self, random: Random) -> Member | None:
-        """One of those that a load balancer may choose, dead ones among them; ``None``: none is there."""
+        """One of the gates that a load balancer may choose, dead ones included; ``None``: there is none."""
 
 
 class Client:
@@ -61,7 +61,7 @@ class Client:
         self.under_way = 0
 
     async def send(self, sent: Sent, how: Mapping[str, Any], random: Random) -> Answer | None:
-        """One write, until it has landed or never will; the decision that Envoy was told."""
+        """One write, until it has landed or never will. Returns the decision that Envoy got."""
         self.under_way += 1
         try:
             begun_s = self._loop.time()
@@ -73,7 +73,7 @@ class Client:
             self.under_way -= 1
 
     async def ask(self, sent: Sent, random: Random, member: Member) -> Answer | None:
-        """The decision of one gate on a write that goes no further."""
+        """The decision of one gate on a write that is not sent on."""
         decision = await self._authorized(sent, random, member)
         if decision is not None:
             self._reference.promises.pop(decision.id, None)
@@ -102,7 +102,7 @@ class Client:
         return decision
 
     def _give_up(self, task: asyncio.Task[Answer], sent: Sent) -> None:
-        """Envoy has refused the write: whatever the gate says now, it is not forwarded."""
+        """Envoy has refused the write. It is not forwarded, whatever the gate says now."""
 
         def withdrawn(task: asyncio.Task[Answer]) -> None:
             if not task.cancelled() and task.exception() is None:
@@ -171,7 +171,7 @@ class Client:
         return Fate(code, "via_upstream", NO_FLAGS, 1, True)
 
     def _hear(self, decision: Answer, fate: Fate, how: Mapping[str, Any], random: Random) -> None:
-        """The entry in the access log, on its way to whichever gate."""
+        """Send the entry of the access log to any gate."""
         if how.get("log") != "lost":
             late = how.get("log") == "late"
             self._loop.world.start(

@@ -18,22 +18,22 @@ from .loop import VirtualLoop
 from .server import ApiServer, Event, copied, split
 
 BOOKMARK_S = 2.0
-"""A bookmark a watch so often: a minute would only make the world slower."""
+"""How often a watch gets a bookmark. Once a minute would only make the world slower."""
 
 LATE_AT_MOST_S = 2.5
-"""A call whose caller has given up lands by then."""
+"""A call whose caller has given up lands within this time."""
 
 
 @dataclass
 class Odds:
-    """How often a call of a gate goes wrong in which way. All zero: never."""
+    """How often a gate's call fails in which way. All zero: never."""
 
     lost_request: float = 0.0
     lost_reply: float = 0.0
     late: float = 0.0
     refused: float = 0.0
     lag: float = 0.0
-    """Of an event: to come some time after it happened."""
+    """Probability that an event comes late."""
 
 
 @dataclass
@@ -43,20 +43,20 @@ class Link:
     random: Random
     odds: Odds = field(default_factory=Odds)
     down_until_s: float = 0.0
-    """Until then nothing gets through, and what is sent on watches waits."""
+    """Until then nothing passes, and events of watches wait."""
     held_until_s: dict[str, float] = field(default_factory=dict)
-    """Collection to until when its events wait."""
+    """For each collection: until when its events wait."""
     streams: dict[Stream, None] = field(default_factory=dict)
     streams_lists: bool = True
     lost: list[asyncio.Future[Tree]] = field(default_factory=list)
-    """Calls that wait for an answer which will not come."""
+    """Calls whose answer will not come."""
 
     def delay_s(self) -> float:
         """One way."""
         return self.random.uniform(0.001, 0.01)
 
     def heal(self) -> None:
-        """Nothing goes wrong any more."""
+        """Stop all faults."""
         self.odds = Odds()
         for answer in self.lost:
             if not answer.done():
@@ -69,24 +69,24 @@ class Link:
 
 
 class Taken:
-    """Up to which version a gate has taken in what its watches have brought."""
+    """For each gate: up to which version it has processed its watches."""
 
     def __init__(self) -> None:
         self._taken: dict[str, deque[tuple[float, int]]] = {}
 
     def take(self, now_s: float, collection: str, version: int) -> None:
-        """All changes of a collection up to ``version`` are taken in."""
+        """Whether all changes of a collection up to ``version`` are processed."""
         taken = self._taken.setdefault(collection, deque(maxlen=256))
         if not taken or taken[-1][1] < version:
             taken.append((now_s, version))
 
     def at(self, at_s: float, collection: str) -> int:
-        """The version that had been reached then; 0: it cannot be told."""
+        """The version that was reached then; 0: not known."""
         return next((version for then_s, version in reversed(self._taken.get(collection, ())) if then_s <= at_s), 0)
 
 
 class SimulatedConnection(Connection):
-    """What a gate holds of it. ``ended`` is set when the gate dies: nothing of it gets through any more."""
+    """A gate's end of it. ``ended`` is set when the gate dies: nothing passes any more."""
 
     def __init__(self, server: ApiServer, link: Link, loop: VirtualLoop) -> None:
         self._server = server
@@ -102,7 +102,7 @@ class SimulatedConnection(Connection):
         return "simulated"
 
     def close(self) -> None:
-        """Nothing goes either way any more."""
+        """Let nothing pass in either direction any more."""
         self.ended = True
         for stream in self._streams:
             stream.close()
@@ -130,7 +130,7 @@ class SimulatedConnection(Connection):
     async def _exchange(
         self, method: str, path: str, query: Mapping[str, str], body: Tree, answer: asyncio.Future[Tree]
     ) -> None:
-        """One request on its way there and back, whoever waits for it."""
+        """Send one request there and back, whoever waits for it."""
         link, odds = self._link, self._link.odds
         chance = link.random.random
         await asyncio.sleep(link.delay_s())
@@ -214,7 +214,7 @@ class SimulatedConnection(Connection):
 
 
 class Stream:
-    """One open watch: events on their way, in order, and those that have come."""
+    """One open watch: events on their way, in order, and events that have arrived."""
 
     def __init__(
         self, server: ApiServer, link: Link, loop: VirtualLoop, collection: str, silence_s: float, taken: Taken
@@ -222,7 +222,7 @@ class Stream:
         self.collection = collection
         self._taken = taken
         self._given = 0
-        """The version up to which all was given out, and is taken in when more is asked for."""
+        """The version up to which everything was given out. It is processed when more is asked for."""
         self._server = server
         self._link = link
         self._loop = loop
@@ -240,7 +240,7 @@ class Stream:
         self._send({"type": event.type, "object": copied(event.object)}, event.version)
 
     def push_list(self) -> None:
-        """Send all objects there are, and that these are all."""
+        """Send all existing objects, and a mark that these are all."""
         for tree in self._server.objects(self.collection).values():
             self._send({"type": "ADDED", "object": copied(tree)}, 0)
         self._send(self._bookmark({INITIAL_EVENTS_END: "true"}), self._server.version)
@@ -268,7 +268,7 @@ class Stream:
             self._waiting.set_result(None)
 
     async def _tend(self) -> None:
-        """Send bookmarks, and notice when nothing comes."""
+        """Send bookmarks, and notice if nothing comes."""
         while not self.closed:
             await asyncio.sleep(BOOKMARK_S)
             if self._loop.time() - self._heard_s > self._silence_s:

@@ -18,7 +18,7 @@ SLOWEST_S = 0.6
 
 
 class Controllers:
-    """Told of all that is stored."""
+    """Called with every stored change."""
 
     def __init__(self, loop: VirtualLoop, server: ApiServer, random: Random) -> None:
         self._loop = loop
@@ -29,7 +29,7 @@ class Controllers:
 
     @property
     def busy(self) -> bool:
-        """Something is yet to be made, or to go."""
+        """Whether something must still be created or deleted."""
         return bool(self._waiting)
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
@@ -57,7 +57,7 @@ class Controllers:
             self._later(key)
 
     def _make_claims(self, key: Key, replicas: int) -> None:
-        """They stay when the StatefulSet shrinks."""
+        """The claims stay when the StatefulSet shrinks."""
         held = self._server.objects(CLAIMS)
         for ordinal in range(replicas):
             made = objects.claim(key, ordinal)
@@ -80,7 +80,7 @@ class Controllers:
             self._server.request("POST", REPLICA_SET.path(key[0]), {}, made)
 
     def _roll(self, key: Key, tree: Tree) -> bool:
-        """One step; whether there is another one to take."""
+        """Take one step. True: there is another one to take."""
         wanted, cpu, sets = self._asked(key, tree)
         total, new = sum(sets.values()), sets[cpu]
         if total > wanted:

@@ -1,4 +1,5 @@
-"""The end of a run: faults stop, the world comes to rest, and then all must be as it is, and grow again."""
+"""The end of a run: faults stop, the world converges. Then everything must be as it should be, and growth must be
+possible."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ from .wire import Answer
 from .world import World
 
 SETTLES_WITHIN_S = 3 * W_S + 90.0
-"""W of what is under way, after a hold of W, and twice the longest wait before something is tried again (30 s)."""
+"""The landing window of pending writes, after a recovery hold, and twice the longest wait before something is tried
+again (30 s)."""
 
 STEPS_LAST_S = 6.0
-"""After so long what the last steps began is over: gates that were killed or stopped are back."""
+"""After this time the last steps are over: gates that were killed or stopped are back."""
 
 GROWS_WITHIN_S = 5.0
-"""How soon a write that fits must pass, where nothing goes wrong any more."""
+"""How soon a write that fits must be allowed, once no faults happen any more."""
 
 IDLE_FOR_S = 1.0
 """Several rounds of housekeeping."""
@@ -30,11 +32,11 @@ IDLE_FOR_S = 1.0
 IDLE_TRIES = 5
 
 NANO = {"requests.cpu": 10**6, "requests.storage": 2**30 * 10**9}
-"""From what ``reference`` counts in to nano-units."""
+"""Factor from the units of ``reference`` to nano-units."""
 
 
 class Convergence:
-    """Lets a world come to rest and judges it."""
+    """Lets a world converge, and checks it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -65,7 +67,7 @@ class Convergence:
                 await self._must_grow(member, key)
 
     async def _must_be_idle(self) -> None:
-        """Who has nothing to tell writes nothing."""
+        """A gate with nothing to write writes nothing."""
         writes: dict[str, int] = {}
 
         def idle() -> bool:
@@ -117,7 +119,7 @@ class Convergence:
         return found
 
     async def _must_grow(self, member: Member, key: Key) -> None:
-        """One more pod passes if it fits, and is refused for quota if not."""
+        """One pod more passes if it fits, and is refused for quota if not."""
         world = self._world
         sent = objects.scale(key, world.reference.workloads()[key].replicas + 1, "kpa", "")
         after = world.reference.worst([sent.promise])

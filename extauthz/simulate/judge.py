@@ -29,7 +29,7 @@ Amounts: TypeAlias = Mapping[str, int]
 
 
 class Members(NamedTuple):
-    """What a controller has made for a workload. It stays for a while after its workload has shrunk."""
+    """What a controller has created for a workload. It stays for a while after its workload has shrunk."""
 
     claims: int = 0
     """Volume claims of a StatefulSet: as many as ordinals ever had one."""
@@ -49,7 +49,7 @@ class State(NamedTuple):
     members: Members = Members()
 
     def amounts(self) -> Amounts:
-        """What it costs: all replicas at the dearest template that runs, or what its ReplicaSets come to."""
+        """Its cost: all replicas at the most expensive template that runs, or the sum of its ReplicaSets."""
         claims, running = self.members
         dearest = max([self.cpu_m, *(cpu_m for _, cpu_m in running)])
         return {
@@ -68,7 +68,7 @@ class Promise(NamedTuple):
     tier: str | None = None
     creates: bool = False
     only_on: str = ""
-    """The resourceVersion without which it is refused."""
+    """The resourceVersion that it needs; else it is refused."""
 
 
 class Quota(NamedTuple):
@@ -82,7 +82,7 @@ class Quota(NamedTuple):
 
 
 class View(NamedTuple):
-    """What says in which quotas a workload counts, as it is or as it was."""
+    """What decides in which quotas a workload counts, now or earlier."""
 
     quotas: Mapping[str, Quota]
     namespaces: Mapping[str, Labels]
@@ -103,7 +103,7 @@ class View(NamedTuple):
         return found
 
     def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
-        """(quota, key) to the most that is in use, whichever of its states each workload is in."""
+        """(quota, key) to the most that may be in use, in any possible state of each workload."""
         totals = {(name, resource): 0 for name, one in self.quotas.items() for resource in one.hard}
         for (namespace, _), some in states.items():
             top: Charges = {}
@@ -119,12 +119,11 @@ class View(NamedTuple):
 
 
 States: TypeAlias = Mapping[Key, Iterable[State]]
-"""What each workload may be like."""
+"""The possible states of each workload."""
 
 
 def reachable(first: State | None, version: str, promises: Iterable[Promise]) -> set[State]:
-    """Every state that some order of landings leads through. A count and a price that were not promised together can
-    only meet if one of both was promised alone, or was there."""
+    """Every state that some order of landings leads through."""
     here: set[State | None] = {first}
     for one in promises:
         if one.only_on and one.only_on == version:  # it can only be the first to land
@@ -142,7 +141,7 @@ def reachable(first: State | None, version: str, promises: Iterable[Promise]) ->
 
 
 def landed(at: State | None, promise: Promise) -> State | None:
-    """What a workload is once a write has landed on it; ``None``: there is none."""
+    """The workload after a write has landed on it; ``None``: there is none."""
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
@@ -183,7 +182,7 @@ def wrong(
 def may_allow(
     view: View, workloads: Mapping[Key, State], promises: Iterable[Promise], write: Promise, versions: Mapping[Key, str]
 ) -> bool:
-    """Whether a gate that knows all there is may allow a write."""
+    """Whether a gate that knows everything may allow a write."""
     held = [*promises]
 
     def could(some: Iterable[Promise]) -> dict[Key, set[State]]:
@@ -199,7 +198,7 @@ def may_allow(
 
 
 def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[At]:
-    """Where a workload is more than it was."""
+    """Where a workload is larger than it was."""
     before, after = (view.total({key: [one] if one is not None else []}) for one in (was, now))
     return {at for at, amount in after.items() if amount > before[at]}
 

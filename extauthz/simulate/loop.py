@@ -19,18 +19,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STEP_S = 1e-6
-"""What a callback takes, so that no two things happen at the same time."""
+"""Time that a callback takes. So no two things happen at the same time."""
 
 ROUNDS = 3
-"""How often the tasks of a process that ends are cancelled: some wait for others, or for what they begin on the way."""
+"""How often the tasks of an ending process are cancelled: some wait for others, or for new ones."""
 
 
 class StandstillError(RuntimeError):
-    """Nothing is ready and nothing is due: what is waited for will never happen."""
+    """Nothing is ready, and no timer is set: what is awaited will never happen."""
 
 
 class Process:
-    """What runs, stops and ends together."""
+    """A process: everything that runs, stops and ends together."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class Process:
         self.steps = 0
         """Callbacks that have run."""
         self.ends_at: int | None = None
-        """After so many."""
+        """The process ends after so many callbacks."""
         self.stopped = False
         self.ending = False
         """It is cleaning up."""
@@ -71,16 +71,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, random: Random) -> None:
         super().__init__()
         self.world = Process("world")
-        """Whatever is in no other process."""
+        """The process of everything that belongs to no other."""
         self.errors: list[str] = []
-        """What went wrong where nobody looks: exceptions of tasks that are not awaited."""
+        """Errors that nobody sees: exceptions of tasks that are not awaited."""
         self._random = random
         self._now_s = 0.0
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._numbers = count()
         self._processes: list[Process] = []
         self._runnable: list[Process] = []
-        """Those with callbacks that are ready, stopped ones among them."""
+        """Processes with callbacks that are ready, stopped ones included."""
         self.set_exception_handler(self._heed)
 
     def process(self, name: str) -> Process:
@@ -151,7 +151,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._now_s = max(self._now_s, self._timers[0][0])
 
     def end(self, process: Process) -> None:
-        """End a process at once, as ``kill -9`` does: what it does to clean up reaches nobody."""
+        """End a process at once, as ``kill -9`` does. Its cleaning up reaches nobody."""
         if process.ending:
             return
         process.ending = True

@@ -28,34 +28,35 @@ GRACE_S = 1.0
 """How long checks under way may take to finish once the gate is told to stop."""
 
 WRITES_AT_MOST = 3000
-"""Of ledgers, by one life of a gate: some hundreds are usual. Who writes without end is stopped here."""
+"""Writes of the ledger by one life of a gate: some hundreds are usual. A gate that writes without end is stopped
+here."""
 
 USUAL_ERRORS = frozenset({"stale", "ledger-unreadable", "refused"})
-"""Told at the level of errors, and no mistake of the gate: a watch is held, the ledger was edited, a quota's parent is
+"""Errors in the log that are no mistake of the gate: a watch is held, the ledger was edited, a quota's parent is
 gone."""
 
 IN_FORCE_S = 0.2
-"""How long what a watch has brought may take to be in force: changes of quotas are gathered for half of that."""
+"""How long a change from a watch may take to be in force. Changes of quotas are gathered for half of that."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """What all gates of a world have in common."""
+    """What all gates of a world share."""
 
     loop: VirtualLoop
     server: ApiServer
     settings: Settings
     store: LedgerStore | None
-    """Of a shared ledger that is not behind the API server."""
+    """The store of a shared ledger that is not behind the API server."""
     ids: Callable[[], str]
     tell: Callable[[str], None]
     """A line for the trace."""
 
 
 def settings(window_s: float, ledger: str) -> Settings:
-    """Those of all gates of a world."""
+    """The numbers of all gates of a world."""
     return Settings.model_validate(
         {
             "quotas": "kubernetes",
@@ -71,7 +72,7 @@ def settings(window_s: float, ledger: str) -> Settings:
 
 
 class TraceLog(Log):
-    """Takes what a gate logs into the trace, at once and without a thread."""
+    """Takes a gate's log into the trace, at once and without a thread."""
 
     def __init__(self, name: str, tell: Callable[[str], None]) -> None:  # no stream, so nothing of Log's own is made
         self._name = name
@@ -80,10 +81,10 @@ class TraceLog(Log):
         self.failures: list[str] = []
         """Errors. What failed inside is a finding."""
         self.decisions: dict[str, Decision] = {}
-        """By id, until somebody takes them."""
+        """Decisions by id, until somebody takes them."""
 
     def decision(self, decision: Decision, user_agent: str) -> None:
-        """Keep it: its answer carries the sentence alone."""
+        """Keep the decision: the answer has only its sentence."""
         self.decisions[decision.id] = decision
 
     def event(self, level: str, event: str, **fields: object) -> None:
@@ -102,7 +103,7 @@ class CountedMetrics(Metrics):
     def __init__(self, stop: Callable[[], None]) -> None:
         super().__init__(_no_levels)
         self.writes = 0
-        """Of ledger objects, whatever came of them."""
+        """Writes of the ledger object, whatever their result."""
         self._stop = stop
 
     def ledger_write(self, result: str, grants: int) -> None:
@@ -118,7 +119,7 @@ def _no_levels() -> Levels:
 
 
 class Handover:
-    """Keeps what a gate hands over, as the text of the file that it would be."""
+    """Keeps a gate's handover, as the text of the file."""
 
     def __init__(self) -> None:
         self._text = json.dumps(left([]))
@@ -143,7 +144,7 @@ class Member:
         self.name = name
         self.process = wiring.loop.process(name)
         self.stop = asyncio.Event()
-        """It was told to stop, and hands over."""
+        """Whether it was told to stop, and hands over."""
         self.log = TraceLog(name, wiring.tell)
         self.metrics = CountedMetrics(self._end)
         around = Surroundings(self.log, self.metrics, wiring.loop.time, wiring.ids, handover, wiring.store)
@@ -164,24 +165,24 @@ class Member:
 
     @property
     def serves(self) -> bool:
-        """It takes checks, and entries of the access log."""
+        """Whether it answers checks and takes entries of the access log."""
         return self._checks is not None and not self.process.ended
 
     def known(self, at_s: float) -> Horizon:
-        """What it had put in force by then; after a stop nothing counts that it has not had the time for since."""
+        """The version that it had in force by then. After a pause it has had no time to process later ones."""
         if self.process.stopped or at_s < self._resumed_s + IN_FORCE_S:
             at_s = self._stopped_s
         return partial(self._connection.taken.at, at_s - IN_FORCE_S)
 
     def stop_running(self) -> None:
-        """As SIGSTOP does."""
+        """Stop it, as SIGSTOP does."""
         now_s = self._clock()
         if not self.process.stopped and now_s >= self._resumed_s + IN_FORCE_S:
             self._stopped_s = now_s
         self.process.stopped = True
 
     def go_on(self) -> None:
-        """As SIGCONT does."""
+        """Let it go on, as SIGCONT does."""
         self.process.stopped = False
         self._resumed_s = self._clock()
 
@@ -189,12 +190,12 @@ class Member:
         self.process.ends_at = self.process.steps
 
     def _unplug(self) -> None:
-        """The process ends: nothing that it still does reaches anybody."""
+        """End the process: nothing that it still does reaches anybody."""
         self._checks = None
         self._connection.close()
 
     async def _serve(self, checks: Checks) -> None:
-        """As a gRPC server does, until it is told to stop: then those that are under way may end."""
+        """Run a check as a gRPC server does. When the gate is told to stop, running checks may end."""
         self._checks = checks
         await self.stop.wait()
         self._checks = None

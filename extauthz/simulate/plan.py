@@ -1,5 +1,5 @@
-"""What happens in a simulated world, drawn from its seed before it begins: steps can be left out, and it is still the
-same world."""
+"""What happens in a simulated world, drawn from its seed before it begins. Without some steps it is still the same
+world."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ FAULTS: Mapping[str, str] = {
 """What may go wrong."""
 
 WHOLE = ("deploy", "roll", "rs", "sts")
-"""Kinds of which a write of the whole object is gated."""
+"""Kinds whose whole objects are gated too."""
 
 ALONE = ("deploy", "rs")
-"""Kinds that leave nothing behind when they are deleted."""
+"""Kinds that leave no objects behind when they are deleted."""
 
 OTHERS = ("statefulsets", "replicasets", "persistentvolumeclaims", "tins")
-"""What is watched besides."""
+"""Other watched collections."""
 
 SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
 
@@ -48,10 +48,10 @@ PATCHES = ("strategic", "merge", "json")
 """How a template is patched."""
 
 ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
-"""What becomes of a write that was allowed."""
+"""What may happen to an allowed write."""
 
 WORDS = ("deploy", "deploy", "deploy", "roll", "roll", "sts", "sts", "rs", "tin")
-"""Of which kinds workloads are, as often as they stand here."""
+"""Kinds of workloads, in proportion to how often each is listed."""
 
 LIMITED = (
     ("requests.cpu",),
@@ -60,10 +60,10 @@ LIMITED = (
     ("requests.cpu", "requests.storage"),
     ("requests.storage",),
 )
-"""What a quota limits: one of these."""
+"""What a quota limits: one of these sets."""
 
 PACE = (0.02, 0.3, 1.0)
-"""Seconds from one step to the next: on the average one of these."""
+"""Average seconds between two steps: one of these."""
 
 
 class Step(NamedTuple):
@@ -93,7 +93,7 @@ class Plan:
     faults: frozenset[str]
 
     def without(self, numbers: frozenset[int]) -> Plan:
-        """The same world, in which some steps do not happen."""
+        """The same world without some steps."""
         return replace(self, steps=tuple(one for one in self.steps if one.number not in numbers))
 
 
@@ -289,7 +289,7 @@ _DRAWN = {
     "edit-ledger": _nothing,
 }
 HEALTHY = frozenset({"scale", "rollout", "patch", "remake"})
-"""What happens also where nothing goes wrong."""
+"""Steps that happen without faults too."""
 
 _FAULT_OF = {
     "flood": "flood",

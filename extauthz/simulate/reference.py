@@ -1,4 +1,4 @@
-"""The reference model: what is so in the simulated cluster, and what may come to be so. Shares nothing with gates.
+"""The reference model: what is so in the simulated cluster, and what may come to be. It shares nothing with gates.
 
 A write that a gate has allowed is a *promise* until it has landed or no longer can; only the simulation knows which.
 The worst that promises can do, in whatever order they land, must fit every quota.
@@ -21,7 +21,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLAIMS = "/api/v1/persistentvolumeclaims"
 
 COUNTED = frozenset((*COLLECTIONS, CLAIMS))
-"""Collections in which all that is there costs."""
+"""Collections whose objects all cost something."""
 
 
 class ReferenceModel:
@@ -30,18 +30,18 @@ class ReferenceModel:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         self.promises: dict[str, Promise] = {}
-        """By decision."""
+        """Promises by decision."""
 
     def quotas(self) -> dict[str, Quota]:
         """By name."""
         return {name: quota(tree) for (_, name), tree in self._server.objects(QUOTAS).items()}
 
     def workloads(self) -> dict[Key, State]:
-        """What there is."""
+        """Everything that exists."""
         return {key: self._state(key, tree) for key, tree in self._trees()}
 
     def workload(self, key: Key) -> State | None:
-        """One of them; ``None``: it is not there."""
+        """One workload; ``None``: it does not exist."""
         tree = self._server.objects(kind_of(key).collection).get(key)
         return self._state(key, tree) if tree is not None else None
 
@@ -71,12 +71,12 @@ class ReferenceModel:
         return Members()
 
     def view(self) -> View:
-        """What is in force now."""
+        """The quotas in force now."""
         namespaces = {name: _labels(tree) for (_, name), tree in self._server.objects(NAMESPACES).items()}
         return View(self.quotas(), namespaces, {})
 
     def charges(self) -> Charges:
-        """What is in use."""
+        """What is in use now."""
         return self.view().total({key: [one] for key, one in self.workloads().items()})
 
     def worst(self, promises: Iterable[Promise] | None = None) -> Charges:
@@ -101,7 +101,7 @@ class ReferenceModel:
 
 
 def owner(tree: Tree) -> str | None:
-    """Name of what an object was made for; ``None``: it stands alone."""
+    """Name of the workload that an object was made for; ``None``: it stands alone."""
     owners = tree["metadata"].get("ownerReferences")
     return owners[0]["name"] if owners else None
 

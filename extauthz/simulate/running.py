@@ -1,4 +1,4 @@
-"""Runs a plan: furnishes its world, takes one step after the other, and lets the world converge."""
+"""Runs a plan: creates its world, takes one step after the other, and lets the world converge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READY_WITHIN_S = 90.0
 
 @dataclass(frozen=True)
 class Result:
-    """How a world went."""
+    """The result of a world."""
 
     plan: Plan
     violation: Violation | None
@@ -65,7 +65,8 @@ async def _live(world: World) -> None:
 
 
 async def _furnish(world: World) -> None:
-    """What there is at the start, with ledgers that are old in most worlds: new ones let nothing grow for W."""
+    """Create the objects of the start. In most worlds the ledger is old: under a new one nothing grows for a landing
+    window."""
     _post(world, DEFINITIONS, objects.definition())
     for name in ("shop", "lab", "zoo"):
         _post(world, NAMESPACES, objects.namespace(name))

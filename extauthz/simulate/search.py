@@ -1,4 +1,5 @@
-"""Many worlds, on all processors; and of one in which a rule is broken, the shortest that still breaks it.
+"""Runs many worlds, on all processors. Of a world in which a rule is broken, it finds the shortest that still breaks
+it.
 
 Worlds run in processes of their own: Python orders sets by hashes that differ from process to process, unless it is
 told not to (``PYTHONHASHSEED``), and a seed must mean the same world everywhere.
@@ -20,11 +21,11 @@ from .plan import PACE, WORDS, Plan, draw
 from .running import Result
 
 TRIES = 400
-"""Runs that making a world shorter may take."""
+"""How many runs the shortening of a world may take."""
 
 
 class Wanted(NamedTuple):
-    """Which worlds."""
+    """The options of a search."""
 
     steps: int
     faults: frozenset[str]
@@ -35,13 +36,13 @@ class Wanted(NamedTuple):
     only: frozenset[int] | None = None
     """Leave out all steps but these."""
     often: Mapping[str, float] | None = None
-    """How often a kind of step happens, where it is to be more or less than usual."""
+    """How often a kind of step happens, if not as usual."""
     pace: Sequence[float] = PACE
     """Seconds from one step to the next."""
     words: Sequence[str] = WORDS
-    """Of which kinds workloads are."""
+    """The kinds of workloads."""
     plant: Callable[[], AbstractContextManager[None]] | None = None
-    """Puts a bug into the code while a world runs."""
+    """Plants a defect in the code while a world runs."""
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""

@@ -44,13 +44,13 @@ class ApiServer:
         self._version = 100
         self._uids = count(1)
         self.watchers: dict[str, list[Callable[[Event], None]]] = {}
-        """Collection to those that are told of every change at once."""
+        """Collection to the listeners of every change."""
         self.wrote: list[Callable[[str, Key, Tree, Tree], None]] = []
-        """Told of every change: collection, key, the object before and after (``None``: there is none)."""
+        """Called with every change: collection, key, the object before and after (``None``: there is none)."""
 
     @property
     def version(self) -> int:
-        """Of the last change of anything."""
+        """The version of the last change of anything."""
         return self._version
 
     def objects(self, collection: str) -> Mapping[Key, Tree]:
@@ -58,7 +58,7 @@ class ApiServer:
         return self._objects.get(collection, {})
 
     def since(self, collection: str, version: int) -> Iterator[Event]:
-        """The changes after ``version``. Raises ApiError (410) where they are no longer known."""
+        """The changes after ``version``. Raises ApiError (410) if they are not known any more."""
         if version < self._compacted.get(collection, 0):
             raise ApiError(410, "Expired", f"too old resource version: {version}")
         events = self._history.get(collection, [])
@@ -71,7 +71,7 @@ class ApiServer:
             self._history[collection] = []
 
     def request(self, method: str, path: str, query: Mapping[str, str], body: Tree, content_type: str = "") -> Tree:
-        """One request from its arrival to its end, in one moment. Raises ApiError."""
+        """Handle one request in one moment. Raises ApiError."""
         place = split(path)
         if method == "GET":
             return self._get(place, query)
@@ -156,7 +156,7 @@ def split(path: str) -> Place:
 
 
 def copied(tree: Tree) -> Tree:
-    """One that may be changed as readers do: at its top and in its metadata."""
+    """A copy that may be changed as readers do: at its top and in its metadata."""
     return {**tree, "metadata": dict(tree["metadata"])}
 
 
@@ -172,7 +172,7 @@ def _meets(held: Tree, metadata: Mapping[str, str]) -> None:
 
 
 def _changed(held: Tree, method: str, body: Tree, content_type: str) -> Tree:
-    """The object as a write of all of it leaves it: a PUT, or a patch."""
+    """The object after a write of all of it: a PUT, or a patch."""
     if method == "PUT":
         _meets(held, body["metadata"])
         return body

@@ -19,7 +19,7 @@ from .world import World
 
 LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
 LEDGER = "cluster"
-"""The one object there is."""
+"""The name of the one object."""
 
 COLLECTIONS = {
     **{kind.plural: kind.collection for kind in KINDS.values()},
@@ -31,11 +31,11 @@ COLLECTIONS = {
 }
 
 AGAIN_S = 0.25
-"""How soon an autoscaler tries again what was refused, or sent unheard."""
+"""How soon an autoscaler tries again after a refusal, or without an answer."""
 
 
 def key_of(workload: str) -> Key:
-    """Of ``namespace/name``."""
+    """The parts of ``namespace/name``."""
     namespace, name = workload.split("/")
     return namespace, name
 
@@ -45,7 +45,7 @@ def _scale(world: World, step: Step, random: Random) -> None:
 
 
 def _flood(world: World, step: Step, random: Random) -> None:
-    """Many writes of one tenant within a short time, each with a fate of its own."""
+    """Many writes of one tenant in a short time, each with its own end."""
     for after_s, how in step.how["writes"]:
         world.loop.call_later(after_s, _autoscale, world, how, Random(random.random()))  # noqa: S311
 
@@ -140,7 +140,7 @@ def _changed(amount: str, by: int) -> str:
 
 
 def _move(world: World, step: Step, random: Random) -> None:
-    """Hang a quota under another one that is not below it, or under none."""
+    """Move a quota under another one that is not below it, or to the top."""
     held = {name: tree for (_, name), tree in sorted(world.server.objects(QUOTAS).items())}
     if not held:
         return
@@ -178,7 +178,7 @@ def _relabel(world: World, step: Step, random: Random) -> None:
 
 
 def _ungated(world: World, method: str, path: str, body: Tree) -> None:
-    """A write past the gates; that there is nothing to write is fine."""
+    """A write past the gates. If there is nothing to write, that is fine."""
     before = world.reference.reachable()
     try:
         world.server.request(method, path, {}, body)

@@ -1,4 +1,4 @@
-"""What gates may believe, while their watches may not have shown them a change yet.
+"""What gates may believe while their watches have not shown them a change yet.
 
 Each kind has a watch of its own, and of a workload a read may tell more than its watch. So any quotas go with any
 labels, each as they were at some version that the gate may not have got past. ``Horizon`` says which that is.
@@ -43,19 +43,19 @@ class Past(Generic[T]):
             self._was.append(what)
 
     def forget(self, version: int | None = None) -> None:
-        """Everybody knows what it is since ``version``, or what it is now."""
+        """Everybody knows its value of ``version``, or the present one."""
         while len(self._was) > 1 and (version is None or self._versions[1] <= version):
             self._versions.popleft()
             self._was.popleft()
 
     def since(self, version: int) -> list[T]:
-        """What it was then and has been since, the newest first."""
+        """Its value then and all later ones, the newest first."""
         first = max(bisect_right(self._versions, version) - 1, 0)
         return [*self._was][first:][::-1]
 
 
 class Views:
-    """Told of all that is stored."""
+    """Called with every stored change."""
 
     def __init__(self, reference: ReferenceModel) -> None:
         self._reference = reference
@@ -94,7 +94,7 @@ class Views:
         yield from self._members.values()
 
     def version_at(self, at_s: float) -> int:
-        """Of the last change before a time."""
+        """The version of the last change before a time."""
         number = bisect_right(self._times, at_s)
         return self._versions[number - 1] if number else 0
 
@@ -104,17 +104,17 @@ class Views:
         return lambda collection: version
 
     def all_known(self) -> None:
-        """Nobody goes by anything but what is so."""
+        """Everybody decides by the present state."""
         for past in self._all():
             past.forget()
 
     def granted(self, key: Key) -> None:
-        """The labels of a workload are what a gate has allowed: no gate has to see that to count it."""
+        """A gate has allowed the labels of this workload. So no gate must see them before they count."""
         if key in self._tiers:
             self._tiers[key].forget()
 
     def limits(self, horizon: Horizon, quota: str, resource: str) -> list[int | None]:
-        """All that a limit may be to a gate; ``None``: there is none."""
+        """All values that a gate may take for a limit; ``None``: there is none."""
         return [
             quotas[quota].hard.get(resource) if quota in quotas else None
             for quotas in self._quotas.since(horizon(QUOTAS))
@@ -133,7 +133,7 @@ class Views:
         return more
 
     def believable(self, horizon: Horizon) -> Iterator[View]:
-        """What a gate may go by, beginning with what is so."""
+        """The states that a gate may decide by, beginning with the present one."""
         tiers = {key: past.since(horizon(kind_of(key).collection)) for key, past in self._tiers.items()}
         changed = [key for key, some in tiers.items() if len(some) > 1]
         for labels in product(*(dict.fromkeys(tiers[key]) for key in changed)):
@@ -143,4 +143,4 @@ class Views:
 
 
 _MADE_IN = {"roll": REPLICA_SET.collection, "sts": CLAIMS}
-"""Where the members of a workload are."""
+"""The collections with the members of a workload."""

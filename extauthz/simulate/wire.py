@@ -1,4 +1,4 @@
-"""What goes between Envoy and a gate, as bytes: checks, their answers, and entries of the access log."""
+"""The bytes between Envoy and a gate: checks, their answers, and entries of the access log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AUTOSCALER = "127.0.0.1"
 
 
 class Answer(NamedTuple):
-    """What Envoy is told."""
+    """The answer that Envoy gets."""
 
     id: str
     verdict: Verdict
@@ -55,7 +55,7 @@ def answer(raw: bytes) -> Answer:
 
 
 def log_entry(given: Answer, fate: Fate) -> bytes:
-    """A message of the access log that tells what became of a write."""
+    """A message of the access log about the end of a write."""
     message = StreamAccessLogsMessage()
     entry = message.http_logs.log_entry.add()
     common, response = entry.common_properties, entry.response

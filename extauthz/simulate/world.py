@@ -23,11 +23,11 @@ from .reference import ReferenceModel
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 30.0
-"""How long an intent may live at most: its W may begin anew with each gate that sees it first, and what ends it then is
-a read, which may have to be tried again."""
+"""How long an intent may live at most. Its landing window may begin again with each gate that sees it first. Then a
+read ends it, which may have to be tried again."""
 
 UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
-"""Faults with which a write that was refused may stay in a ledger object for longer than the next one takes."""
+"""Faults after which a refused write may stay in a ledger object for longer than the next write of it."""
 
 
 class World:
@@ -50,7 +50,7 @@ class World:
         self.dice = self.random("rest")
         ids = count(1)
         self.store = MemoryStore() if plan.ledger == "store" else None
-        """Of the shared ledger, where that is no object of the API server."""
+        """The store of the shared ledger, if it is no object of the API server."""
         self._wiring = Wiring(
             self.loop, self.server, settings(W_S, plan.ledger), self.store, lambda: f"d{next(ids):015d}", self.tell
         )
@@ -61,7 +61,7 @@ class World:
         ]
 
     def random(self, of: str) -> Random:
-        """Chance of its own for one thing."""
+        """A random generator for one purpose."""
         return Random(f"{self.plan.seed} {of}")  # noqa: S311 (to be repeated, not to be secret)
 
     def _odds(self) -> Odds:
@@ -78,11 +78,11 @@ class World:
     # Gates.
 
     def any_gate(self, random: Random) -> Member | None:
-        """As a load balancer that has not noticed yet which are gone."""
+        """Choose a gate like a load balancer that has not noticed yet which gates are gone."""
         return random.choice(self.members)
 
     def start(self, number: int) -> Member:
-        """A gate begins a life."""
+        """Start a gate."""
         name = f"gate{number}.{next(self._lives)}"
         member = self.members[number] = Member(name, self._wiring, self.links[number], self._handovers[number])
         return member
@@ -92,7 +92,7 @@ class World:
         return [one for one in self.members if one is not None and one.serves and not one.process.stopped]
 
     def spawn(self, coroutine: Coroutine[Any, Any, object]) -> None:
-        """Something goes on by itself."""
+        """Run something beside the rest."""
 
         async def guarded() -> None:
             try:
@@ -104,7 +104,7 @@ class World:
         self.loop.world.start(guarded())
 
     def failed(self) -> str | None:
-        """What broke inside a gate."""
+        """What failed inside a gate."""
         for member in self.members:
             if member is not None and member.metrics.writes > WRITES_AT_MOST:
                 return f"{member.name} has written ledgers {member.metrics.writes} times"
@@ -119,7 +119,7 @@ class World:
     # What goes on.
 
     def over(self) -> bool:
-        """A rule is broken: what comes after it tells nothing new."""
+        """A rule is broken: what comes after that says nothing new."""
         failure = self.failed()
         if failure is not None:
             self.checks.broken("no failure", failure)

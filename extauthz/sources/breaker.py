@@ -1,9 +1,9 @@
-"""A circuit breaker: who is known not to answer is not asked, so that nobody waits for it."""
+"""A circuit breaker: after failures nothing is asked for a while, and nobody waits."""
 
 from __future__ import annotations
 
 FAILURES = 5
-"""In a row, before it opens: a service that is restarted loses a request or two."""
+"""Failures in a row before it opens. A service that is restarted loses a request or two."""
 
 FIRST_S = 1.0
 LONGEST_S = 30.0
@@ -20,11 +20,11 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are kept back, but for trials."""
+        """Whether it is open: requests are not sent, except trials."""
         return self._until_s is not None
 
     def admits(self, now_s: float) -> bool:
-        """Whether a request may be sent. Where it is a trial, the next one waits for what comes of it."""
+        """Whether a request may be sent. If it is a trial, the next request waits for its result."""
         if self._until_s is None:
             return True
         if now_s < self._until_s:

@@ -22,7 +22,7 @@ class Quotas(NamedTuple):
 
     tree: QuotaTree
     warnings: tuple[FileProblem, ...]
-    """What is allowed but hardly meant (``QuotaTree.warnings``)."""
+    """What is allowed and probably a mistake (``QuotaTree.warnings``)."""
 
 
 def load(path: Path) -> Quotas:

@@ -1,4 +1,4 @@
-"""WorkspaceQuotas that are each somebody else's object, put together: a bad one takes down no other."""
+"""Puts WorkspaceQuotas together, each of which has another author. A bad one affects no other."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from extauthz.core.quota.tree import QuotaTree, TreeProblem
 
 
 class Quotas(NamedTuple):
-    """All quotas that there are, and how each stands."""
+    """All quotas, and the state of each."""
 
     tree: QuotaTree
     """The same object as before where no spec has changed."""
     standings: tuple[Standing, ...]
     """By name."""
     warnings: tuple[TreeProblem, ...]
-    """What is allowed but hardly meant (``QuotaTree.warnings``)."""
+    """What is allowed and probably a mistake (``QuotaTree.warnings``)."""
 
     @property
     def faults(self) -> Iterator[Standing]:
@@ -34,11 +34,11 @@ class Read(NamedTuple):
 
     standing: Standing
     quota: WorkspaceQuota
-    """If its spec is not one, what ``spec.salvage`` makes of it."""
+    """If its spec is invalid: what ``spec.salvage`` makes of it."""
 
 
 def read(tree: Tree) -> Read:
-    """Read one object, which has a name; a bad one as far as it says whom it covers."""
+    """Read one object that has a name. Of a bad one, read whom it covers, as far as it says so."""
     try:
         quota = spec.parse(tree)
     except QuotaSpecError as error:
@@ -47,7 +47,9 @@ def read(tree: Tree) -> Read:
 
 
 class Gathered:
-    """All objects of a source.
+    """All objects of a source. An object whose spec cannot be read keeps its last good one in force. If it never had
+    one, nothing that it covers can grow. An object whose parent is missing, or that is its own ancestor, is enforced by
+    itself.
 
     An object whose spec cannot be read keeps its last good one in force; if it never had one, what it covers cannot
     grow. One whose parent is missing, or that is its own ancestor, is enforced by itself.
@@ -60,7 +62,7 @@ class Gathered:
         self._planted: tuple[tuple[WorkspaceQuota, ...], QuotaTree, tuple[TreeProblem, ...]] | None = None
 
     def replace(self, objects: Iterable[Read]) -> bool:
-        """Take all that there are. Returns whether one that was there is not any more."""
+        """Take the whole list. Returns whether a quota has gone."""
         listed = {one.standing.name: one for one in objects}
         gone = self._reads.keys() - listed.keys()
         for name in gone:
@@ -84,7 +86,7 @@ class Gathered:
         self._in_force.pop(name, None)
 
     def quotas(self) -> Quotas:
-        """All of them as they stand now."""
+        """All of them as they are now."""
         quotas = tuple(self._in_force[name] for name in sorted(self._in_force))
         if self._planted is None or self._planted[0] != quotas:
             self._planted = (quotas, *QuotaTree.salvage(quotas))

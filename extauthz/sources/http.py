@@ -1,4 +1,4 @@
-"""What a platform's own service is asked over HTTP: one client for quotas and for ``maxAvailableScale``.
+"""The HTTP client for a platform's own service: one for quotas and for ``maxAvailableScale``.
 
 docs/openapi.yaml has the contracts. Errors have stable codes, which are also metric labels; none carries a header, a
 query or a credential.
@@ -21,7 +21,7 @@ import aiohttp
 from extauthz.core.model import Tree
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Some 20,000 quotas. The API server's own limit of a request body is 3 MiB (``k8s.io/apiserver``)."""
+"""About 20,000 quotas. The API server's own limit of a request body is 3 MiB (``k8s.io/apiserver``)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Endpoint:
     token_file: Path | None = None
     """A bearer token, read anew for each request: projected tokens are replaced while they are used."""
     ca: Path | None = None
-    """Whom to trust; ``None``: the system's authorities."""
+    """Authorities to trust; ``None``: the system's."""
     cert: Path | None = None
     """Client certificate chain, with ``key``; read anew for each connection."""
     key: Path | None = None
@@ -61,7 +61,7 @@ class Reply(NamedTuple):
     """A good answer."""
 
     tree: Tree
-    """The decoded body; ``None`` where nothing has changed (304)."""
+    """The decoded body; ``None``: nothing has changed (304)."""
     etag: str
 
 
@@ -130,7 +130,7 @@ class Client:
         return headers
 
     def _context(self) -> ssl.SSLContext | bool:
-        """Made anew when a file of it has changed: certificates are renewed in place."""
+        """Made again when one of its files has changed: certificates are renewed in place."""
         one = self.endpoint
         files = [path for path in (one.ca, one.cert, one.key) if path is not None]
         stamp = tuple(path.stat().st_mtime for path in files)

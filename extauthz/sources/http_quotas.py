@@ -21,14 +21,14 @@ WORKSPACE_LABEL: Final = "workspace"
 _PLAIN_FIELDS = ("workspaces", "workspaceLabel")
 
 MAX_BACKOFF: Final = 8
-"""After failures it is asked less and less often, down to once in so many intervals."""
+"""After failures it is asked less often, down to once in so many intervals."""
 
 
 class HttpQuotas:
     """Follows the quotas of one service.
 
-    An answer that is not one of the two forms is refused as a whole, and what was in force stays. Of a good one each
-    quota is taken by itself, as from the Kubernetes API (``Gathered``).
+    An answer of neither form is refused as a whole, and the old quotas stay in force. Each quota of a good answer is
+    taken by itself, as from the Kubernetes API (``Gathered``).
 
     Args:
         every_s: how often it is asked while all is well.
@@ -55,9 +55,9 @@ class HttpQuotas:
         self._etag = ""
         self._failures = 0
         self.good_s: float | None = None
-        """When it last said what there is, or that nothing has changed; on the clock. ``None``: never."""
+        """When it last gave a good answer, on the clock; ``None``: never."""
         self.error = ""
-        """What went wrong last; empty once it has answered again."""
+        """The last error; empty once it has answered again."""
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
@@ -67,7 +67,7 @@ class HttpQuotas:
                 await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
-        """Some gates ask one service: not all at the same moment."""
+        """Several gates ask one service: not all at the same moment."""
         times = min(2**self._failures, MAX_BACKOFF) if self._failures else 1
         return self._every_s * times * (0.9 + 0.2 * self._jitter())
 
@@ -123,7 +123,7 @@ def _objects(tree: Mapping[str, Tree]) -> list[Tree]:
     items = tree.get("items")
     if not isinstance(items, list):
         raise SourceError("malformed", "its answer has no list of items")
-    # A list of the API server leaves these out of its items; what is there is checked.
+    # The items of an API server's list lack these fields. If an item has them, they are checked.
     return [
         {"apiVersion": spec.API_VERSION, "kind": spec.KIND, **one} if isinstance(one, Mapping) else one for one in items
     ]

@@ -1,4 +1,4 @@
-"""WorkspaceQuotas from the Kubernetes API, where each is somebody else's object: a bad one takes down no other."""
+"""WorkspaceQuotas from the Kubernetes API. Each may have another author: a bad one affects no other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from extauthz.sources.gathering import Quotas as Quotas
 WORKSPACE_QUOTAS = Resource(spec.GROUP, "v1alpha1", "workspacequotas", spec.KIND, namespaced=False)
 
 GATHER_S = 0.1
-"""How long a change waits for others: a tree is made anew of all of them, and people apply a directory of quotas."""
+"""How long a change waits for others. Each change makes a new tree, and people apply a directory of quotas at once."""
 
 
 class LiveQuotas:
@@ -40,9 +40,9 @@ class LiveQuotas:
         self._taken = 0
         """The watch's version when what is in force was put together."""
         self._tree_since = 0
-        """What a watch must have shown for the tree in force to be known."""
+        """The version that a watch must have shown before the tree in force is known."""
         self._missed = False
-        """A deletion was learnt of from a list: when it was is not known."""
+        """A list showed a deletion: its time is not known."""
         self._tree: QuotaTree | None = None
         """What is in force."""
         self.reflector = Reflector(connection, WORKSPACE_QUOTAS, self, clock=clock)
@@ -98,5 +98,5 @@ class LiveQuotas:
         """Bookmarks change no quota."""
 
     def quotas(self) -> Quotas:
-        """All of them as they stand now."""
+        """All of them as they are now."""
         return self._gathered.quotas()

@@ -12,11 +12,11 @@ from extauthz.sources.breaker import Breaker
 from extauthz.sources.http import Client, SourceError
 
 MAX_FLIGHTS = 64
-"""Requests at once. Beyond that a service is too slow for what is asked of it, and more would not help it."""
+"""Requests at once. A service that needs more is too slow, and more requests would not help."""
 
 
 class MaxScale:
-    """Puts answers into ``bounds``, one request a workload at a time, whoever waits for it.
+    """Puts answers into ``bounds``. However many wait for a workload, one request is sent for it.
 
     Args:
         tell: called after every request, sent or not, with its result (``ok`` or a code of ``SourceError``) and why.
@@ -37,7 +37,8 @@ class MaxScale:
         self._flights: dict[WorkloadRef, asyncio.Task[None]] = {}
 
     async def ask(self, ref: WorkloadRef) -> None:
-        """Have an answer for a workload in ``bounds``, or that there is none: within the client's timeout."""
+        """Get an answer for a workload into ``bounds``, or the knowledge that there is none, within the client's
+        timeout."""
         flight = self._flights.get(ref)
         if flight is None:
             flight = self._flights[ref] = asyncio.create_task(self._ask(ref, busy=len(self._flights) >= MAX_FLIGHTS))
@@ -71,7 +72,7 @@ class MaxScale:
 
 
 def bound(tree: Tree) -> int | None:
-    """What an answer says; ``None``: there is no bound.
+    """The bound in an answer; ``None``: there is no bound.
 
     Raises:
         SourceError: it is none of docs/openapi.yaml.

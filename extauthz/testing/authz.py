@@ -1,4 +1,4 @@
-"""A scripted gate: answers what a test tells it to, also late or nonsense, and keeps what it was asked and told."""
+"""A scripted gate: gives the answers that a test sets, also late or nonsense, and keeps what it received."""
 
 from __future__ import annotations
 

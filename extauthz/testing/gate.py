@@ -1,4 +1,4 @@
-"""Runs the real gate, ``extauthz serve``, as a process of its own on ports of its own choosing."""
+"""Runs the real gate, ``extauthz serve``, as a process on its own ports."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Gate:
         return (line for line in self.lines() if line.get("event") == event)
 
     def metric(self, series: str) -> float:
-        """The value of one series of /metrics, written as it stands there; 0 where there is none."""
+        """The value of one series of /metrics; 0 if there is none."""
         page = self.page("/metrics").splitlines()
         return next((float(line.rpartition(" ")[2]) for line in page if line.rpartition(" ")[0] == series), 0.0)
 

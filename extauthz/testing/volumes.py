@@ -49,7 +49,7 @@ class Volume:
     def issue(
         self, authority: Authority, trusted: bytes | None = None, names: tuple[str, ...] = LOOPBACK_NAMES
     ) -> None:
-        """Another pair of the authority; in ``ca.crt`` what is trusted: that authority, unless told otherwise."""
+        """Another pair of the authority. ``ca.crt`` has that authority, unless another one is given."""
         pair = authority.issue(f"{self.folder.name}-{next(self._numbers)}", names)
         ca = authority.ca.read_bytes() if trusted is None else trusted
         self.put(tls_crt=pair.cert.read_bytes(), tls_key=pair.key.read_bytes(), ca_crt=ca)

@@ -33,7 +33,11 @@ AREAS: dict[str, tuple[str, ...]] = {
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
     "extauthz/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
     "extauthz/cluster/reads.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),
-    "extauthz/settlement": ("tests/unit/settlement", "tests/servers/test_access_log.py", "tests/unit/cluster"),
+    "extauthz/settlement": (
+        "tests/unit/settlement",
+        "tests/servers/test_access_log.py",
+        "tests/unit/cluster/test_reads.py",
+    ),
     "extauthz/servers/access_log.py": ("tests/servers/test_access_log.py", "tests/servers/test_access_log_stream.py"),
 }
 """What is changed, and the tests that should notice."""

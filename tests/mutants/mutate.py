@@ -1,7 +1,8 @@
 """One small change at a time to Python source: what a test suite should notice.
 
 Asserts, annotations, decorators, texts and what is raised stay as they are: they guard against our own mistakes or tell
-people something, and decide nothing.
+people something, and decide nothing. So do durations that have a name (``TICK_S = 0.1``): one a second longer is as
+good, and where it is not, a test says which bound it keeps.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def _parses(source: str) -> bool:
 
 def _decisive(node: ast.AST) -> Iterator[ast.stmt | ast.expr]:
     """What decides something, outermost first."""
-    if isinstance(node, LEFT_ALONE) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+    if isinstance(node, LEFT_ALONE) or _is_duration(node):
+        return
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
     if isinstance(node, ast.stmt | ast.expr):
         yield node
@@ -110,6 +113,13 @@ def _decisive(node: ast.AST) -> Iterator[ast.stmt | ast.expr]:
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
                 yield from _decisive(child)
+
+
+def _is_duration(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
+            return name.isupper() and name.endswith("_S")
+    return False
 
 
 Change = tuple[str, ast.stmt | ast.expr, str]

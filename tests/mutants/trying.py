@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import pytest
 from coverage import Coverage
@@ -28,6 +28,23 @@ SURVIVED, KILLED, NOT_TRIED, BROKEN = range(4)
 NAMES = {SURVIVED: "survived", KILLED: "tests", NOT_TRIED: "not-tried", BROKEN: "not-tried"}
 
 
+class Measured(NamedTuple):
+    """What the tests do where nothing is changed."""
+
+    seconds: dict[str, float]
+    """Of each test."""
+    by_line: dict[str, dict[str, list[str]]]
+    """Tests that run a line of a file."""
+    failed: str = ""
+
+    def chosen(self, items: list[pytest.Item], mutant: dict[str, Any]) -> list[pytest.Item]:
+        """Those that run its lines; all where none is seen to: lines of a long expression are not told apart."""
+        lines = self.by_line.get(str(ROOT / mutant["path"]), {})
+        names = {name for line in range(mutant["line"], mutant["last"] + 1) for name in lines.get(str(line), ())}
+        chosen = [item for item in items if item.nodeid in names] or items
+        return sorted(chosen, key=lambda item: self.seconds[item.nodeid])
+
+
 class Trying:
     """A plugin of pytest."""
 
@@ -38,8 +55,6 @@ class Trying:
         self._jobs = jobs
         self._to = to
         self._failed = ""
-        self._seconds: dict[str, float] = {}
-        self._by_line: dict[str, dict[str, list[str]]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -50,12 +65,11 @@ class Trying:
         found = self._folder / "measured.json"
         pid = _fork(lambda: self._measure(session.items, found))
         _, status = os.waitpid(pid, 0)
-        measured = json.loads(found.read_text()) if os.waitstatus_to_exitcode(status) == 0 else {"failed": "it ended"}
-        if measured.get("failed"):
-            self._tell(failed=measured["failed"])
-            return True
-        self._seconds, self._by_line = measured["seconds"], measured["by_line"]
-        self._try_all(session.items)
+        measured = Measured(*json.loads(found.read_text())) if status == 0 else Measured({}, {}, "they ended")
+        if measured.failed:
+            self._tell(failed=measured.failed)
+        else:
+            self._try_all(session.items, measured)
         return True
 
     def _tell(self, **what: object) -> None:
@@ -74,19 +88,19 @@ class Trying:
         coverage.stop()
         data = coverage.get_data()
         by_line = {file: data.contexts_by_lineno(file) for file in data.measured_files()}
-        to.write_text(json.dumps({"seconds": seconds, "by_line": by_line, "failed": self._failed}))
+        to.write_text(json.dumps(Measured(seconds, by_line, self._failed)))
         return 0
 
     def _run(self, item: pytest.Item, after: pytest.Item | None) -> None:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
 
-    def _try_all(self, items: list[pytest.Item]) -> None:
+    def _try_all(self, items: list[pytest.Item], measured: Measured) -> None:
         under_way: dict[int, int] = {}
         for number, mutant in enumerate(self._mutants):
             if len(under_way) == self._jobs:
                 self._wait(under_way)
-            chosen = self._chosen(items, mutant)
-            limit_s = int(3 * sum(self._seconds[item.nodeid] for item in chosen) + SLACK_S)
+            chosen = measured.chosen(items, mutant)
+            limit_s = int(3 * sum(measured.seconds[item.nodeid] for item in chosen) + SLACK_S)
             under_way[_fork(lambda one=mutant, tests=chosen, limit=limit_s: self._try(one, tests, limit))] = number
         while under_way:
             self._wait(under_way)
@@ -96,13 +110,6 @@ class Trying:
         _end_group(pid)
         code = os.waitstatus_to_exitcode(status)
         self._tell(number=under_way.pop(pid), fate="timeout" if code == -signal.SIGALRM else NAMES.get(code, "tests"))
-
-    def _chosen(self, items: list[pytest.Item], mutant: dict[str, Any]) -> list[pytest.Item]:
-        """All where none is seen to run it: lines of a long expression are not told apart."""
-        lines = self._by_line.get(str(ROOT / mutant["path"]), {})
-        names = {name for line in range(mutant["line"], mutant["last"] + 1) for name in lines.get(str(line), ())}
-        chosen = [item for item in items if item.nodeid in names] or items
-        return sorted(chosen, key=lambda item: self._seconds[item.nodeid])
 
     def _try(self, mutant: dict[str, Any], items: list[pytest.Item], limit_s: int) -> int:
         if not swap(ROOT / mutant["path"], mutant["before"], mutant["after"]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import grpc
 import pytest
@@ -82,3 +83,37 @@ async def test_a_stream_that_is_cut_is_no_error_and_the_next_goes_on(heard: Hear
             call.cancel()
     await asyncio.sleep(0.2)
     assert not caplog.records
+
+
+class Silent:
+    """A stream of which nothing comes; or, when it is over, its end."""
+
+    is_over = False
+
+    async def read(self) -> object:
+        if self.is_over:
+            return grpc.aio.EOF
+        return await asyncio.Event().wait()
+
+
+class Details(NamedTuple):
+    """What gRPC tells of a call."""
+
+    method: str
+    invocation_metadata: tuple[()] = ()
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_a_stream_that_has_ended_leaves_nothing_waiting(heard: Heard, is_over: bool):
+    """Envoys come and go for as long as a gate runs."""
+    context = Silent()
+    context.is_over = is_over
+    method = heard.door.handler().service(Details(f"/{access_log.SERVICE}/StreamAccessLogs"))
+    stream = asyncio.create_task(method.stream_unary(None, context))
+    await asyncio.sleep(0)
+    if not is_over:
+        heard.door.leave()
+    async with asyncio.timeout(10):
+        await stream
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.model import Decision, Request, Shortage, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Request, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.servers import status
 from extauthz.servers.terse import terse
 
@@ -40,6 +40,13 @@ def test_a_refusal_names_no_quota_and_no_number(verdict: Verdict, ref: WorkloadR
     _, body = status.of(decided(REFUSED._replace(verdict=verdict, ref=ref)))
     assert json.loads(body)["message"] == sentence
     assert "secret-corp" not in body
+
+
+def test_an_owner_who_has_to_say_more_is_told_so_without_names():
+    silent = (Unspecified("secret-corp", ("secret-corp",), "requests.cpu", ("secret-proxy",)),)
+    said = decided(REFUSED._replace(reason="must-specify", shortages=(), unspecified=silent)).sentence
+    assert said.startswith('deployments.apps "web" is forbidden: its containers must specify')
+    assert "secret" not in said
 
 
 def test_what_is_allowed_stays_as_it_is():

@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.cli.report import as_json, as_table
-from extauthz.core.model import Decision, Operation, Shortage, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 
 QUOTAS = """\
 apiVersion: extauthz.dev/v1alpha1
@@ -137,6 +137,7 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
         "replicas": {"from": 3, "to": 5},
         "fits": 4,
         "audit": [],
+        "unspecified": [],
     }
     assert shortages[1] == {
         "quota": "acme",
@@ -171,6 +172,17 @@ def test_what_an_audit_would_refuse_is_shown_beside_the_verdict() -> None:
     assert "would be refused, but only audited, by:\n  quota  resource  requested  used  reserved  hard\n  q " in out
     assert "operation  create\n" in as_table(allowed)
     assert json.loads(as_json(Decision("1", Verdict.ALLOW, "fits", "", audit=(row,))))["audit"][0]["quota"] == "q"
+
+
+def test_what_pods_would_have_to_state_for_a_quota_that_audits_is_shown_too() -> None:
+    rows = (Unspecified("q", ("q",), "requests.cpu", ("c",), True),)
+    allowed = Decision("1", Verdict.ALLOW, "fits", "fits", unspecified=rows)
+    assert "would be refused, but only audited: pods must specify requests.cpu for q\n" in as_table(allowed)
+    assert json.loads(as_json(allowed))["unspecified"] == [
+        {"quota": "q", "path": ["q"], "resource": "requests.cpu", "containers": ["c"], "audits": True}
+    ]
+    denied = allowed._replace(verdict=Verdict.DENY, unspecified=(rows[0]._replace(audits=False),))
+    assert "only audited" not in as_table(denied)
 
 
 def test_nothing_in_a_request_can_move_the_cursor_of_a_terminal() -> None:

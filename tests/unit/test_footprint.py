@@ -293,3 +293,26 @@ def code_of(read, tree) -> str | None:
     except FootprintError as error:
         return error.code
     return None
+
+
+def test_a_claim_of_its_own_leaves_nothing_unsaid() -> None:
+    assert footprint.unspecified({"claim": {"spec": {}}}) == {}
+
+
+def test_what_containers_say_nothing_of_is_listed_by_key_and_name() -> None:
+    both = {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}
+    spec = {"containers": [{"name": "b", "resources": both}, {"name": "a"}, {"resources": both}]}
+    assert footprint.unspecified({"template": {"spec": spec}}) == {
+        "limits.cpu": ("", "a", "b"),
+        "limits.memory": ("a",),
+        "requests.cpu": ("a",),
+        "requests.memory": ("a",),
+    }
+
+
+def test_defaults_of_limit_ranges_fill_in_what_containers_say_nothing_of() -> None:
+    ranges = (footprint.LimitRangeDefaults((("cpu", 1),), (("memory", 1),)),)
+    assert footprint.unspecified({"template": {"spec": {"containers": [{"name": "a"}]}}}, ranges) == {
+        "limits.cpu": ("a",),
+        "requests.memory": ("a",),
+    }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.model import Decision, Operation, Shortage, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log as module
 from extauthz.observe.log import Bridge, Log
 
@@ -251,3 +251,11 @@ def test_what_is_allowed_only_for_audit_says_what_it_would_have_been_as_loud_as_
     fields = json.loads(line)
     assert (fields["level"], fields["verdict"], fields["would"]) == ("warning", "allow", "deny")
     assert fields["shortages"][0]["quota"] == "big/acme"
+
+
+def test_what_pods_have_to_state_is_logged_with_the_containers_that_do_not() -> None:
+    path = ("big", "acme")
+    refused = Unspecified("acme", path, "requests.cpu", ("main", "proxy"))
+    (line,) = written("warning", "json", (denied()._replace(unspecified=(refused, refused._replace(audits=True))), ""))
+    row = {"quota": "big/acme", "resource": "requests.cpu", "containers": ["main", "proxy"]}
+    assert json.loads(line)["unspecified"] == [row, row | {"audit": True}]

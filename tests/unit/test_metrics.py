@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Decision, Shortage, Verdict
+from extauthz.core.model import Decision, Shortage, Unspecified, Verdict
 from extauthz.observe import table
 from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
 
@@ -49,12 +49,15 @@ async def test_decisions_are_counted_by_verdict_and_reason(metrics: Metrics) -> 
         Decision("1", Verdict.DENY, "exceeded-quota", ""),
         Decision("2", Verdict.DENY, "exceeded-quota", ""),
         Decision("3", Verdict.ALLOW, "fits", "", audit=audited),
+        Decision("4", Verdict.ALLOW, "fits", "", unspecified=(Unspecified("q", ("q",), "requests.cpu", ("c",), True),)),
+        Decision("5", Verdict.DENY, "must-specify", "", unspecified=(Unspecified("q", ("q",), "limits.cpu", ("c",)),)),
     ):
         metrics.decision(decision, 0.00003)
     numbers = await scraped(metrics)
     assert numbers["extauthz_decisions_total", "exceeded-quota", "deny"] == 2
-    assert numbers["extauthz_decisions_total", "fits", "allow"] == 1
-    assert numbers["extauthz_audit_refusals_total",] == 1
+    assert numbers["extauthz_decisions_total", "fits", "allow"] == 2
+    assert numbers["extauthz_decisions_total", "must-specify", "deny"] == 1
+    assert numbers["extauthz_audit_refusals_total",] == 2
 
 
 async def test_check_seconds_is_a_cumulative_histogram(metrics: Metrics) -> None:

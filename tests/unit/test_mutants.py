@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from tests.mutants.related import Related
 
 from extauthz.core.ledger import intents
 from tests.mutants import known
 from tests.mutants.mutate import mutants
+from tests.mutants.trying import Measured
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +32,8 @@ def changes(source: str) -> list[str]:
         pytest.param("x = not a", ["x = (a)"], id="not"),
         pytest.param("x = a + 2", ["x = (a - 2)", "x = a + 3", "x = a + (1)"], id="arithmetic-and-constant"),
         pytest.param("x = a & b", ["x = (a | b)"], id="sets"),
+        pytest.param("MOST = 3", ["MOST = 4", "MOST = (2)"], id="count"),
+        pytest.param("x_s = 3", ["x_s = 4", "x_s = (2)"], id="time-of-no-name"),
         pytest.param("x = f(True)", ["x = f(False)"], id="bool"),
         pytest.param("x = max(a, b)", ["x = min(a, b)"], id="swap"),
         pytest.param("self.x = a", ["pass"], id="attribute-not-set"),
@@ -60,6 +63,7 @@ def test_one_place_is_changed_at_a_time(source: str, wanted: list[str]):
         pytest.param('"""Docs."""', id="docstring"),
         pytest.param("if TYPE_CHECKING:\n    x = 1", id="for-the-type-checker"),
         pytest.param("x = 65536", id="bound"),
+        pytest.param("TICK_S = 0.1", id="duration"),
     ],
 )
 def test_what_decides_nothing_is_left_alone(source: str):
@@ -93,7 +97,10 @@ def test_all_equivalents_are_of_lines_that_are_there():
     assert known.stale(list(known.read(known.EQUIVALENT.read_text())), ROOT) == []
 
 
-RELATED = Related({"x.py": {1: ["", "a"], 2: ["slow", "quick"], 3: ["other", "quick"]}}, {"slow": 2.0, "other": 1.0})
+class Item(NamedTuple):
+    """A test that pytest has collected."""
+
+    nodeid: str
 
 
 @pytest.mark.parametrize(
@@ -101,13 +108,15 @@ RELATED = Related({"x.py": {1: ["", "a"], 2: ["slow", "quick"], 3: ["other", "qu
     [
         pytest.param(2, 2, ["quick", "slow"], id="fast-ones-first"),
         pytest.param(2, 3, ["quick", "other", "slow"], id="of-several-lines-each-once"),
-        pytest.param(1, 2, [], id="at-import-any-test"),
-        pytest.param(4, 9, [], id="of-a-line-that-no-test-is-seen-to-run-any-test"),
+        pytest.param(4, 9, ["quick", "other", "slow"], id="of-a-line-that-none-is-seen-to-run-all"),
     ],
 )
 def test_a_mutant_is_tried_on_the_tests_that_run_its_lines(first: int, last: int, tests: list[str]):
-    assert RELATED.tests("x.py", first, last) == tests
-    assert RELATED.tests("y.py", first, last) == []
+    by_line = {str(ROOT / "x.py"): {"2": ["slow", "quick"], "3": ["other", "quick"]}}
+    measured = Measured({"slow": 2.0, "other": 1.0, "quick": 0.0}, by_line)
+    items = [Item(name) for name in ("slow", "other", "quick")]
+    found = measured.chosen(items, {"path": "x.py", "line": first, "last": last})  # type: ignore[type-var]
+    assert [item.nodeid for item in found] == tests
 
 
 def test_the_lines_of_a_change_are_told():

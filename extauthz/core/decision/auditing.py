@@ -1,4 +1,4 @@
-"""A gate that only audits: it decides in full, and what it would have answered is said and not done."""
+"""Mode audit: a write is decided in full, and the answer is reported and not given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from extauthz.core.model import Decision, Verdict
 
 
 def audited(decision: Decision) -> Decision:
-    """The answer in place of ``decision``: allowed, whatever that is, and saying what it would have been."""
+    """The answer in place of ``decision``: allowed, with what it would have been."""
     if decision.verdict is Verdict.ALLOW:
         return decision
     sentence = f"allowed, as the gate only audits; else: {decision.sentence}"

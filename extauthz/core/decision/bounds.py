@@ -1,4 +1,4 @@
-"""What a platform's own service says a workload may have at most: its answers, and how old they are.
+"""The replica bounds of a platform's own service: its answers, and how old they are.
 
 Time comes in; whoever asks the service puts its answers here.
 """
@@ -14,22 +14,22 @@ from cachetools import LRUCache
 from extauthz.core.model import WorkloadRef
 
 MAX_ANSWERS = 65_536
-"""Workloads whose answers are kept, the last ones asked about; a few hundred bytes each."""
+"""How many workloads' answers are kept, a few hundred bytes each. The oldest questions go first."""
 
 ASK_AGAIN_S = 1.0
-"""After a failure, for one workload. An autoscaler asks every few seconds."""
+"""Time to wait after a failure, for one workload. An autoscaler asks every few seconds."""
 
 
 class Freshness(StrEnum):
-    """Of what is known of one workload. See docs/http-source.md for what each means to growth."""
+    """State of what is known of one workload. docs/http-source.md says what each means for growth."""
 
     FRESH = "fresh"
     KEPT = "kept"
-    """Too old, but the service cannot be asked, and it is not that old."""
+    """Too old. But the service cannot be asked, and the answer may still be used."""
     UNKNOWN = "unknown"
-    """It was asked just now, to no avail."""
+    """It was asked a moment ago, without success."""
     UNASKED = "unasked"
-    """It has to be asked."""
+    """It must be asked."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Bound(NamedTuple):
 
     freshness: Freshness
     most: int | None = None
-    """``None``: no bound. Only where it is fresh or kept."""
+    """``None``: no bound. Valid only if it is fresh or kept."""
     age_s: float = 0.0
 
 
@@ -65,7 +65,7 @@ class Bounds:
         return len(self._answers)
 
     def answered(self, ref: WorkloadRef, most: int | None, now_s: float) -> None:
-        """The service has said it; ``None``: no bound. ``now_s``: when it was asked."""
+        """The service has answered; ``None``: no bound. ``now_s``: when it was asked."""
         self._answers[ref] = _Answer(most, now_s)
 
     def failed(self, ref: WorkloadRef, now_s: float) -> None:

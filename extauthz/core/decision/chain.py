@@ -1,7 +1,7 @@
 """The steps of a decision, in order. A new check is one more step in ``STEPS``, and a function in a file of its own.
 
-A step looks at one write. It answers, or it returns ``None`` and the next one looks. What it has found out for later
-steps it leaves on the ``Evaluation``. The last step always answers.
+A step looks at one write. It answers, or it returns ``None`` and the next step looks. It leaves results for later steps
+on the ``Evaluation``. The last step always answers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from extauthz.core.decision import changes, effects, granting, max_scale, pending_limits, unknowns, weighing
+from extauthz.core.decision import (
+    changes,
+    effects,
+    granting,
+    max_scale,
+    pending_limits,
+    unknowns,
+    unspecified,
+    weighing,
+)
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.model import Decision
 
@@ -27,6 +36,7 @@ STEPS: Final[tuple[Step, ...]] = (
     weighing.weighed,  # what it takes of every quota that covers it
     unknowns.outdated_coverage,  # no quota covers it, by what may be out of date
     unknowns.of_growth,  # it grows, and something that bears on that is not known
+    unspecified.refused,  # more pods do not say what they need of what a quota limits
     weighing.exceeded,  # it grows past a quota
     max_scale.exceeded,  # it grows past what the platform's own service allows
     pending_limits.reached,  # too many writes are under way
@@ -35,7 +45,7 @@ STEPS: Final[tuple[Step, ...]] = (
 
 
 def first_answer(asked: Evaluation) -> Decision:
-    """What the first step says that says something."""
+    """The answer of the first step that gives one."""
     for step in STEPS:
         answer = step(asked)
         if answer is not None:

@@ -1,4 +1,4 @@
-"""One change of a workload at a time: its template, its labels, its owner, and its being made.
+"""One change of a workload at a time: of its template, its labels or its owner, or its creation.
 
 What a patch leaves depends on what it finds. Were two changes under way, what comes of them would depend on which lands
 first. So the second waits until the first is settled. Counts go on beside a change: autoscalers never wait for one.
@@ -17,15 +17,16 @@ from extauthz.core.model import Decision, Observed, Operation, Outcome, Verdict
 
 
 def under_way(asked: Evaluation) -> Decision | None:
-    """Step: another change of the workload may still land, and what both leave depends on which is first."""
+    """Step: another change of the workload may still land, and the result depends on which is first."""
     intent = asked.intent
     if not intent.touches or asked.entry is None or is_harmless(asked.observed, intent):
         return None
     others = [one for one in asked.entry.live_intents() if one.touches]
     if not others or not _disturb(asked, intent, others):
         return None
+    patch, *more = others
     is_create = asked.write.operation is Operation.CREATE
-    left = _left_of(others[0], asked.born) if is_create and asked.born is not None and len(others) == 1 else None
+    left = _left_of(patch, asked.born) if is_create and asked.born is not None and not more else None
     if left is None:
         return _refusal(asked, others)
     asked.intent = _with(intent, left)
@@ -33,7 +34,7 @@ def under_way(asked: Evaluation) -> Decision | None:
 
 
 def _disturb(asked: Evaluation, intent: Intent, others: list[Intent]) -> bool:
-    """Whether what is left depends on the order in which ``intent`` and the ``others`` land."""
+    """Whether the result depends on the order in which ``intent`` and the ``others`` land."""
     observed = asked.observed
     if observed is None or asked.write.operation is Operation.CREATE or intent.changes(observed):
         return True
@@ -41,7 +42,7 @@ def _disturb(asked: Evaluation, intent: Intent, others: list[Intent]) -> bool:
 
 
 def _left_of(patch: Intent, born: Observed) -> Outcome | None:
-    """What an open patch of an object that is gone leaves on ``born``; ``None``: that cannot be told."""
+    """What a pending patch of a deleted object leaves on ``born``; ``None``: that is not known."""
     outcome = resolve(patch.write, born) if patch.write is not None else None
     return outcome if isinstance(outcome, Outcome) else None
 
@@ -50,10 +51,10 @@ def _with(intent: Intent, left: Outcome) -> Intent:
     """The patch may set its count on either template, or leave its template under any count."""
     templates = tuple(dict.fromkeys(intent.templates + left.templates))
     labels = tuple(dict.fromkeys(intent.labels + left.label_sets))
-    frees = intent.frees or left.frees
-    return replace(intent, templates=templates, labels=labels, frees=frees, keeps_count=True)
+    return replace(intent, templates=templates, labels=labels, keeps_count=True)
 
 
 def _refusal(asked: Evaluation, others: list[Intent]) -> Decision:
     left_s = max(one.expires_s for one in others) - asked.now_s
-    return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentences.change_under_way(asked.write.ref, left_s))
+    sentence = sentences.change_under_way(asked.write.ref, left_s)
+    return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentence)

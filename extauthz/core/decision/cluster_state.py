@@ -1,4 +1,4 @@
-"""What the gate knows of quotas and of the cluster: the ways in which sources tell it."""
+"""What the gate knows of quotas and of the cluster, and how sources report it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extauthz.core.quota.tree import QuotaTree
 
 
 class ClusterState:
-    """A ledger, and whether what is in it can be relied on."""
+    """A ledger, and whether its content is reliable."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -24,10 +24,10 @@ class ClusterState:
         self.stale_why: str | None = None
         """Why quotas or state may be out of date; ``None``: they are not."""
         self.coverage_is_stale = False
-        """Quotas or namespaces may be out of date, and so which quotas may cover a namespace."""
+        """Quotas or namespaces may be out of date. Then it is not known which quotas cover a namespace."""
         self._checked_until_s = math.inf
         self.hold_until_s: float | None = None
-        """Until about when no growth is granted; ``None``: the gate does not hold."""
+        """Until about when no growth is granted; ``None``: there is no recovery hold."""
 
     @property
     def synced(self) -> bool:
@@ -41,14 +41,15 @@ class ClusterState:
         self.tick(now_s)
 
     def hold(self, about_until_s: float) -> None:
-        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5).
+        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5). Refusals
+        mention ``about_until_s``. No clock ends a hold.
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
         """
         self.hold_until_s = about_until_s
 
     def release(self) -> None:
-        """End the hold: whatever an earlier run allowed has landed or cannot, and all has been listed since."""
+        """End the hold: every write of an earlier run has landed or cannot, and everything was listed since."""
         self.hold_until_s = None
 
     def tick(self, now_s: float) -> None:
@@ -56,17 +57,18 @@ class ClusterState:
         self.ledger.pending.tick(now_s)
 
     def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
-        """Take all that the cluster holds."""
+        """Take everything that the cluster has."""
         snapshot.load(self.ledger, state)
         self.state_synced(True)
         self.tick(now_s)
 
     def state_synced(self, is_synced: bool) -> None:
-        """Tell whether all that the cluster holds has been observed at least once."""
+        """Whether everything in the cluster has been observed at least once."""
         self._state_known = is_synced
 
     def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
-        """Tell that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (rule 6).
+        """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (docs/design.md
+        rule 6).
 
         Args:
             coverage: quotas or namespaces are among them.
@@ -77,13 +79,13 @@ class ClusterState:
         self._checked_until_s = until_s
 
     def looks_at(self, now_s: float) -> None:
-        """It is ``now_s``: what was told of the sources may have been told too long ago."""
+        """The time is ``now_s``: the last report about the sources may be too old."""
         if now_s > self._checked_until_s:
             self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
 
     @property
     def is_certain(self) -> bool:
-        """Nothing is stale and nothing may still land that an earlier run allowed."""
+        """Nothing is stale, and no write of an earlier run may still land."""
         return self.hold_until_s is None and self.stale_why is None
 
     @property
@@ -99,11 +101,12 @@ class ClusterState:
         return self.ledger.observations.observe(ref, observed, version)
 
     def observe_kind(self, group: str, kind: str, resource: str) -> None:
-        """Take note of a kind of custom resource with a scale subresource: it covers what it has made."""
+        """Note a kind of custom resource with a scale subresource. It covers what it has created."""
         self.ledger.observations.observe_kind(group, kind, resource)
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
-        """Take a list of all workloads of one (group, resource). What is not in it is gone as of ``version``."""
+        """Take a list of all workloads of one (group, resource). Objects that are not in it are gone as of
+        ``version``."""
         self.ledger.observations.observe_all(kind, workloads, version)
 
     def observing_all(

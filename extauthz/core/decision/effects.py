@@ -1,4 +1,4 @@
-"""What a write leaves of the object that it finds, and what that comes to for the ledger."""
+"""What a write leaves of the object, and what the ledger must follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcom
 
 
 def resolved(asked: Evaluation) -> Decision | None:
-    """Step: what it leaves. Refused where nobody can tell."""
+    """Step: work out what it leaves. Refuse it if that is not known."""
     write = asked.write
     outcome = resolve(write, asked.base)
     if isinstance(outcome, Unreadable):
@@ -39,8 +39,8 @@ def _is_only_a_count(outcome: Outcome) -> bool:
 
 
 def intended(asked: Evaluation) -> None:
-    """Step: what it may leave, as the ledger follows it."""
-    asked.born = _born(asked)
+    """Step: work out what it may leave, in the form that the ledger follows."""
+    asked.born = _born(asked) if asked.creates and asked.observed is None else None
     asked.intent = _intent(asked)
     asked.free = _why_free(asked)
 
@@ -57,8 +57,13 @@ def _why_free(asked: Evaluation) -> str:
 
 def _intent(asked: Evaluation) -> Intent:
     write, observed, outcome = asked.write, asked.observed, asked.outcome
-    templates = outcome.templates
-    if not templates and not write.scale and observed is not None and observed.template is not None and _copies(write):
+    templates, expires_s = outcome.templates, asked.now_s + asked.policy.window_s
+    if write.scale:  # a count and nothing else
+        count, keeps = outcome.replicas, outcome.keeps_count
+        return Intent(
+            asked.id, count, (), (), False, write.precondition, expires_s, source=asked.source, keeps_count=keeps
+        )
+    if not templates and observed is not None and observed.template is not None and _copies(write):
         templates = (observed.template,)
     touches = bool(templates) or outcome.labels is not None
     return Intent(
@@ -68,7 +73,7 @@ def _intent(asked: Evaluation) -> Intent:
         labels=outcome.label_sets,
         creates=asked.creates,
         precondition=write.precondition,
-        expires_s=asked.now_s + asked.policy.window_s,
+        expires_s=expires_s,
         source=asked.source,
         owner=outcome.owner,
         frees=outcome.frees or _names_no_owner(asked),
@@ -78,7 +83,7 @@ def _intent(asked: Evaluation) -> Intent:
 
 
 def is_patch(write: Write) -> bool:
-    """Whether what it leaves of the template and the labels depends on what it finds."""
+    """Whether the template and labels that it leaves depend on what it finds."""
     return not write.scale and not isinstance(write.change, Put)
 
 
@@ -89,16 +94,14 @@ def _copies(write: Write) -> bool:
 
 
 def _names_no_owner(asked: Evaluation) -> bool:
-    """A whole object without a controller, where there is one or the object is made."""
+    """A whole object without a controller, if there is one in the cluster or the object is created."""
     write, observed = asked.write, asked.observed
-    if write.scale or asked.outcome.owner is not None or not isinstance(write.change, Put):
+    if asked.outcome.owner is not None or not isinstance(write.change, Put):
         return False
     return write.operation is Operation.CREATE or (observed is not None and observed.owner is not None)
 
 
-def _born(asked: Evaluation) -> Observed | None:
-    if not asked.creates or asked.observed is not None:
-        return None
+def _born(asked: Evaluation) -> Observed:
     outcome = asked.outcome
     template = outcome.templates[0] if outcome.templates else None
     return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)

@@ -1,4 +1,4 @@
-"""One write on its way through the steps of a decision, and what each step has found out for those after it."""
+"""One write in the steps of a decision, and what each step has found out for later ones."""
 
 from __future__ import annotations
 
@@ -11,67 +11,79 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.ledger import Proposal
-from extauthz.core.model import Decision, Observed, OnUnknown, Outcome, Shortage, Verdict, WorkloadRef, Write
+from extauthz.core.model import (
+    Decision,
+    Observed,
+    OnUnknown,
+    Outcome,
+    Shortage,
+    Unspecified,
+    Verdict,
+    WorkloadRef,
+    Write,
+)
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """One write, what is known as it is decided, and what was found out so far."""
+    """One write, what is known, and what was found out so far."""
 
     id: str
     write: Write
     ref: WorkloadRef
-    """Its key in the ledger: a create that leaves its name to the server has one of its own."""
+    """Its key in the ledger. A create with ``generateName`` has one of its own."""
     now_s: float
     charge: bool
     source: str
     entry: Entry | None
-    """What the ledger has of it."""
+    """The ledger's entry for it."""
     observed: Observed | None
     state: ClusterState
     policy: Policy
     bounds: Bounds | None
-    """Of replicas, besides the quotas; ``None``: there are none."""
+    """Bounds of replicas, in addition to quotas; ``None``: there are none."""
 
     # What steps find out. Each is set by one step and read by later ones only.
     creates: bool = field(init=False)
-    """It makes the object where there is none."""
+    """It creates the object, if there is none."""
     outcome: Outcome = field(init=False)
     intent: Intent = field(init=False)
     """What it may leave."""
     born: Observed | None = field(init=False)
     """The object that a create makes where there is none."""
     free: str = field(init=False)
-    """Why nothing of it is recorded, as a remark; empty: it is."""
+    """Why nothing of it is recorded; empty: it is recorded."""
     proposal: Proposal = field(init=False)
     twin: Intent | None = None
-    """The pending write that stands for it too."""
+    """The pending write that also stands for this one."""
 
     # What a grant says.
     reason: str = "fits"
     why: str = "fits every quota"
     remark: str = ""
-    """What was not known for certain about its bound."""
+    """What was uncertain about its bound."""
     max_scale: int | None = None
+    unspecified: tuple[Unspecified, ...] = ()
+    """What only auditing quotas would have refused."""
 
     @property
     def base(self) -> Observed | None:
-        """What the write finds: the object as observed, or as a create under way makes it."""
+        """What the write finds: the observed object, or the one that a pending create makes."""
         if self.observed is not None or self.entry is None or not self.entry.is_known:
             return self.observed
         return self.entry.born
 
     @property
     def is_known(self) -> bool:
-        """There is an object, or the write makes it."""
+        """There is an object, or the write creates it."""
         return self.creates or (self.entry is not None and self.entry.is_known)
 
     def propose(self) -> None:
-        """Weigh what it may leave against all quotas, and record nothing."""
+        """Work out its effect on all quotas, and record nothing."""
         self.proposal = self.state.ledger.propose(self.ref, self.intent, self.born, self.entry)
 
     def unavailable(self, reason: str, why: str, setting: OnUnknown = "deny") -> Decision:
-        """A refusal for want of knowledge; with ``setting`` "allow" it passes, and says the same."""
+        """A refusal because something is not known. With ``setting`` "allow" the write passes, with the same reason."""
         verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
         return self.answer(verdict, reason, sentences.unavailable(self.write.ref, why))
 
@@ -90,7 +102,7 @@ class Evaluation:
         pends: bool = False,
         grows: bool = False,
     ) -> Decision:
-        """The decision, with what it is about."""
+        """The decision, with the workload that it is about."""
         write = self.write
         before = self.observed.replicas if self.observed is not None else None
         return Decision(

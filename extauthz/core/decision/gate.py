@@ -24,7 +24,7 @@ class Gate(ClusterState):
         self.policy = policy if policy is not None else Policy()
         self.ledger.pod_costs.charge_surge = self.policy.charge_surge
         self.bounds: Bounds | None = None
-        """Bounds of replicas besides the quotas; ``None``: there are none."""
+        """Bounds of replicas in addition to quotas; ``None``: there are none."""
 
     def export_intents(self, now_s: float) -> list[dict[str, object]]:
         """Live intents as JSON-ready records, for the next start (docs/design.md L5)."""
@@ -43,7 +43,7 @@ class Gate(ClusterState):
     def decide(
         self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
     ) -> Decision:
-        """Answer what was asked. With ``charge`` false the same path is taken and nothing is recorded.
+        """Answer a request. With ``charge`` false, the same path is taken and nothing is recorded.
 
         Args:
             reading: what the request means; ``intake.read`` reads it from HTTP.

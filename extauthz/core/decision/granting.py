@@ -1,4 +1,4 @@
-"""To grant a write: say why, and record what may still land."""
+"""Grants a write: gives the reason, and records what may still land."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from extauthz.core.model import Decision, Verdict
 
 
 class _Recorded(NamedTuple):
-    """What became of an allowed write in the ledger."""
+    """How the ledger follows an allowed write."""
 
     remark: str
     """Why it is not recorded; empty: it is."""
     pends: bool = False
     id: str | None = None
-    """Of the intent that stands for it."""
+    """Id of the intent that stands for it."""
 
 
 def uncovered(asked: Evaluation) -> Decision | None:
-    """Step: no quota may cover its namespace. What may still land is followed, as one may come to cover it."""
+    """Step: no quota may cover its namespace. The write is followed, because a quota may come to cover it."""
     if asked.state.ledger.coverage.may_cover(asked.ref.namespace):
         return None
     answer = asked.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", asked.outcome.replicas)
@@ -35,10 +35,10 @@ def uncovered(asked: Evaluation) -> Decision | None:
 
 
 def granted(asked: Evaluation) -> Decision:
-    """Step: nothing is against it."""
+    """Step: nothing speaks against it."""
     proposal = asked.proposal
     remark, pends, intent_id = _recorded(asked)
-    return asked.answer(
+    answer = asked.answer(
         Verdict.ALLOW,
         asked.reason,
         asked.why + remark + asked.remark,
@@ -49,6 +49,7 @@ def granted(asked: Evaluation) -> Decision:
         pends=pends,
         grows=bool(proposal.grows),
     )
+    return answer._replace(unspecified=asked.unspecified) if asked.unspecified else answer
 
 
 def _recorded(asked: Evaluation) -> _Recorded:

@@ -10,11 +10,11 @@ from extauthz.core.ledger.record import Record, RecordError
 
 
 class HandoverError(ValueError):
-    """A record of a handover cannot be read. The gate then holds for W, as after a crash."""
+    """A record of a handover cannot be read. Then a recovery hold begins, as after a crash."""
 
 
 def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
-    """Every live intent; times as seconds left, since the next start has another clock."""
+    """Every live intent. Times are seconds left, because the next start has another clock."""
     return [{**record.dump(ref, intent), "left_s": intent.expires_s - now_s} for ref, intent in ledger.pending]
 
 

@@ -1,4 +1,4 @@
-"""A platform's own service may say how many replicas a workload may have at most: a bound besides the quotas."""
+"""The bound of a platform's own service: how many replicas a workload may have, in addition to quotas."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.model import Decision, Fetch, NeedsFetch, Verdict
 
 UNASKED = "max-scale-unasked"
-"""Reason of a decision that is none yet: the service has to be asked first, and then it is decided again."""
+"""Reason of an answer that is no decision yet: the service must be asked, and then the write is decided again."""
 UNKNOWN = "max-scale-unknown"
 KEPT = "max-scale-stale"
 EXCEEDED = "exceeded-max-scale"
 
 
 def exceeded(asked: Evaluation) -> Decision | None:
-    """Step: it goes past what the service allows, or nobody knows what that is."""
+    """Step: it exceeds what the service allows, or that is not known."""
     intent = asked.intent
     if asked.bounds is None or intent.replicas is None:
         return None

@@ -1,4 +1,4 @@
-"""How many allowed writes may be under way at once: of one workload, one client, one tree of quotas, and in all.
+"""How many writes may be pending at once: of one workload, one client, one tree of quotas, and in all.
 
 Each takes room and memory until it has landed or no longer can. So a flood must be stopped, and only for its sender:
 the bounds for one client and for one tree are far below the bound for all. Of identical retries ``MAX_IDENTICAL`` are
@@ -20,7 +20,7 @@ MAX_IDENTICAL = 16
 
 
 def reached(asked: Evaluation) -> Decision | None:
-    """Step: one more write would be too many, and none that is under way stands for it too."""
+    """Step: one more write would be too many, and no pending write stands for it too."""
     if asked.free:
         return None
     asked.twin = _twin(asked.intent, asked.proposal)
@@ -29,9 +29,8 @@ def reached(asked: Evaluation) -> Decision | None:
         return None
     reason, whose = found
     latest = sentences.about(asked.policy.window_s)
-    return asked.unavailable(
-        reason, f"already follows {whose} that may still land; try again in {latest} at the latest"
-    )
+    why = f"already follows {whose} that may still land; try again in {latest} at the latest"
+    return asked.unavailable(reason, why)
 
 
 def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
@@ -48,22 +47,29 @@ def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
 
 
 def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
-    """The code of the bound that is met, and whose writes they are; ``None``: none is met."""
+    """The code of the bound that is met, and whose writes they are; ``None``: none is met.
+
+    Nobody has more pending writes than there are in all.
+    """
     policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
-    if source and ledger.pending.of_source(source) >= policy.max_intents_per_source:
+    in_all = ledger.intents
+    if source and in_all >= policy.max_intents_per_source <= ledger.pending.of_source(source):
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     live = asked.proposal.entry.intents or {}
-    if len(live) >= policy.max_intents_per_workload and _effects(intent, live) > policy.max_intents_per_workload:
+    if _is_one_too_many(intent, live, policy.max_intents_per_workload):
         return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
-    if ledger.intents >= policy.max_intents:
-        return "too-many-intents", f"{ledger.intents} writes"
-    for root in asked.proposal.after.trees:
-        if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
-            return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
+    if in_all >= policy.max_intents:
+        return "too-many-intents", f"{in_all} writes"
+    if in_all >= policy.max_intents_per_tree:
+        for root in asked.proposal.after.trees:
+            if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
+                return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None
 
 
-def _effects(intent: Intent, live: Mapping[str, Intent]) -> int:
-    """How many different effects there would be. A retry adds none; then 0 is returned, which is within any bound."""
+def _is_one_too_many(intent: Intent, live: Mapping[str, Intent], most: int) -> bool:
+    """Whether there are ``most`` different effects already. A retry adds none."""
+    if len(live) < most:
+        return False
     different = {one.effect for one in live.values()}
-    return len(different) + 1 if intent.effect not in different else 0
+    return intent.effect not in different and len(different) >= most

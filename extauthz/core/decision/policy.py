@@ -1,4 +1,5 @@
-"""What the gate does where it does not know, and its bounds (docs/design.md rule 6). Each default is argued here."""
+"""What the gate does if something is not known, and its bounds (docs/design.md rule 6). Each default has its reason
+here."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ _SETTINGS: Mapping[Unknown, str] = {
     Unknown.UNREADABLE: "on_unreadable",
     Unknown.WORKLOAD: "on_unknown_workload",
     Unknown.FOOTPRINT: "on_unknown_footprint",
+    Unknown.UNSPECIFIED: "on_unspecified",
 }
 
 
@@ -31,14 +33,17 @@ class Policy:
     """
 
     mode: GateMode = "enforce"
-    """``audit``: decide in full, say what the answer would have been, allow whatever it is, and charge as observed."""
+    """``audit``: decide in full, report what the answer would have been, allow everything, and charge what is
+    observed."""
     on_unreadable: OnUnknown = "deny"
     on_unknown_workload: OnUnknown = "deny"
     on_unknown_footprint: OnUnknown = "deny"
+    on_unspecified: OnUnknown = "deny"
+    """Pods that do not say what they need of what a quota limits. Allowed, they cost nothing of it, however many."""
     on_unsynced: OnUnknown = "deny"
     on_stale: OnUnknown = "deny"
     on_max_scale_unknown: OnUnknown = "deny"
-    """Where the platform's service bounds replicas and says nothing. The quotas hold all the same."""
+    """If the platform's service for replica bounds says nothing. The quotas hold all the same."""
     charge_surge: bool = False
     """Charge beforehand the pods that a rollout adds for a while (``maxSurge``). Off, as ResourceQuota counts no pod
     before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.
@@ -56,15 +61,15 @@ class Policy:
     the default limit of a controller's client, has 6,750 under way in a landing window even if no answer is ever
     learnt."""
     max_intents_per_tree: int = 10_000
-    """The same for a root quota with all below it: a flood in one workspace leaves the others room."""
+    """The same for a root quota and all quotas below it: a flood in one workspace leaves room for the others."""
     max_intents: int = 100_000
-    """A bound of memory: about 1 KiB each."""
+    """It bounds memory: about 1 KiB each."""
 
     def on(self, unknown: Unknown, nodes: Iterable[QuotaNode] = ()) -> OnUnknown:
-        """What is done about a write that concerns the quotas ``nodes``; empty: nobody knows which it concerns.
+        """What to do about a write that concerns the quotas ``nodes``; empty: it is not known which quotas it concerns.
 
-        Every one of them has a say, as every one of them must have room: its own field, that of its nearest ancestor
-        that has it, else the setting. One that only audits refuses nothing.
+        Each of them has a say, as each must have room. It answers with its own field, else with that of its nearest
+        ancestor that has one, else with the setting. A quota that only audits refuses nothing.
         """
         default: OnUnknown = getattr(self, _SETTINGS[unknown])
         said = {"allow" if n.audits else n.on_unknown(unknown) or default for n in nodes}

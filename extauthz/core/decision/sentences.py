@@ -7,7 +7,7 @@ from itertools import groupby
 from math import ceil
 
 from extauthz.core import quantities
-from extauthz.core.model import Shortage, WorkloadRef
+from extauthz.core.model import Shortage, Unspecified, WorkloadRef
 
 
 def subject(ref: WorkloadRef) -> str:
@@ -33,6 +33,20 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
     pods = "1 pod" if surge == 1 else f"{surge} pods"
     counted = f"; counted with {pods} more for a rollout (maxSurge)" if surge else ""
     return f"{subject(ref)} is forbidden: {'; '.join(parts)}{counted}{room}"
+
+
+def must_specify(ref: WorkloadRef, rows: Iterable[Unspecified]) -> str:
+    """A denial of pods that do not say what they need.
+
+    >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
+    >>> print(must_specify(web, [Unspecified("acme", ("acme",), "requests.cpu", ("c",))]))
+    deployments.apps "web" is forbidden: failed workspace quota: acme: must specify requests.cpu for: c
+    """
+    rows = list(rows)
+    quotas = ", ".join(dict.fromkeys(row.quota for row in rows))
+    wanted = {row.resource: ",".join(row.containers) for row in rows}
+    what = "; ".join(f"{resource} for: {wanted[resource]}" for resource in sorted(wanted))
+    return f"{subject(ref)} is forbidden: failed workspace quota: {quotas}: must specify {what}"
 
 
 def exceeded_scale(ref: WorkloadRef, asked: int, before: int, most: int, fits: int, old: str) -> str:

@@ -1,4 +1,4 @@
-"""What the gate does not know of a write, and what is to be done about each (docs/design.md rule 6)."""
+"""What the gate does not know of a write, and what it does about it (docs/design.md rule 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from extauthz.core.model import Decision, Fetch, NeedsFetch, OnUnknown, Unknown,
 
 
 def unreadable(state: ClusterState, policy: Policy, found: Unreadable, decision_id: str) -> Decision:
-    """The answer to what may be a write, and nobody can tell."""
+    """The answer to a request that may be a write and cannot be read."""
     ref, coverage = found.ref, state.ledger.coverage
     if ref is not None and state.synced and not state.coverage_is_stale and not coverage.may_cover(ref.namespace):
         return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
@@ -25,7 +25,7 @@ def unreadable(state: ClusterState, policy: Policy, found: Unreadable, decision_
 
 
 def unsynced(asked: Evaluation) -> Decision | None:
-    """Step: it is not known yet what quotas there are, or what the cluster holds."""
+    """Step: the quotas or the cluster are not known yet."""
     if asked.state.synced:
         return None
     why = "has not seen the cluster yet" if asked.state.quotas_known else "does not know the quotas yet"
@@ -57,7 +57,7 @@ def _outdated(asked: Evaluation) -> Decision | None:
 
 
 def unseen(asked: Evaluation) -> Decision | None:
-    """Step: no source has shown the workload, or its namespace. It may have been made a moment ago."""
+    """Step: no source has shown the workload or its namespace. It may have been created a moment ago."""
     namespace = asked.ref.namespace
     if not asked.is_known:
         reason, why = "unknown-workload", f'has not seen it in namespace "{namespace}", so cannot tell what it costs'
@@ -71,12 +71,12 @@ def unseen(asked: Evaluation) -> Decision | None:
 
 
 def _setting(asked: Evaluation, unknown: Unknown) -> OnUnknown:
-    """What is done where it is not known which of the quotas over its namespace a write concerns."""
+    """What to do if it is not known which quotas of the namespace a write concerns."""
     return asked.policy.on(unknown, asked.state.ledger.coverage.candidates(asked.ref.namespace))
 
 
 def of_growth(asked: Evaluation) -> Decision | None:
-    """Step: it grows, and the gate does not know all that bears on that. What may pass is weighed all the same."""
+    """Step: it grows, and something about that is not known. What may pass is still checked."""
     proposal, state = asked.proposal, asked.state
     if not proposal.grows:
         return None
@@ -92,7 +92,7 @@ def of_growth(asked: Evaluation) -> Decision | None:
 
 
 class _NotKnown(NamedTuple):
-    """Something that the gate does not know, and what is done about it."""
+    """Something that the gate does not know, and what to do about it."""
 
     setting: OnUnknown
     reason: str
@@ -100,7 +100,7 @@ class _NotKnown(NamedTuple):
 
 
 def _of_growth(asked: Evaluation) -> Iterator[_NotKnown]:
-    """The gravest first."""
+    """Everything that is unknown about growth, the gravest first."""
     policy, proposal, state = asked.policy, asked.proposal, asked.state
     grown = proposal.grows
     if state.hold_until_s is not None:

@@ -1,4 +1,5 @@
-"""What a server-side apply may leave behind: the most of what its fields' owners, unknown to the gate, allow."""
+"""The possible results of a server-side apply. The gate does not know who owns which field, so it takes the most that
+any owner could leave."""
 
 from __future__ import annotations
 
@@ -51,10 +52,11 @@ def _is_inexact(value: Tree) -> bool:
 
 
 def _labels(metadata: dict[str, Tree], base: Observed, work: Work) -> tuple[Labels, ...]:
-    """The labels that may be left, first those where every label that is left out stays. None: untouched.
+    """The label sets that may be left, first those in which every label that is left out stays. None: labels are not
+    touched.
 
-    Each goes or stays on its own, as its owner has it. Up to three left out, these are all the sets there can be; of
-    more, those that a selector is likely to tell apart: all, none, all but one, only one.
+    Each label goes or stays on its own, as its owner has it. With up to three labels left out, all sets are listed.
+    With more, those that a selector is likely to tell apart: all, none, all but one, only one.
     """
     given = mapping(metadata.get("labels"), "metadata.labels")
     left_out = {key: value for key, value in labels_dict(base.labels).items() if key not in given}

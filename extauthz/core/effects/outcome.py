@@ -1,4 +1,4 @@
-"""What of a document a write touches, and what it leaves there: from a changed document to an ``Outcome``."""
+"""From a changed document to an ``Outcome``: which parts a write touches, and what it leaves there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write may leave behind, worked out on the object as last observed, the way the API server does it."""
+"""What a write may leave on the object as last observed, worked out as the API server does it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def resolve_by_document(write: Write, base: Observed | None) -> Outcome | Unread
 
 
 def _plain_replicas(write: Write) -> int | None:
-    """The count of a write that says nothing else, without building a document: what autoscalers send."""
+    """The count of a write that says nothing else, without building a document. Autoscalers send these."""
     value = _PLAIN[type(write.change)](write.change, write.scale)
     return value if type(value) is int and 0 <= value <= MAX_REPLICAS else None
 

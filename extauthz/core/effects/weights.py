@@ -1,4 +1,5 @@
-"""What it costs to prune an object: counted before it is done, as three bytes of a body can stand for a container."""
+"""What it costs to prune an object. It is counted before it is done: three bytes of a body can stand for a
+container."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _CURE: Final = "have fewer containers, volumes and resources in one pod template
 
 
 def pruned(spec: Mapping[str, Tree], work: Work) -> Tree:
-    """``prune``, paid for. Raises MeaningError."""
+    """``prune``, after its cost was paid. Raises MeaningError."""
     of_spec(spec, work)
     return prune(spec)
 
@@ -33,7 +34,7 @@ def of_metadata(root: Mapping[str, Tree], work: Work) -> None:
 
 
 def of_observed(template: Template | None, work: Work) -> None:
-    """Pay for the decoding of what the gate has observed. Raises MeaningError."""
+    """Pay for decoding the observed object. Raises MeaningError."""
     if template is not None:
         cure = "send the whole object by PUT, or spec.replicas alone"
         work.spend(len(template.text) // TEMPLATE_BYTES, "the pod template that the write changes", cure)
@@ -56,7 +57,7 @@ def _weights(spec: Mapping[str, Tree]) -> Iterator[int]:
 
 
 def _holder(item: Tree) -> Mapping[str, Tree]:
-    """Where a container, a claim or a volume has its resources."""
+    """Where containers, claims and volumes have their resources."""
     holder = _mapping(item)
     if "ephemeral" in holder:
         holder = _mapping(_mapping(holder["ephemeral"]).get("volumeClaimTemplate"))

@@ -12,7 +12,7 @@ from extauthz.core.model import Operation
 
 
 class Encoding(IntEnum):
-    """Of numbers, as these are quick to look up."""
+    """Numbers, because they are quick to look up."""
 
     JSON = auto()
     YAML = auto()
@@ -21,7 +21,7 @@ class Encoding(IntEnum):
 
 
 class Meaning(IntEnum):
-    """What the decoded body is to the object."""
+    """What the decoded body means for the object."""
 
     PUT = auto()
     JSON_PATCH = auto()
@@ -48,7 +48,7 @@ _PATCHES = {
 
 
 def negotiate(operation: Operation, content_type: str) -> tuple[Encoding, Meaning] | None:
-    """Encoding and meaning of a body; ``None`` where the API server answers 415 Unsupported Media Type.
+    """Encoding and meaning of a body; ``None`` if the API server answers 415 Unsupported Media Type.
 
     Parameters of a ``PUT`` or ``POST`` are not checked: Go refuses broken ones, and reads no body differently for them.
     """

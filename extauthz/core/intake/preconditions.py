@@ -1,4 +1,4 @@
-"""Finds what a write asks the API server to verify first. Only what it verifies for certain counts.
+"""Finds the preconditions of a write: what the API server must verify first.
 
 A precondition that were claimed and not enforced would end the write's intent too early (docs/design.md L3). Sources:
 ``Store.Update`` in ``apiserver/pkg/registry/generic/registry/store.go``; ``scaleUpdatedObjectInfo`` in
@@ -29,7 +29,7 @@ _RESOURCE_VERSION_PATH = "/metadata/resourceVersion"
 _UINT64_DIGITS = 20
 
 _MAX_UID = 253
-"""Longer is no uid of the API server's (it makes 36 characters), and what it would say of the write is not kept."""
+"""The API server's uids have 36 characters. A longer one is not kept."""
 
 
 def find(operation: Operation, change: Change) -> Precondition:
@@ -46,7 +46,7 @@ def _of_put(change: Put) -> Precondition:
 
 
 def _of_merge(change: MergePatch | StrategicMergePatch) -> Precondition:
-    """A patch that sets the version makes the server compare it. The uid is not compared for every scale."""
+    """If a patch sets the version, the server compares it. The uid is not compared for every scale."""
     given = metadata(change.patch)
     directed = any(key.startswith("$") for members in (change.patch, given) for key in members)
     return NONE if directed else _precondition(given.get("resourceVersion"))
@@ -82,7 +82,7 @@ _FIND: Mapping[type, Callable[[Any], Precondition]] = {
 
 
 def metadata(body: Mapping[str, Tree]) -> Mapping[str, Tree]:
-    """The metadata of a body, empty where there is none."""
+    """The metadata of a body; empty if there is none."""
     given = body.get("metadata")
     return given if type(given) is dict else {}
 
@@ -95,6 +95,6 @@ def _precondition(version: Tree, uid: str | None = None) -> Precondition:
 
 
 def _number(version: Tree) -> int:
-    """Versions are compared as numbers (``ObjectResourceVersion``); zero asks for nothing, others are refused."""
+    """Versions are compared as numbers (``ObjectResourceVersion``). Zero asks for nothing. Others are refused."""
     readable = type(version) is str and version.isascii() and version.isdecimal() and len(version) <= _UINT64_DIGITS
     return int(version) if readable else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extauthz.core.wire.percent import PercentError, unquote
 
 MAX_PARAMETERS = 10_000
-"""``net/url.defaultMaxParams``: of more, Go reads none at all (since 1.24.12 and 1.25.6; before, it read them all)."""
+"""``net/url.defaultMaxParams``: if there are more, Go reads none (since 1.24.12 and 1.25.6; before, it read all)."""
 
 
 def dry_run(query: str) -> bool:
@@ -26,13 +26,13 @@ def dry_run(query: str) -> bool:
 
 
 def _may_be(part: str) -> bool:
-    """Whether a parameter may be ``dryRun``: each escape writes one of its six characters with three."""
+    """Whether a parameter may be ``dryRun``. Each of its six characters may be written as an escape of three."""
     key, _, _ = part.partition("=")
     return len(key) == 6 + 2 * key.count("%")
 
 
 def parse(query: str) -> list[tuple[str, str]]:
-    """``url.ParseQuery`` as ``URL.Query`` uses it: what is malformed is dropped, and so is a pair with ``;``."""
+    """``url.ParseQuery`` as ``URL.Query`` uses it: malformed pairs are dropped, and so is a pair with ``;``."""
     pairs: list[tuple[str, str]] = []
     for part in query.split("&"):
         if not part or ";" in part:

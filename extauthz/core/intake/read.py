@@ -1,4 +1,4 @@
-"""Joins route, content type and body into what a request means: a ``Write``, ``NotAWrite`` or ``Unreadable``."""
+"""Reads a request from route, content type and body: a ``Write``, ``NotAWrite`` or ``Unreadable``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read(request: Request) -> Reading:
 
 
 MAX_KEPT = SMALL_BYTES
-"""Characters of a target, or bytes of a patch with its content type, that are remembered."""
+"""Targets of so many characters, and patches of so many bytes with their content type, are remembered."""
 
 _KEPT_ROUTES = 8_192
 _KEPT_PATCHES = 1_024
@@ -101,7 +101,7 @@ class _OtherRoute(Exception):  # noqa: N818 (no error: ``lru_cache`` keeps what 
 
 
 class _LargePatch(Exception):  # noqa: N818 (the same)
-    """Carries a patch that holds too much to be kept."""
+    """Carries a patch that is too large to be kept."""
 
     def __init__(self, found: _Said) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ def _write(route: routes.Route, request: Request, read_patch: _ReadPatch) -> Wri
 
 
 class _Said(NamedTuple):
-    """What content type and body say, wherever it is sent."""
+    """What content type and body say, whatever the target."""
 
     operation: Operation
     change: Change

@@ -1,4 +1,4 @@
-"""Tells from method and target whether a request can grow a workload, and which: the API server's reading of paths.
+"""Tells from method and target whether a request can grow a workload, and which one, as the API server reads paths.
 
 Sources: ``net/url`` (``ParseRequestURI``), ``k8s.io/apiserver/pkg/endpoints/request/requestinfo.go``, go-restful's
 ``CurlyRouter`` and ``k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go``. None of them cleans a
@@ -17,7 +17,7 @@ from extauthz.core.wire.percent import PercentError, unquote
 
 
 class Route(NamedTuple):
-    """Where a write goes. A create has no name yet; a patch may turn out to be an apply."""
+    """The target of a write. A create has no name yet. A patch may turn out to be an apply."""
 
     ref: WorkloadRef
     operation: Operation
@@ -28,7 +28,7 @@ class Route(NamedTuple):
 OPERATIONS = {"POST": Operation.CREATE, "PUT": Operation.UPDATE, "PATCH": Operation.PATCH}
 
 MAX_PATH = 8_192
-"""Characters of a path. nginx and Apache take no more."""
+"""Characters of a path. nginx and Apache take no more either."""
 
 MAX_QUERY = 32_768
 """Characters of a query. Envoy takes 60 KiB for all headers together, unless it is told otherwise."""
@@ -89,7 +89,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?(?=/)")
 
 
 def _origin_form(target: str) -> str:
-    """Cuts off what stands before the path of an absolute-form target (RFC 9112 §3.2.2), as ``net/url`` does."""
+    """Cuts off everything before the path of an absolute-form target (RFC 9112 §3.2.2), as ``net/url`` does."""
     found = None if target.startswith("/") else _SCHEME.match(target)
     return target[found.end() :] if found else target
 
@@ -121,7 +121,7 @@ def _odd(path: str, why: str) -> NotAWrite | Unreadable:
 
 
 def _endless(path: str) -> NotAWrite | Unreadable:
-    """A path too long to be taken apart passes only if it is not escaped and names no workload."""
+    """A path that is too long to read passes only if it is not escaped and names no workload."""
     if "%" not in path and not _GROWTH_SEGMENT.search(path.casefold()):
         return _OTHER
     return Unreadable("target-too-long", f"the path is longer than {MAX_PATH} characters and may name a workload")

@@ -1,10 +1,11 @@
-"""What every quota has used and reserved, and whether a move from one position to another fits."""
+"""Used and reserved of every quota, and whether a change of position fits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from extauthz.core.footprint import UNSPECIFIED
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.position import Position, Step
 from extauthz.core.model import Amounts, Shortage
@@ -24,17 +25,17 @@ class UsageRow(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """Whom one quota covers, descendants included."""
+    """How many workloads one quota covers, descendants included."""
 
     quota: str
     workloads: int
-    """Those that are charged by themselves: a ReplicaSet of a Deployment is not."""
+    """Workloads that are charged by themselves. A ReplicaSet of a Deployment is not."""
     unpriced: int
-    """Those among them whose cost is not known."""
+    """Those of them whose cost is not known."""
 
 
 class Difference(NamedTuple):
-    """One number of one quota that is kept other than it was counted."""
+    """One number of one quota that is not what was counted."""
 
     quota: str
     what: str
@@ -51,6 +52,7 @@ class Growth(NamedTuple):
     grows: Nodes
     unpriced: tuple[str, ...]
     illegible: tuple[str, ...]
+    unspecified: tuple[tuple[QuotaNode, str], ...]
 
 
 _NOTHING_RESERVED: dict[str, int] = {}
@@ -62,7 +64,7 @@ class _Account:
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
         self.reserved = _NOTHING_RESERVED
-        """A table of its own only once something is reserved: most quotas of many see no growth."""
+        """A table is made only once something is reserved: most quotas see no growth."""
         self.unpriced = 0
         self.workloads = 0
 
@@ -77,7 +79,8 @@ class _Account:
         return self.reserved
 
     def available(self, key: str, hard: int) -> int:
-        """What is left of a key, nano-units; below zero: it is over. The only comparison with a limit."""
+        """What is left of a key, nano-units; below zero: the quota is over. This is the only comparison with a
+        limit."""
         return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
 
     def numbers(self) -> dict[str, int]:
@@ -89,6 +92,8 @@ class _Account:
 
 _UNTOUCHED = _Account()
 
+_SILENCES = frozenset(UNSPECIFIED.values())
+
 
 class Accounts:
     """One account a quota. A quota in mode Audit reserves nothing: it is charged as observed."""
@@ -98,7 +103,7 @@ class Accounts:
         self._accounts: dict[QuotaNode, _Account] = {}
 
     def under(self, tree: QuotaTree) -> Accounts | None:
-        """The same accounts under other limits; ``None``: ``tree`` differs in more than that, and has to be counted.
+        """The same accounts under other limits; ``None``: ``tree`` differs in more than limits and must be counted.
 
         The usual change of a quota, and what unblocks an owner. It costs the number of quotas, not that of workloads.
         """
@@ -137,7 +142,7 @@ class Accounts:
                     assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
     def _reserve(self, changes: Amounts, nodes: Nodes) -> None:
-        """``move`` for nearly every grant, and for its end: nothing but the envelope changes."""
+        """``move`` for nearly every grant, and for its end: only the envelope changes."""
         for node in nodes:
             if node.audits:
                 continue
@@ -148,7 +153,7 @@ class Accounts:
                     assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
     def weigh(self, step: Step) -> Growth:
-        """Judge a step: only keys that the write grows are checked, in every quota and ancestor.
+        """Check a step: only keys that the write grows are checked, in every quota and ancestor.
 
         It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
         envelope from before is no licence to grow back (docs/design.md rule 10).
@@ -188,10 +193,12 @@ class Accounts:
                 grows.append(node)
                 if account.unpriced:
                     unpriced.append(node.quota.name)
-        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible))
+        unspecified = _unspecified(step, risen, above)
+        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
 
     def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
-        """The highest count that would fit in place of the one proposed; ``None``: none is bound, or not even zero is.
+        """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
+        fits.
 
         Args:
             per_pod: what the dearest pod costs that the count may multiply.
@@ -227,12 +234,12 @@ class Accounts:
             yield UsageRow(node.quota.name, key, *account.of(key), hard)
 
     def covered_by(self, node: QuotaNode) -> Covered:
-        """Whom one quota covers."""
+        """How many workloads one quota covers."""
         account = self._accounts.get(node, _UNTOUCHED)
         return Covered(node.quota.name, account.workloads, account.unpriced)
 
     def differences(self, counted: Accounts) -> Iterator[Difference]:
-        """Where these are not what was ``counted``, for the same tree."""
+        """Where these numbers differ from what was ``counted``, for the same tree."""
         for node in self._nodes:
             ours, theirs = self._accounts.get(node, _UNTOUCHED), counted._accounts.get(node, _UNTOUCHED)
             if ours.used == theirs.used and ours.reserved == theirs.reserved and _same_counts(ours, theirs):
@@ -261,7 +268,7 @@ def _coverage_of(node: QuotaNode) -> tuple[object, ...]:
 
 
 def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
-    """What ``node`` counts of a position as used, and as charged in all."""
+    """What ``node`` counts of a position: used, and all that is charged."""
     used = at.used.amounts if node in at.used_in else _NOTHING
     charges = not node.audits and node in at.envelope_in
     return used, at.envelope.amounts if charges else used
@@ -281,6 +288,18 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
     return risen_here, above_here
 
 
+def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:
+    """Quotas, and keys of them that more pods say nothing of."""
+    if step.after.envelope.amounts.keys().isdisjoint(_SILENCES):
+        return ()  # nearly always
+    found: list[tuple[QuotaNode, str]] = []
+    for node in step.after.envelope_in:
+        risen_here, above_here = _here(step, node, risen, above)
+        more = risen_here.keys() | above_here.keys()
+        found += [(node, key) for key in node.hard if UNSPECIFIED.get(key) in more]
+    return tuple(found)
+
+
 def _only_reserves(before: Position, after: Position) -> bool:
     return (
         after.used is before.used
@@ -298,7 +317,7 @@ def _difference(before: Amounts, after: Amounts) -> Amounts:
 
 
 def _risen(before: Amounts, after: Amounts) -> dict[str, int]:
-    """What ``after`` has more of, and how much."""
+    """What ``after`` has more of, and how much more."""
     if before is after:
         return {}
     return {key: amount - before.get(key, 0) for key, amount in after.items() if amount > before.get(key, 0)}

@@ -1,4 +1,5 @@
-"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost beside them (docs/design.md L7).
+"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost in addition to them (docs/design.md
+L7).
 
 A claim outlives the replica it was made for, and is taken up again when that ordinal comes back. So a StatefulSet costs
 the claims that exist, whatever their ordinal, and those that ordinals within its count lack.
@@ -40,7 +41,7 @@ class Claims:
         return bool(self._places)
 
     def add(self, ref: WorkloadRef, observed: Observed, owner: WorkloadRef, volume: str | None = None) -> None:
-        """Take up a claim that exists; ``volume``: the ephemeral one that it is of."""
+        """Add a claim that exists; ``volume``: its ephemeral volume."""
         stem, ordinal = split(ref.name)
         if volume is not None:
             group, ordinal = (volume, observed.template), 0
@@ -88,7 +89,7 @@ def split(name: str) -> tuple[str, int]:
 
 
 def stem_of(ref: WorkloadRef) -> WorkloadRef | None:
-    """Stands for all claims of one claim template of one StatefulSet: ``ref`` is one of them by its name."""
+    """Names all claims of one claim template of one StatefulSet: ``ref`` is one of them, by its name."""
     stem, _ = split(ref.name)
     return ref._replace(name=stem) if stem else None
 

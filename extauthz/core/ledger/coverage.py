@@ -1,4 +1,4 @@
-"""Which quotas cover a workload, and whom one may come to cover: the quota tree over the labels of namespaces."""
+"""Which quotas cover a workload, and which may come to cover it: the quota tree and the labels of namespaces."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _CACHED_MATCHES = 65_536
 
 @dataclass(slots=True)
 class Namespace:
-    """What of a namespace bears on coverage."""
+    """What matters of a namespace for coverage."""
 
     labels: Mapping[str, str]
     covered: bool = False
     """Some quota may cover some workload in it."""
     everything: Nodes | None = None
-    """The quotas of all its workloads alike, where no candidate looks at workload labels."""
+    """The quotas of all its workloads, if no candidate looks at workload labels."""
 
 
 class Selection:
-    """Which namespaces each quota of one tree selects by itself; what its children select is not in it."""
+    """Which namespaces each quota of one tree selects by itself, without those that its children select."""
 
     def __init__(self, tree: QuotaTree) -> None:
         self._selected: list[dict[str, None] | str | None] = [None] * len(tree.nodes)
@@ -48,7 +48,7 @@ class Selection:
             self._selected[node.index] = {held: None, name: None} if held is not None else name
 
     def remove(self, node: QuotaNode, name: str) -> None:
-        """It selects it no more."""
+        """A quota does not select a namespace any more."""
         held = self._selected[node.index]
         if isinstance(held, dict) and len(held) > 1:
             del held[name]
@@ -57,7 +57,7 @@ class Selection:
 
 
 class Coverage:
-    """The quota tree over the known namespaces. Answers are cached; a new tree or namespace starts afresh."""
+    """The quota tree over the known namespaces. Answers are cached; a new tree or namespace empties the cache."""
 
     def __init__(self) -> None:
         self.tree = QuotaTree.build(())
@@ -110,7 +110,7 @@ class Coverage:
         return found
 
     def may_cover(self, namespace: str) -> bool:
-        """Whether some workload there can be under a quota. An unknown namespace may (docs/design.md rule 6)."""
+        """Whether some workload there may be under a quota. In an unknown namespace it may (docs/design.md rule 6)."""
         known = self.namespaces.get(namespace)
         return known is None or known.covered
 

@@ -1,4 +1,4 @@
-"""A workload in the ledger: what is observed of it, the intents on it, and who is covered by it."""
+"""A workload in the ledger: what is observed of it, its intents, and which objects it covers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class Entry:
         """Volume claims that are named after it."""
         self.head: Entry | None = None
         self.standing: Position | None = None
-        """Its position, kept while an intent lives on it: autoscalers ask again before their last write is settled."""
+        """Its position, kept while it has an intent: autoscalers ask again before their last write is settled."""
 
     @property
     def idle(self) -> bool:
-        """Nothing is known of it and nothing pends: it can be forgotten."""
+        """Nothing is known of it, and it has no intent: it can be forgotten."""
         return self.observed is None and not self.intents
 
     @property
     def root(self) -> Entry:
-        """What it is charged through: the head of its head, and so on; itself where it has none."""
+        """The entry that it is charged through: its head, or the head of that, and so on; itself without a head."""
         entry = self
         while entry.head is not None:
             entry = entry.head
@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def is_known(self) -> bool:
-        """It was seen, or a create of it was allowed."""
+        """It was observed, or a create of it was allowed."""
         return self.observed is not None or any(intent.creates for intent in self.live_intents())
 
     @property
@@ -65,7 +65,7 @@ class Entry:
         return tuple(self.intents.values()) if self.intents else ()
 
     def with_intents(self, intents: Iterable[Intent]) -> Entry:
-        """A copy that has just these, in its place in a copy of its owners. Whatever else there is, both share."""
+        """A copy with these intents, in its place in a copy of its owners. Everything else is shared."""
         copy = below = self._copy()
         copy.intents = {intent.id: intent for intent in intents} or None
         while below.head is not None:
@@ -100,14 +100,14 @@ class Entry:
         return top
 
     def all_labels(self) -> Iterator[Labels]:
-        """The labels that it has and those that an intent may give it."""
+        """The labels that it has, and those that an intent may give it."""
         if self.shown is not None:
             yield self.shown.labels
         for intent in self.live_intents():
             yield from intent.labels
 
     def may_leave(self) -> bool:
-        """Whether some intent may take it from ``head``, whose controller then puts another in its place."""
+        """Whether an intent may remove it from ``head``, whose controller then creates another one."""
         return any(self._leaves(intent) for intent in self.live_intents())
 
     def _leaves(self, intent: Intent) -> bool:

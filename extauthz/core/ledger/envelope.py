@@ -1,4 +1,4 @@
-"""What a workload and all that it covers add up to, and in which quotas."""
+"""The cost of a workload and all that it covers, and the quotas in which it counts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _some_child_has_intents(entry: Entry) -> bool:
 
 
 def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
-    """What ``_reachable`` comes to for nearly every entry, the short way: one pod, at the highest count."""
+    """The result of ``_reachable`` for nearly every entry, in a short way: one pod, at the highest count."""
     nodes = coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     products = _observed_products(entry, observed, costs)
@@ -72,7 +72,7 @@ def _per_object(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Amount
 
 
 def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
-    """What pods have above what their owners ask for, all the way down.
+    """What pods hold beyond the count that their owners ask for, at all levels.
 
     It stays beside whatever else the owner is granted: pods that are there already leave no room for new ones.
     """
@@ -97,7 +97,7 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
 
 
 def _dearer(owners: Iterable[Entry], costs: NamespaceCosts) -> dict[str, int]:
-    """What pods hold above the template that they are of: a sidecar, or a resize. No surge leaves it uncharged."""
+    """What pods hold beyond their template, as a sidecar or a resize. Surge never makes this free."""
     dearer: dict[str, int] = {}
     for owner in owners:
         template = owner.observed.template if owner.observed is not None else None
@@ -111,7 +111,7 @@ def _dearer(owners: Iterable[Entry], costs: NamespaceCosts) -> dict[str, int]:
 
 
 def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> dict[str, int]:
-    """What ``entry`` asks for without the claims that are made for its ordinals: those are no part of its pods."""
+    """What ``entry`` asks for, without the claims of its ordinals: these are no part of its pods."""
     products = [product._replace(beside={}) for product in _observed_products(entry, observed, costs)]
     asked = dict(charge(products, {}).amounts)
     if stems(entry.ref, observed):
@@ -126,7 +126,7 @@ def _pods(owners: Iterable[Entry]) -> list[tuple[Entry, Observed]]:
 
 
 def _are_within(groups: list[tuple[Entry, Observed]], owner: Entry, observed: Observed, costs: NamespaceCosts) -> bool:
-    """Whether there are no more pods than replicas, each as dear as the template: nearly always."""
+    """Whether there are no more pods than replicas, each at the cost of the template. Nearly always."""
     if sum([seen.replicas for _, seen in groups]) > observed.replicas or stems(owner.ref, observed):
         return False
     each = costs.one(observed.template)
@@ -200,7 +200,7 @@ def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable
 
 
 def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
-    """Every count and pod that may come together, whichever intents land, and in whatever order.
+    """Every pair of count and pod that may come together, whichever intents land, in whatever order.
 
     A write of the count alone may land on any template, and a write of the template alone under any count. A write of
     both brings them together: its template never meets the observed count, nor the count of another such write.
@@ -233,12 +233,12 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
 
 
 def _is_alone(intent: Intent) -> bool:
-    """It may leave the count as it is: its template meets every count."""
+    """It may leave the count as it is. So its template may meet every count."""
     return intent.replicas is None or intent.keeps_count
 
 
 def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
-    """What members come to that may leave: their controller then puts others in their place."""
+    """The cost of members that may leave. Their controller then creates others in their place."""
     total: dict[str, int] = {}
     count = 0
     for member in _members(entry):
@@ -250,7 +250,7 @@ def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
 
 
 def pods_of(entry: Entry, intent: Intent, pod_costs: PodCosts) -> Amounts:
-    """The dearest pod that the count of ``intent`` may multiply, were it on ``entry``; for one on it too."""
+    """The most expensive pod that the count of ``intent`` may multiply, if it were on ``entry``, or is."""
     joint = not _is_alone(intent) and bool(intent.templates)
     others = [one for one in entry.live_intents() if one is not intent]
     templates: list[Template | None] = [*intent.templates, *_templates_of_revisions(entry)]
@@ -268,7 +268,7 @@ def _children(entry: Entry) -> Iterable[Entry]:
 
 
 def _members(entry: Entry) -> list[Entry]:
-    """Children that run pods of their own."""
+    """Children that have pods of their own."""
     return [child for child in _children(entry) if child.ref[:2] != REVISIONS]
 
 
@@ -279,14 +279,14 @@ def _family(entry: Entry) -> Iterator[Entry]:
 
 
 def _running(entry: Entry) -> list[Template | None]:
-    """Templates of its revisions that run pods."""
+    """Templates of its revisions that have pods."""
     if entry.ref[:2] not in SHARE_TEMPLATES:
         return []
     return [c.observed.template for c in _children(entry) if c.observed is not None and c.observed.replicas]
 
 
 def _templates_of_revisions(entry: Entry) -> list[Template | None]:
-    """Templates of its revisions that run pods or may come to."""
+    """Templates of its revisions that have pods, or may get some."""
     templates: list[Template | None] = []
     if entry.ref[:2] not in SHARE_TEMPLATES:
         return templates

@@ -17,9 +17,9 @@ class State(StrEnum):
     OPEN = "open"
     """Allowed; nothing certain is known since."""
     SUCCEEDED = "succeeded"
-    """The API server answered 2xx; no read made after that answer has shown it yet."""
+    """The API server answered 2xx. No read after that answer has shown the effect yet."""
     EXPIRED = "expired"
-    """W has elapsed: it cannot land any more, but what it did may not be observed yet."""
+    """The landing window has elapsed. It cannot land any more, but its effect may not be observed yet."""
     ENDED = "ended"
 
 
@@ -37,9 +37,9 @@ class Event(StrEnum):
     PRECONDITION_PASSED = "precondition-passed"
     """The observed object has moved past the precondition, or is gone (L3d)."""
     WINDOW_ELAPSED = "window-elapsed"
-    """W has elapsed since it was allowed (L3e)."""
+    """The landing window has elapsed (L3e)."""
     READ_AFTER_WINDOW = "read-after-window"
-    """A consistent read that began after W is part of the observed state (L3e)."""
+    """A consistent read that began after the landing window is part of the observed state (L3e)."""
 
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
@@ -78,7 +78,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 
 
 ANSWERS = frozenset({Event.NOT_FORWARDED, Event.REFUSED, Event.ANSWERED_OK})
-"""What tells for certain what became of one request."""
+"""An event that is certain about one request."""
 
 
 @dataclass(slots=True)
@@ -91,23 +91,23 @@ class Intent:
     templates: tuple[Template, ...]
     labels: tuple[Labels, ...]
     creates: bool
-    """It may bring the object into being."""
+    """It may create the object."""
     precondition: Precondition
     expires_s: float
-    """The gate's own monotonic clock: when W has elapsed."""
+    """When the landing window has elapsed, on the gate's own monotonic clock."""
     state: State = State.OPEN
     source: str = ""
     """Who sent it; empty: not known."""
     answered_s: float | None = None
-    """When it was learnt that it SUCCEEDED, on the clock of ``expires_s``."""
+    """When the answer of success came, on the clock of ``expires_s``."""
     owner: OwnerRef | None = None
     """The controller that it names; ``None``: none, or as it is."""
     frees: bool = False
-    """It may take the object from its controller."""
+    """It may remove the object's controller."""
     keeps_count: bool = False
-    """Besides leaving ``replicas``, it may leave the count as it is, whatever that is."""
+    """It may also leave the count as it is, whatever that is."""
     renewed: bool = False
-    """It stands for later requests of the same effect too, so that the answer to one of them does not end it."""
+    """It also stands for later requests of the same effect. So the answer to one of them does not end it."""
     write: Write | None = None
     """The patch, where the template and labels that it leaves depend on what it finds. In memory only: another
     gate, and a later life of this one, do not have it."""
@@ -119,11 +119,11 @@ class Intent:
 
     @property
     def touches(self) -> bool:
-        """It writes the template, the labels or the owner, or makes the object."""
+        """It writes the template, the labels or the owner, or creates the object."""
         return bool(self.templates or self.labels or self.creates or self.frees or self.owner is not None)
 
     def changes(self, observed: Observed) -> bool:
-        """It leaves a template, labels or an owner other than those ``observed``."""
+        """It leaves a template, labels or an owner that differ from those ``observed``."""
         return (
             self.frees
             or self.owner not in (None, observed.owner)
@@ -133,33 +133,34 @@ class Intent:
 
     @property
     def effect(self) -> tuple[object, ...]:
-        """What it leaves, and under which condition. Identical retries have the same."""
+        """Its effect and its precondition. Identical retries have the same."""
         what = self.replicas, self.templates, self.labels, self.owner
         return *what, self.creates, self.frees, self.keeps_count, self.precondition
 
     def find(self, base: Observed) -> None:
-        """Add what it leaves where ``base`` is: somebody else has put that there. What cannot be told is left out."""
+        """Add what it leaves on ``base``, which somebody else has put there. What cannot be worked out is left out."""
         outcome = resolve(self.write, base) if self.write is not None else None
         if isinstance(outcome, Outcome):
             self.templates = tuple(dict.fromkeys(self.templates + outcome.templates))
             self.labels = tuple(dict.fromkeys(self.labels + outcome.label_sets))
 
     def on(self, event: Event) -> bool:
-        """Take ``event``; True if the intent has ended by it."""
+        """Take ``event``. True: the intent has ended."""
         if self.renewed and event in ANSWERS:
             event = Event.ANSWERED_UNCLEAR  # the answer to one of several requests
         self.state = TRANSITIONS[self.state][event]
         return self.state is State.ENDED
 
     def on_read(self, started_s: float) -> bool:
-        """Take a consistent read of its workload that began at ``started_s``; True if the intent has ended by it."""
+        """Take a consistent read of its workload that began at ``started_s``. True: the intent has ended."""
         if self.expires_s <= started_s:
             self.on(Event.WINDOW_ELAPSED)
             return self.on(Event.READ_AFTER_WINDOW)
         return self.answered_s is not None and self.answered_s < started_s and self.on(Event.SEEN)
 
     def passed_by(self, before: Observed | None, observed: Observed | None) -> bool:
-        """Whether its precondition can no longer be met, as the step from ``before`` to ``observed`` shows.
+        """Whether its precondition can no longer be met, as the step from ``before`` to ``observed`` shows. ``None``
+        means gone.
 
         ``None`` is gone. The caller may have seen more than the gate: that what was there before is gone, or
         is still there, proves nothing.

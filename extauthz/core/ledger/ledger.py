@@ -21,15 +21,16 @@ from extauthz.core.ledger.position import Position, Step
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Observed, Shortage, WorkloadRef
+from extauthz.core.quota.tree import QuotaNode
 
 
 class Proposal(NamedTuple):
-    """What a write would do to the envelope. Nothing is recorded yet."""
+    """What a write would do to the envelope. Nothing is recorded."""
 
     entry: Entry
     """The workload itself; not in the ledger yet where the write creates it."""
     head: Entry
-    """What it is charged through."""
+    """The entry that it is charged through."""
     before: Position
     after: Position
     base: Position
@@ -40,11 +41,13 @@ class Proposal(NamedTuple):
     audit: tuple[Shortage, ...]
     """What does not fit, in quotas that only audit."""
     grows: Nodes
-    """Quotas that enforce and of which the write raises some key: above what is observed, or above the envelope."""
+    """Quotas that enforce and in which the write raises a key above what is observed, or above the envelope."""
     unpriced: tuple[str, ...]
-    """Quotas whose usage cannot be told, for want of some workload's footprint."""
+    """Quotas whose usage is not known, because a workload has no known footprint."""
     illegible: tuple[str, ...]
-    """Quotas whose limits cannot be told; each grows by whatever it covers."""
+    """Quotas whose limits are not known. Everything that they cover counts as growth."""
+    unspecified: tuple[tuple[QuotaNode, str], ...]
+    """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
 
     @property
     def step(self) -> Step:
@@ -56,19 +59,19 @@ class Ledger:
 
     def __init__(self) -> None:
         self.coverage = Coverage()
-        """Which quotas cover whom."""
+        """Which quotas cover a workload."""
         self.pod_costs = PodCosts()
         """What a pod costs."""
         self.workloads = Store()
-        """All that are known."""
+        """All known workloads."""
         self.ownership = Ownership(self.workloads)
-        """Who is charged through whom."""
+        """Which workload is charged through which."""
         self.usage = Usage(self.workloads, self.coverage, self.pod_costs)
         """What every quota has used and reserved."""
         self.pending = PendingWrites(self.workloads, self.ownership, self.usage)
         """Allowed writes that may still land."""
         self.observations = Observations(self.workloads, self.ownership, self.usage, self.pending)
-        """Takes what is told of objects."""
+        """Takes what sources report of objects."""
 
     def get(self, ref: WorkloadRef) -> Entry | None:
         """What is known of a workload."""
@@ -79,11 +82,11 @@ class Ledger:
 
     @property
     def intents(self) -> int:
-        """How many writes pend."""
+        """How many writes are pending."""
         return len(self.pending)
 
     def drift(self) -> Mapping[tuple[str, str], int]:
-        """Usage recomputed from scratch: (quota, key) to how far what is kept is off. Empty when all is well."""
+        """Usage counted from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
         return self.usage.drift()
 
     # Deciding: synchronous, and nothing is recorded unless told.
@@ -91,7 +94,7 @@ class Ledger:
     def propose(
         self, ref: WorkloadRef, intent: Intent, born: Observed | None = None, known: Entry | None = None
     ) -> Proposal:
-        """Weigh ``intent`` on ``ref`` against all quotas, without recording it.
+        """Work out ``intent`` on ``ref`` against all quotas, without recording it.
 
         ``born`` is the object that a create would make, ``known`` what ``get`` has just given. All is worked out beside
         the state, on copies of entries: a question changes nothing, whatever goes wrong.
@@ -127,7 +130,7 @@ class Ledger:
         return entry
 
     def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
-        """The highest count that would have fitted in place of the proposed one; ``None`` where none can be named."""
+        """The highest count that would have fitted; ``None``: no count can be named."""
         if proposal.head is not proposal.entry or proposal.head.children or not self._is_linear(proposal):
             return self._largest_in_family(ref, intent, proposal)
         alone = pods_of(proposal.head.with_intents(()), intent, self.pod_costs)
@@ -139,7 +142,7 @@ class Ledger:
         return not proposal.head.claims and not self.pod_costs.charge_surge
 
     def _largest_in_family(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
-        """By halves: how much of a count its family covers depends on the others in it."""
+        """By bisection: how much of a count its family covers depends on its other members."""
         if intent.replicas is None:
             return None
         fits, too_many = -1, intent.replicas
@@ -156,7 +159,7 @@ class Ledger:
         return self.pod_costs.with_surge(ref, observed, count) - count
 
     def record(self, proposal: Proposal, intent: Intent) -> None:
-        """Record an allowed ``intent`` as it was proposed; nothing may have changed in between."""
+        """Record an allowed ``intent`` as it was proposed. Nothing may have changed in between."""
         entry = proposal.entry
         if not entry.intents:  # with one it is held already
             self.workloads.hold(entry)

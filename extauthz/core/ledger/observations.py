@@ -1,4 +1,4 @@
-"""What the ledger is told of objects: one by one or as lists, late, twice, and in any order."""
+"""What sources report of objects: one by one or as lists, late, twice, and in any order."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ from extauthz.core.model import Kind, Observed, WorkloadRef
 T = TypeVar("T")
 
 _REMEMBERED = 16_384
-"""Deletions that are remembered, so that a state from before one, told afterwards, brings nothing back. A watch lags
-behind a read by seconds."""
+"""How many deletions are remembered. A state from before a deletion that comes after it brings nothing back."""
 
 
 _AT_ONCE = 32
-"""Objects of a list that are taken in one step. A pod takes about a tenth of a millisecond."""
+"""How many objects of a list are taken in one step. A pod takes about a tenth of a millisecond."""
 
 
 class Observations:
-    """Keeps workloads, ownership, usage and pending writes true to what is observed."""
+    """Keeps workloads, ownership, usage and pending writes equal to what is observed."""
 
     def __init__(self, workloads: Store, ownership: Ownership, usage: Usage, pending: PendingWrites) -> None:
         self._workloads = workloads
@@ -70,7 +69,8 @@ class Observations:
         return is_newer(self._pods.version(ref) if ref[:2] == PODS else self._gone.get(ref, ""), version)
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
-        """Take a list of all workloads of a kind, made at resourceVersion ``version``. What is not in it is gone."""
+        """Take a list of all workloads of a kind, made at resourceVersion ``version``. Objects that are not in it are
+        gone."""
         for _ in self.observing_all(kind, workloads, version):
             pass
 
@@ -94,7 +94,7 @@ class Observations:
             yield
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
-        """Take a whole new picture, whatever its versions; what is not in it is gone. Intents stay (L4)."""
+        """Take a whole new state, whatever its versions. Objects that are not in it are gone. Intents stay (L4)."""
         absent = {ref for kind in {*self._workloads.kinds(), PODS} for ref in self._there(kind)}
         for ref, observed in workloads:
             absent.discard(ref)
@@ -104,7 +104,7 @@ class Observations:
         self._take_groups()
 
     def observe_kind(self, group: str, kind: str, resource: str) -> None:
-        """Take note of a custom resource with a scale subresource: it covers what it has made."""
+        """Note a custom resource with a scale subresource. It covers what it has created."""
         if not self._ownership.know(group, kind, resource):
             return
         for entry in list(self._workloads):
@@ -194,7 +194,7 @@ def _in_steps(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _differ_in_version_alone(before: Observed | None, observed: Observed | None) -> bool:
-    """A write of the status, as nearly all are: nothing that counts has changed."""
+    """A write of the status only, as most are: nothing that counts has changed."""
     if before is None or observed is None:
         return False
     return replace(before, resource_version=observed.resource_version) == observed

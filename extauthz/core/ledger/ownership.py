@@ -1,4 +1,5 @@
-"""Who is covered by whom: children by a live owner that made them, and claims by the StatefulSet they are named after.
+"""Which workload covers which: an owner covers the children that it made, and a StatefulSet the claims that are named
+after it.
 
 Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
 has above that is charged (``envelope``; docs/design.md rule 8).
@@ -15,7 +16,7 @@ from extauthz.core.objects.metadata import selects
 
 
 class Ownership:
-    """Keeps ``Entry.head``, ``Entry.children`` and ``Entry.claims`` of all workloads true to what is observed."""
+    """Keeps ``Entry.head``, ``Entry.children`` and ``Entry.claims`` of all workloads equal to what is observed."""
 
     def __init__(self, workloads: Store) -> None:
         self._workloads = workloads
@@ -30,10 +31,10 @@ class Ownership:
         self._claimants: dict[WorkloadRef, dict[WorkloadRef, None]] = {}
         """Stem to the live StatefulSets that name their claims so: two may, and the first has them."""
         self._pods: dict[WorkloadRef, tuple[WorkloadRef, str]] = {}
-        """Claim of an ephemeral volume to the pods that its own is one of, and the volume."""
+        """Claim of an ephemeral volume to the group of its pod, and the volume."""
 
     def know(self, group: str, kind: str, resource: str) -> bool:
-        """Take note of a custom resource with a scale subresource. True if it was not known."""
+        """Note a custom resource with a scale subresource. True if it was not known."""
         is_new = (group, kind) not in self._custom
         self._custom[group, kind] = resource
         return is_new
@@ -60,21 +61,21 @@ class Ownership:
         self._claim(entry)
 
     def head_of(self, entry: Entry) -> Entry | None:
-        """The owner that would cover an entry which is not in the books: a workload that a create would make."""
+        """The owner that would cover an entry that is not kept: a workload that a create would make."""
         head, shown = self._owner(self._named(entry.ref, entry.shown)), entry.shown
         if head is None or shown is None or not self._covers(head.ref, head.observed, entry.ref, shown):
             return None
         return head
 
     def release(self, entry: Entry) -> None:
-        """Keep of an entry only what has to be kept; one that is no more is forgotten."""
+        """Keep only what is needed of an entry. Forget one that has gone."""
         if entry.idle:
             self._detach(entry)
             self._unname_owner(entry)
         self._workloads.release(entry, is_plain=entry.is_plain and entry.ref not in self._owners)
 
     def set_pods(self, claim: WorkloadRef, pods: WorkloadRef | None, volume: str) -> None:
-        """Take note of whose ephemeral volume a claim is; ``None``: of no pod that is there."""
+        """Note whose ephemeral volume a claim is; ``None``: no pod's that exists."""
         self._pods.pop(claim, None)
         if pods is not None:
             self._pods[claim] = pods, volume

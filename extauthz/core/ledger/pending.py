@@ -1,4 +1,4 @@
-"""Pending writes: the intents that live, over all workloads, from their record to their end."""
+"""Pending writes: all live intents of all workloads, from their record to their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extauthz.core.model import WorkloadRef
 
 
 class PendingWrites:
-    """Live intents in the order in which they were recorded or renewed. All that go on entries go through it."""
+    """Live intents in the order in which they were recorded or renewed. Every intent of an entry goes through this."""
 
     def __init__(self, workloads: Store, ownership: Ownership, usage: Usage) -> None:
         self._workloads = workloads
@@ -45,11 +45,11 @@ class PendingWrites:
         return (found[0].ref, found[1]) if found is not None else None
 
     def of_source(self, source: str) -> int:
-        """How many of that source live."""
+        """How many live intents that source has."""
         return self._of_source[source]
 
     def of_tree(self, root: str) -> int:
-        """How many were recorded in the tree of that root quota, as it was then."""
+        """How many live intents were recorded in the tree of that root quota."""
         return self._of_tree[root]
 
     def nodes(self, intent_id: str) -> Nodes:
@@ -78,7 +78,8 @@ class PendingWrites:
         entry.add(intent)
 
     def renew(self, intent: Intent, expires_s: float) -> None:
-        """Let a live ``intent`` stand for one more request of the same effect, which may land until ``expires_s``."""
+        """Let a live ``intent`` also stand for one more request of the same effect, which may land until
+        ``expires_s``."""
         intent.expires_s = max(intent.expires_s, expires_s)
         intent.renewed = True
         self._intents[intent.id] = self._intents.pop(intent.id)
@@ -86,7 +87,7 @@ class PendingWrites:
     # How they end: by these and by nothing else.
 
     def settle(self, intent_id: str, event: Event, now_s: float) -> WorkloadRef | None:
-        """Tell what became of the request behind an intent; unknown ids do nothing.
+        """Take what became of the request of an intent. Unknown ids do nothing.
 
         Returns:
             The workload whose consistent read, begun after ``now_s``, would end the intent; else ``None``.
@@ -106,7 +107,8 @@ class PendingWrites:
         return entry.ref
 
     def tick(self, now_s: float) -> int:
-        """Let time pass: intents whose W has elapsed await a consistent read. Returns how many do so now."""
+        """Let time pass: intents whose landing window has elapsed wait for a consistent read. Returns how many do so
+        now."""
         waiting = 0
         for _, intent in self._expired(now_s):
             intent.on(Event.WINDOW_ELAPSED)
@@ -114,7 +116,8 @@ class PendingWrites:
         return waiting
 
     def due(self, now_s: float) -> list[WorkloadRef]:
-        """Workloads with an intent that awaits a consistent read: it was answered, or W has elapsed. Each once.
+        """Workloads with an intent that waits for a consistent read: it was answered, or its landing window has
+        elapsed. Each once.
 
         A name that begins with ``#`` is no object's: it stands for a create that left the name to the API server. To
         read it is to list, and to observe, all of that kind in its namespace.
@@ -124,7 +127,7 @@ class PendingWrites:
         return list(waiting)
 
     def read(self, ref: WorkloadRef, started_s: float) -> int:
-        """What a consistent read of ``ref`` that began at ``started_s`` brought has been observed.
+        """A consistent read of ``ref`` that began at ``started_s`` has been observed.
 
         Returns how many intents on it ended by that (L3c, L3e). Says nothing of intents on its ReplicaSets.
         """
@@ -149,7 +152,7 @@ class PendingWrites:
             self.end(found[0], [found[1]])
 
     def end(self, entry: Entry, intents: Iterable[Intent]) -> None:
-        """Take intents that have ended off their entry, and give their room back."""
+        """Remove ended intents from their entry, and free their room."""
 
         def remove() -> None:
             for intent in intents:
@@ -167,8 +170,8 @@ class PendingWrites:
         return len(ended)
 
     def _expired(self, now_s: float) -> Iterator[tuple[Entry, Intent]]:
-        """Those whose W has elapsed. They stand in the order in which they expire, as W is the same for all;
-        one that stands behind another with more time left waits for it, which is safe."""
+        """Intents whose landing window has elapsed. They are in the order of their expiry, because the window is the
+        same for all. One that is behind another with more time left waits for it, which is safe."""
         for entry, intent in self._intents.values():
             if intent.expires_s > now_s:
                 return

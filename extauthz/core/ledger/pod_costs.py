@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from cachetools import LRUCache
 
-from extauthz.core.footprint import FootprintError, LimitRangeDefaults, per_claim, per_pod
+from extauthz.core.footprint import UNSPECIFIED, FootprintError, LimitRangeDefaults, per_claim, per_pod, unspecified
 from extauthz.core.kinds import DEPLOYMENTS, PRICED_EACH
 from extauthz.core.ledger.position import highest
-from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
+from extauthz.core.quantities import NANO
 
 _CACHED_CLAIMS = 4_096
 
@@ -25,11 +26,13 @@ class PodCosts:
         self.overheads: dict[str, Amounts] = {}
         """RuntimeClass to what each of its pods costs besides its containers."""
         self.default_storage_class = ""
-        """What claims get that name no class."""
+        """The storage class of claims that name none."""
         self.charge_surge = False
-        """Pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
+        """Whether pods that a rollout may add for a while are charged beforehand (``Policy.charge_surge``)."""
         self.max_footprints = 262_144
-        """Footprints that are kept by template; beyond that they are worked out anew."""
+        """How many footprints are kept by template. Others are worked out again."""
+        self._required: frozenset[str] = frozenset()
+        """Keys of ``UNSPECIFIED`` that some quota limits."""
         self._limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = {}
         self._costs: dict[tuple[LimitRangeDefaults, ...], _Costs] = {}
         """Shared by all namespaces whose limit ranges are equal."""
@@ -39,12 +42,19 @@ class PodCosts:
         self._claims: LRUCache[bytes, tuple[int, Mapping[str, Amounts]]] = LRUCache(_CACHED_CLAIMS)
         self._sizes: dict[tuple[tuple[str, int], ...], Amounts] = {}
 
+    def require(self, limited: Set[str]) -> None:
+        """Take the keys that some quota limits: a pod has to say what it needs of those in ``UNSPECIFIED``."""
+        required = frozenset(limited & UNSPECIFIED.keys())
+        if required != self._required:
+            self._required = required
+            self._forget()
+
     def limit_ranges(self, namespace: str) -> tuple[LimitRangeDefaults, ...]:
-        """Those of a namespace, known or not: they may be heard of first."""
+        """The costs of a namespace, known or not: its limit ranges may come before it."""
         return self._limit_ranges.get(namespace, ())
 
     def set_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
-        """Replace those of a namespace."""
+        """Replace the limit ranges of a namespace."""
         self._limit_ranges.pop(namespace, None)
         self._ranged.pop(namespace, None)
         if ranges:
@@ -52,7 +62,7 @@ class PodCosts:
             self._ranged[namespace] = self._costs_under(tuple(ranges))
 
     def _costs_under(self, ranges: tuple[LimitRangeDefaults, ...]) -> _Costs:
-        """The table that all namespaces of equal limit ranges share; those of ranges that are no more are dropped."""
+        """The table that namespaces with equal limit ranges share. Tables of old ranges are dropped."""
         if len(self._costs) > 2 * len(self._limit_ranges) + 1:
             used = {(), *self._limit_ranges.values()}
             self._costs = {key: costs for key, costs in self._costs.items() if key in used}
@@ -77,7 +87,7 @@ class PodCosts:
         self._sizes.clear()
 
     def per_pod(self, namespace: str, template: Template) -> Amounts:
-        """What one pod costs, nano-units by quota key.
+        """What one pod costs, nano-units by quota key; and one of each ``UNSPECIFIED`` that it says nothing of.
 
         Raises:
             FootprintError: the template is none that the API server would accept.
@@ -88,15 +98,23 @@ class PodCosts:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = costs[template.text] = self._share(
-                per_pod(
-                    json.loads(template.text),
-                    self.limit_ranges(namespace),
-                    overheads=self.overheads,
-                    default_storage_class=self.default_storage_class,
-                )
-            )
+            cost = self._per_pod(json.loads(template.text), self.limit_ranges(namespace))
+            cost = costs[template.text] = self._share(cost)
         return cost
+
+    def _per_pod(self, tree: Tree, ranges: Sequence[LimitRangeDefaults]) -> dict[str, int]:
+        cost = per_pod(tree, ranges, overheads=self.overheads, default_storage_class=self.default_storage_class)
+        if self._required:
+            cost |= {UNSPECIFIED[key]: NANO for key in unspecified(tree, ranges) if key in self._required}
+        return cost
+
+    def unspecified(self, namespace: str, template: Template) -> Mapping[str, tuple[str, ...]]:
+        """What a pod says nothing of: keys of ``UNSPECIFIED``, and the names of the containers.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        return unspecified(json.loads(template.text), self.limit_ranges(namespace))
 
     def claims(self, template: Template) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
@@ -110,13 +128,14 @@ class PodCosts:
         return found
 
     def _share(self, cost: dict[str, int]) -> Amounts:
-        """The same object for equal amounts: templates are many, sizes of pods are few."""
+        """One object for equal amounts: templates are many, sizes of pods are few."""
         return self._sizes.setdefault(tuple(sorted(cost.items())), cost)
 
     # Pods of a rollout.
 
     def surge(self, observed: Observed | None) -> int:
-        """Pods that a rollout may add for a while, above what it shows by itself: ``maxSurge``, percentages rounded up.
+        """Pods that a rollout may add for a while, beyond what it shows by itself: ``maxSurge``, percentages rounded
+        up.
 
         They are not charged, and so are bounded, unless each is charged before it is there. By the observed count
         alone: by a higher one that only pends, the envelope would fall below what is there.
@@ -140,7 +159,7 @@ class PodCosts:
 
 
 class NamespaceCosts:
-    """What templates cost in one namespace, as far as it can be told."""
+    """What templates cost in one namespace, as far as it is known."""
 
     __slots__ = ("_namespace", "pod_costs", "unknown")
 
@@ -148,14 +167,14 @@ class NamespaceCosts:
         self._namespace = namespace
         self.pod_costs = pod_costs
         self.unknown = False
-        """The cost of some template could not be told."""
+        """The cost of some template is not known."""
 
     def highest(self, templates: Iterable[Template | None]) -> Amounts:
-        """The dearest, key by key, of those whose cost can be told."""
+        """The highest cost for each key, of templates with known cost."""
         return highest([self.one(template) for template in templates])
 
     def one(self, template: Template | None) -> Amounts:
-        """The cost of one pod; nothing where it cannot be told."""
+        """The cost of one pod; empty if it is not known."""
         if template is not None:
             try:
                 return self.pod_costs.per_pod(self._namespace, template)
@@ -187,7 +206,8 @@ def count_one(ref: WorkloadRef) -> Amounts:
 
 
 MAX_SURGE_PERCENT = 25
-"""Of the replicas: the default of ``maxSurge``. A Deployment's author sets it, so that what is more is charged."""
+"""A share of the replicas: the default of ``maxSurge``. A Deployment's author sets it, so what is above this is
+charged."""
 
 
 def _allowed(max_surge: int | str, count: int) -> int:

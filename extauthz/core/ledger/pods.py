@@ -1,4 +1,4 @@
-"""Pods by their controllers: those that are alike are one workload of so many replicas.
+"""Pods by their controllers: equal pods are one workload with so many replicas.
 
 A cluster has many more pods than workloads, and nearly all cost what their owner is charged for anyway. So a pod that
 has a controller is kept as its name alone, and with those like it makes a *group*: an entry of its own, that its owner
@@ -19,7 +19,7 @@ _OF_ONE_POD: Final = (
     "apps.kubernetes.io/pod-index=",
     "batch.kubernetes.io/job-completion-index=",
 )
-"""Labels that controllers give to tell pods of one owner apart. No selector that covers many can ask for them."""
+"""Labels by which controllers tell pods of one owner apart. No useful selector asks for them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class Pods:
                 yield WorkloadRef(*PODS, namespace, name)
 
     def version(self, ref: WorkloadRef) -> str:
-        """The resourceVersion of a pod; empty where it is in no group."""
+        """The resourceVersion of a pod; empty: it is in no group."""
         found = self._names.get(ref.namespace, {}).get(ref.name)
         return found[1] if found is not None else ""
 
@@ -72,7 +72,7 @@ class Pods:
             self._count(after, 1)
 
     def changes(self) -> list[tuple[WorkloadRef, Observed | None]]:
-        """Every group that has changed, as it is now; ``None``: no pod is left in it."""
+        """Every group that has changed, as it is now; ``None``: it has no pod any more."""
         changed, self._changed = self._changed, {}
         return [(g.ref, replace(g.each, replicas=g.count) if g.count else None) for g in changed.values()]
 

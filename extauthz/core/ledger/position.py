@@ -1,4 +1,4 @@
-"""What a workload costs and where: a product, so that a thousand replicas cost no more to add up than one."""
+"""What a workload costs and where it counts. A cost is a product, so a thousand replicas cost no more work than one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from extauthz.core.model import Amounts
 
 
 class Product(NamedTuple):
-    """So many replicas of so dear a pod."""
+    """A replica count and the cost of one pod."""
 
     replicas: int
     per_pod: Amounts
     """Nano-units by quota key."""
     beside: Amounts = MappingProxyType({})
-    """What comes on top, nano-units, for this very count."""
+    """What is added for this very count, nano-units."""
 
 
 class Charge(NamedTuple):
@@ -28,11 +28,11 @@ class Charge(NamedTuple):
     amounts: Amounts
     """The whole cost, nano-units by quota key."""
     per_object: Amounts
-    """The part of it that no replica count changes (``count/…`` keys)."""
+    """The part that does not depend on the replica count (``count/…`` keys)."""
 
 
 def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
-    """The dearest of ``products``, key by key, and ``per_object`` once."""
+    """The highest cost of ``products`` for each key, and ``per_object`` once."""
     top = 0
     amounts: dict[str, int] = {}
     for replicas, per_pod, beside in products:
@@ -52,7 +52,7 @@ def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
 
 
 def highest(footprints: Iterable[Amounts]) -> Amounts:
-    """The maximum, key by key. Equal objects are passed through, so the usual case copies nothing."""
+    """The maximum for each key. Equal objects are passed through, so the usual case copies nothing."""
     result: Amounts = {}
     for footprint in footprints:
         if footprint is result or not footprint:
@@ -68,20 +68,20 @@ def highest(footprints: Iterable[Amounts]) -> Amounts:
 
 
 class Position(NamedTuple):
-    """What an entry and its children amount to, and in which quotas."""
+    """The cost of an entry and its children, and its quotas."""
 
     used: Charge
     used_in: Nodes
     envelope: Charge
     envelope_in: Nodes
     unknown: bool
-    """Some template's cost cannot be told."""
+    """The cost of some template is not known."""
     pod: Amounts | None = None
-    """What each replica costs, where nothing but the count of the head may change."""
+    """What each replica costs, if only the count of the head may change."""
 
     @property
     def settled(self) -> Position:
-        """Where it is without what pends. Only where ``pod`` is known."""
+        """Where it counts without pending writes. Only if ``pod`` is known."""
         assert self.pod is not None, "other writes than of the count are under way"
         if self.envelope is self.used:
             return self
@@ -89,11 +89,11 @@ class Position(NamedTuple):
 
     @property
     def trees(self) -> frozenset[str]:
-        """Names of the root quotas in whose trees it counts, or may come to."""
+        """Names of the root quotas in whose trees it counts, or may come to count."""
         return frozenset([node.root for node in self.envelope_in])
 
     def with_count(self, replicas: int) -> Position:
-        """Where it would be with one more write of the head's count alone. Only where ``pod`` is known."""
+        """Where it would count with one more write of the head's count alone. Only if ``pod`` is known."""
         assert self.pod is not None, "other writes are under way"
         used, used_in, (top, before, per_object), envelope_in, unknown, pod = self
         higher = {
@@ -108,18 +108,18 @@ class Position(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one more write does to what a workload is charged through."""
+    """What one more write does to the entry that a workload is charged through."""
 
     before: Position
     after: Position
     base: Position
-    """As ``before``, without what pends on the workload itself."""
+    """As ``before``, without pending writes of the workload itself."""
     own: Position
     """As ``base``, with this write alone."""
 
     @property
     def multiplies_unknown(self) -> bool:
-        """It makes more of pods whose cost cannot be told, or is the first to make some."""
+        """It adds pods of unknown cost, or is the first to do so."""
         before, after, base, own = (at.envelope.replicas for at in self)
         return not self.before.unknown or after > before or own > base
 

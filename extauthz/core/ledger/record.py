@@ -1,4 +1,4 @@
-"""A pending write as a JSON-ready record, for whoever takes it over: the next start of a gate, or another gate.
+"""A pending write as a JSON-ready record, for the next start of a gate or for another gate.
 
 A record holds no time: each gate counts on a clock of its own. What a patch says is not in it, only what it leaves.
 """

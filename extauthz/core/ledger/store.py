@@ -1,4 +1,5 @@
-"""Holds every workload, a million of them, in little memory: what is only observed is kept as that and nothing more."""
+"""Keeps every workload, up to a million, in little memory. A workload that is only observed is kept as that and nothing
+more."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ class Store:
 
     def __init__(self) -> None:
         self._kinds: dict[Kind, _Spaces] = {}
-        """Kinds, which are few, then namespaces, to names: so there is one table a namespace and kind, and a name costs
-        no key of its own."""
+        """Kinds, then namespaces, to names. There is one table for each namespace and kind, so a name costs no key of
+        its own."""
 
     def get(self, ref: WorkloadRef) -> Entry | None:
-        """The entry of a workload; until it is held, another one each time."""
+        """The entry of a workload. Until it is held, each call makes another one."""
         names = self._kinds.get(ref[:2], _EMPTY).get(ref.namespace)
         found = names.get(ref.name) if names is not None else None
         return _entry(ref, found) if found is not None else None
@@ -39,7 +40,7 @@ class Store:
                 yield from _entries(kind, namespace, names)
 
     def held(self) -> Iterator[Entry]:
-        """Those that are kept as entries: all that have an intent or a family."""
+        """Workloads that are kept as entries: all with an intent or a family."""
         for spaces in self._kinds.values():
             for names in spaces.values():
                 yield from (found for found in names.values() if isinstance(found, Entry))
@@ -50,18 +51,18 @@ class Store:
             yield from _entries(kind, namespace, spaces.get(namespace, {}))
 
     def observed(self, kind: Kind) -> Iterator[WorkloadRef]:
-        """Every workload of a kind that is there, as far as was seen."""
+        """Every observed workload of a kind."""
         for namespace, names in self._kinds.get(kind, _EMPTY).items():
             for name, found in names.items():
                 if not isinstance(found, Entry) or found.observed is not None:
                     yield WorkloadRef(*kind, namespace, name)
 
     def kinds(self) -> set[Kind]:
-        """The kinds that some workload is of."""
+        """The kinds of all workloads."""
         return set(self._kinds)
 
     def units(self) -> Iterator[tuple[Kind, str]]:
-        """Every kind in every namespace: pieces in which all entries can be gone through while they change."""
+        """Every kind in every namespace. In these pieces all entries can be visited while they change."""
         for kind, spaces in self._kinds.items():
             for namespace in spaces:
                 yield kind, namespace
@@ -71,7 +72,7 @@ class Store:
         return [WorkloadRef(*kind, namespace, name) for name in self._kinds.get(kind, _EMPTY).get(namespace, {})]
 
     def hold(self, entry: Entry) -> None:
-        """Keep this very entry, so that ``get`` gives it to all."""
+        """Keep this very entry. ``get`` then returns it to all."""
         names = self._kinds.setdefault(entry.ref[:2], {}).setdefault(entry.ref.namespace, {})
         names[entry.ref.name] = entry
 

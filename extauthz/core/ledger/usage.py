@@ -1,4 +1,4 @@
-"""Usage: the accounts of all quotas, kept equal to the sum of every workload's position.
+"""Usage: the accounts of all quotas, always equal to the sum of all workloads' positions.
 
 Every change moves a workload from one ``Position`` to the next and the accounts by the difference, so that usage kept
 incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` sees to it).
@@ -21,7 +21,7 @@ from extauthz.core.quota.tree import QuotaTree
 
 
 class Usage:
-    """The accounts, over workloads and what bears on their positions from outside."""
+    """The accounts of all workloads, and what changes positions from outside."""
 
     def __init__(self, workloads: Store, coverage: Coverage, pod_costs: PodCosts) -> None:
         self._workloads = workloads
@@ -40,6 +40,7 @@ class Usage:
         """
         accounts = self.accounts.under(tree)
         self._coverage.set_tree(tree)
+        self._pod_costs.require(tree.limited)
         self._put_in_force(accounts if accounts is not None else self._recount())
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
@@ -73,7 +74,7 @@ class Usage:
             self.book(head, NOWHERE, self.add_up(head))
 
     def _put_in_force(self, accounts: Accounts) -> None:
-        """Positions that entries keep name the nodes and the amounts of before, and so does a count under way."""
+        """Positions that entries keep belong to the old nodes and amounts. So does a count that is running."""
         self._recounting = None
         self.accounts = accounts
         for entry in self._workloads.held():
@@ -83,11 +84,11 @@ class Usage:
     # One workload.
 
     def add_up(self, head: Entry) -> Position:
-        """The position of what is charged by itself, worked out."""
+        """The position of a workload that is charged by itself, worked out."""
         return position(head, self._coverage, self._pod_costs)
 
     def position(self, head: Entry) -> Position:
-        """The same, where it is kept."""
+        """The same, if it is kept."""
         return head.standing if head.standing is not None else self.add_up(head)
 
     def shift(self, ref: WorkloadRef, before: Position, after: Position) -> None:
@@ -103,7 +104,7 @@ class Usage:
         head.standing = after if head.intents else None
 
     def change(self, head: Entry, mutate: Callable[[], None]) -> None:
-        """Do what changes the position of ``head``, and ``book`` that."""
+        """Do a change of the position of ``head``, and ``book`` it."""
         before = self.position(head)
         mutate()
         self.book(head, before, self.add_up(head))
@@ -122,7 +123,7 @@ class Usage:
         return accounts
 
     def drift(self) -> Mapping[tuple[str, str], int]:
-        """Recount from scratch: (quota, key) to how far the incremental count is off. Empty when all is well."""
+        """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
         fresh = {(row.quota, row.resource): row.used + row.reserved for row in self._recount().rows()}
         kept = {(row.quota, row.resource): row.used + row.reserved for row in self.rows()}
         return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
@@ -164,9 +165,9 @@ class _Recount:
         self._workloads = workloads
         self.accounts = accounts
         self._later = dict.fromkeys(workloads.units())
-        """Kinds in namespaces whose turn has not come."""
+        """Kinds in namespaces that are still to be counted."""
         self._left: dict[WorkloadRef, None] = {}
-        """Workloads of the present one that have not been counted."""
+        """Workloads of the present kind that are still to be counted."""
 
     def step(self, most: int) -> bool:
         """Count so many workloads. False: all are counted."""
@@ -190,6 +191,6 @@ class _Recount:
         self.accounts.move(NOWHERE, at)
 
     def moved(self, ref: WorkloadRef, before: Position, after: Position) -> None:
-        """Take note that a workload was moved."""
+        """Note that a workload was moved."""
         if ref not in self._left and (ref[:2], ref.namespace) not in self._later:
             self.accounts.move(before, after)

@@ -1,4 +1,4 @@
-"""The document that a patch applies to: a workload, or its scale, as far as the gate knows it."""
+"""The document that a patch is applied to: a workload or its scale, as far as the gate knows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extauthz.core.objects.partial import Hidden, Partial
 
 
 def document(ref: WorkloadRef, observed: Observed | None) -> Partial:
-    """The workload's own document. Where nothing was observed it holds ``Hidden.BASE``.
+    """The workload's own document. If nothing was observed, it holds ``Hidden.BASE``.
 
     ``resources`` are always there, as the API server prints them even when they are empty, and so are labels, so
     that a patch that adds the first one can be read.

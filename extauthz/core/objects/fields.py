@@ -18,7 +18,7 @@ _NOTHING: Final[dict[str, Tree]] = {}
 
 
 def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
-    """An object's keys; null has none. ``of``: the kind of Partial that may stand here. Raises ObjectError."""
+    """An object's keys; null is an empty object. ``of``: the kind of Partial that may be here. Raises ObjectError."""
     if isinstance(value, Partial):
         return value if value.of == of else _unseen(path)
     if isinstance(value, dict):
@@ -27,7 +27,7 @@ def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
 
 
 def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree], str]]:
-    """A list's objects, each with its path; a null among them is an empty one, as in Go. Raises ObjectError."""
+    """A list's objects, each with its path. A null among them is an empty object, as in Go. Raises ObjectError."""
     if value is None:
         return
     if not isinstance(value, list):
@@ -38,7 +38,7 @@ def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree
 
 
 def text(value: Tree, path: str) -> str:
-    """A string; null is the empty one. Raises ObjectError."""
+    """A string; null is an empty one. Raises ObjectError."""
     if isinstance(value, str):
         return value
     return "" if value is None else wrong(value, path, "a string")
@@ -83,7 +83,7 @@ def _amount(value: Tree, path: str) -> str:
 
 
 def converted_int32(value: Tree) -> Tree:
-    """A number as the unstructured converter puts it into an int32, where no JSON decoder stands in between.
+    """A number as the unstructured converter puts it into an int32, without a JSON decoder.
 
     ``fromUnstructured`` (``k8s.io/apimachinery/pkg/runtime/converter.go``) takes a whole float, and lets an int64
     wrap around. What a float beyond 64 bits becomes depends on the machine: it is left as it is, like anything else.
@@ -94,7 +94,7 @@ def converted_int32(value: Tree) -> Tree:
 
 
 def wrong(value: Tree, path: str, wanted: str) -> NoReturn:
-    """Raises the ObjectError that says what stands where something else should."""
+    """Raises an ObjectError: this value has the wrong type."""
     if isinstance(value, Hidden):
         _unseen(path)
     raise ObjectError(path, f"must be {wanted}, not {_shown(value)}")
@@ -106,7 +106,7 @@ def _unseen(path: str) -> NoReturn:
 
 
 def _shown(value: Tree) -> str:
-    """A value as a sentence may quote it: short, whatever it is."""
+    """A value for a sentence: short, whatever it is."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

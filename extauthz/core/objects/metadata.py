@@ -11,7 +11,8 @@ from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, Work
 from extauthz.core.objects.fields import boolean, items, mapping, text
 
 _SHARED_TEXTS, _SHARED_CHARS = 16_384, 512
-"""Texts that are kept for sharing, and the longest. They recur close together, as the labels of one object do."""
+"""How many texts are shared, and the longest of them. Equal ones often follow each other, as the labels of one
+object."""
 
 
 def kind_of(root: Mapping[str, Tree]) -> tuple[str, str]:
@@ -36,7 +37,7 @@ def version_of(root: Tree) -> str:
 
 
 def required(metadata: Mapping[str, Tree], key: str) -> str:
-    """A field of the metadata that no stored object lacks. Raises ObjectError."""
+    """A field of the metadata that every stored object has. Raises ObjectError."""
     value = text(metadata.get(key), f"metadata.{key}")
     if not value:
         raise ObjectError(f"metadata.{key}", "is missing")
@@ -73,7 +74,7 @@ def controller(references: Tree) -> OwnerRef | None:
 
 
 def labels_text(labels: Mapping[str, Tree]) -> Labels:
-    """``a=1,b=2``, sorted by key. Raises ObjectError for what no label can be."""
+    """``a=1,b=2``, sorted by key. Raises ObjectError for an impossible label."""
     if not labels:
         return ""
     pairs = [f"{_label(key)}={_label(text(value, 'labels'))}" for key, value in sorted(labels.items())]
@@ -94,7 +95,8 @@ def plain_selector(selector: Tree, path: str = "spec.selector") -> Labels | None
 
 
 def selects(selector: Labels | None, labels: Labels) -> bool:
-    """Whether a plain selector selects an object with ``labels``; one that is empty or not plain selects none."""
+    """Whether a plain selector selects an object with ``labels``. An empty one and one that is not plain select
+    none."""
     if not selector:
         return False
     given = labels_dict(labels)

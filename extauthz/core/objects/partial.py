@@ -1,4 +1,4 @@
-"""Trees of which only a part is known: what a pruned object can say about the one in the cluster."""
+"""Trees that are known in part: what a pruned object says about the one in the cluster."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ KNOWN: Final[dict[str, frozenset[str]]] = {
     "claim-metadata": frozenset({"name", "annotations"}),
     "claim-spec": frozenset({"resources", "storageClassName"}),
 }
-"""Kind of a partial mapping to the keys whose absence is known too."""
+"""For each kind of partial mapping: the keys that are known to be absent if they are missing."""
 
 
 class Hidden(Enum):
-    """Stands in a tree where there is a value that the gate did not keep."""
+    """Marks a value that the gate did not keep."""
 
     BASE = "base"
-    """Never seen: the object itself is not known. Where it stays put, nothing was changed there."""
+    """The object was never seen. If the mark stays where it is, nothing was changed there."""
     MOVED = "moved"
-    """Put there by a patch that copies from a field that was not kept."""
+    """A patch copied it from a field that was not kept."""
 
 
 class Partial(dict[str, Tree]):
-    """A mapping with more keys in the cluster: one that is missing and not ``KNOWN`` may have any value."""
+    """A mapping that has more keys in the cluster. A missing key that is not ``KNOWN`` may have any value."""
 
     __slots__ = ("of",)
 

@@ -1,4 +1,4 @@
-"""Whole Kubernetes objects: what the gate keeps of them, in little memory, and what it reads from a new one."""
+"""Whole Kubernetes objects: what the gate keeps of them, in little memory, and what it reads of a new one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DEFAULT_SURGE: Final = "25%"
 """``SetDefaults_Deployment``: ``spec.strategy.rollingUpdate.maxSurge``."""
 
 _TEMPLATES: Final = WeakValueDictionary[bytes, Template]()
-"""Those that somebody holds: nothing stays of a write that was refused."""
+"""Templates that are in use. Nothing stays of a refused write."""
 
 _CONTROLLERS: Final = REPLICATION_CONTROLLERS[1]
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 class Described(NamedTuple):
-    """What a whole object says, as far as it counts."""
+    """What a whole object says, as far as it matters."""
 
     replicas: int
     template: Template
@@ -86,7 +86,7 @@ def prune(spec: Tree) -> Tree:
 
 
 def pod_template(spec: Tree, status: Tree = None) -> Template:
-    """What a Pod that is there costs, by its spec and its status. Raises ObjectError.
+    """What an existing Pod costs, by its spec and its status. Raises ObjectError.
 
     No patch of it is ever read, so that of names only those that its claims have are kept: pods of one owner are alike.
     """
@@ -100,7 +100,7 @@ def pod_template(spec: Tree, status: Tree = None) -> Template:
 
 
 def claim_template(root: Mapping[str, Tree]) -> Template:
-    """What a PersistentVolumeClaim that is there costs. Raises ObjectError.
+    """What an existing PersistentVolumeClaim costs. Raises ObjectError.
 
     While it is expanded the larger size counts (``status.allocatedResources``: ``persistent_volume_claims.go`` in
     ``pkg/quota/v1/evaluator/core``, KEP-1790).
@@ -147,7 +147,7 @@ def _selector(resource: str, selector: Tree) -> Labels | None:
 
 
 def _surge(resource: str, strategy: Tree) -> int | str | None:
-    """A Deployment's maxSurge, defaulted; None where a rollout stays within the replicas. Raises ObjectError."""
+    """A Deployment's maxSurge, defaulted; None: a rollout stays within the replicas. Raises ObjectError."""
     if resource != DEPLOYMENTS[1]:
         return None
     path = "spec.strategy"

@@ -14,7 +14,7 @@ Place: TypeAlias = tuple[int, Anchor]
 
 
 class SelectorIndex(Generic[Item]):
-    """Files each item under a label that its selectors ask for: the one that the fewest other items ask for.
+    """Files each item under one label that its selectors ask for: the label that the fewest other items ask for.
 
     An item has one selector for each set of labels (a quota: the namespace's and the workload's). Looking up
     costs in proportion to the labels given and to what is filed under them, not to the number of items; only

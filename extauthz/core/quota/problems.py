@@ -1,4 +1,4 @@
-"""What is wrong with an object that a person wrote: where, what and the cure, and not only the first."""
+"""All problems of an object that a person wrote: where, what, and the cure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Problems:
         return value
 
     def text(self, value: Tree, path: Path) -> str | None:
-        """Return ``value`` if it is a string. A bare ``1`` or ``yes`` in YAML is none; the cure says so."""
+        """Return ``value`` if it is a string. In YAML a bare ``1`` or ``yes`` is no string; the cure says so."""
         if isinstance(value, str):
             return value
         self.add(

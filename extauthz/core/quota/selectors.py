@@ -1,4 +1,4 @@
-"""Label selectors as Kubernetes has them: what they match, what is refused, and what to index them by."""
+"""Label selectors as Kubernetes has them: what they match, what is refused, and how to index them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extauthz.core.model import Tree
 from extauthz.core.quota.problems import Path, Problems, shown
 
 Anchor: TypeAlias = tuple[str, str | None]
-"""A label that must be there: key and value, or a key with any value (``None``)."""
+"""A label that must exist: key and value, or a key with any value (``None``)."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -83,7 +83,7 @@ class LabelSelector:
 
 
 def parse(tree: Tree, path: Path, problems: Problems) -> LabelSelector:
-    """Read a selector, noting in ``problems`` all that Kubernetes would refuse. The result counts if none is.
+    """Read a selector, and note in ``problems`` all that Kubernetes would refuse. Without problems the result is valid.
 
     Source: ``ValidateLabelSelector`` in ``k8s.io/apimachinery/pkg/apis/meta/v1/validation``.
     """

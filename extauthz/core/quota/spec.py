@@ -1,4 +1,4 @@
-"""WorkspaceQuota: from an object as a person wrote it to the frozen value that the tree is built of."""
+"""Reads a WorkspaceQuota: from the object that a person wrote to a frozen value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Mode(StrEnum):
     CLAMP = "Clamp"
     """Grant what still fits where a server can change the write; refuse elsewhere."""
     AUDIT = "Audit"
-    """Let it pass and say what would have been refused."""
+    """Allow it, and report what would have been refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class WorkspaceQuota:
     """Canonical key to nano-units; a key that is not there has no limit."""
     mode: Mode = Mode.ENFORCE
     on_unknown: Mapping[Unknown, OnUnknown] = field(default_factory=dict)
-    """What it wants done where something is not known. What is not there is left to its ancestors and the settings."""
+    """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
     generation: int = 0
     illegible: bool = False
-    """Its object was never good: what it limits is not known, and so nothing that it covers may grow."""
+    """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
 
     def matches(self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]) -> bool:
-        """Tell whether a workload is covered by this quota itself, ancestors left aside."""
+        """Tell whether this quota itself covers a workload. Ancestors are not considered."""
         selector = self.namespace_selector
         if selector is None or not selector.matches(namespace_labels):
             return False
@@ -94,10 +94,10 @@ def parse(tree: Tree) -> WorkspaceQuota:
 
 
 def salvage(tree: Tree) -> WorkspaceQuota:
-    """Read of an object that is not a good one whom it covers and where it stands, as far as it says so.
+    """Read an invalid object as far as possible: whom it covers, and its place in the tree.
 
-    A selector with a problem selects nothing: nobody can tell whom it means, and to take it for everybody would let
-    one object hold up a whole cluster.
+    A selector with a problem selects nothing. Nobody knows whom it means, and to take it for everybody would let one
+    object stop a whole cluster.
     """
     problems = Problems()
     quota = _read(tree, problems)

@@ -1,4 +1,4 @@
-"""How one WorkspaceQuota object stands: what its source knows of it besides the spec, for its status."""
+"""The state of one WorkspaceQuota object beside its spec, for its status."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Fault(StrEnum):
     """Why the limits of an object are not in force as they are written. Also the reason of its condition Ready."""
 
     INVALID = "Invalid"
-    """The spec is not one: ``QuotaSpecError``."""
+    """The spec is invalid: ``QuotaSpecError``."""
     PARENT_MISSING = "ParentMissing"
-    """No quota bears the name of its parent."""
+    """No quota has the name of its parent."""
     PARENT_CYCLE = "ParentCycle"
-    """It is its own ancestor, or stands below one that is."""
+    """It is its own ancestor, or below one that is."""
 
 
 class Standing(NamedTuple):
@@ -31,16 +31,16 @@ class Standing(NamedTuple):
     version: str
     """``metadata.resourceVersion``."""
     status: bytes
-    """What ``compact`` makes of ``.status``."""
+    """The object's ``.status``, as ``compact`` returns it."""
     in_force: int | None
-    """The generation whose spec the gate enforces; ``None``: none of this object."""
+    """The generation whose spec the gate enforces; ``None``: no spec of this object."""
     fault: Fault | None = None
     why: str = ""
     """A sentence about the fault."""
 
 
 def standing(obj: Tree, in_force: int | None, fault: Fault | None = None, problems: Iterable[Problem] = ()) -> Standing:
-    """Take from an object as the API server prints it what a status needs, with what is wrong with it."""
+    """Take what a status needs from an object as the API server prints it."""
     metadata = obj["metadata"]
     return Standing(
         name=metadata["name"],

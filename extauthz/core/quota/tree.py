@@ -1,4 +1,4 @@
-"""The tree of quotas: who stands above whom, and which quotas cover a workload."""
+"""The tree of quotas: which quota is above which, and which quotas cover a workload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from extauthz.core.quota.spec import Mode, WorkspaceQuota
 
 
 class QuotaNode:
-    """One quota at its place in the tree. Equal only to itself, so that it can key the ledger's books."""
+    """One quota at its place in the tree. It is equal only to itself, so it can be a key of the ledger's accounts."""
 
     __slots__ = ("_lineage", "audits", "hard", "illegible", "index", "parent", "quota", "root")
 
@@ -21,14 +21,14 @@ class QuotaNode:
         self.quota = quota
         # What each decision asks for, of quotas that nobody may have asked about for long.
         self.hard = hard
-        """Its quota's: the same object for equal ones, as workspaces are many and their plans are few."""
+        """The quota's limits. Equal ones are one object: workspaces are many, and their plans are few."""
         self.audits = quota.mode is Mode.AUDIT
         self.illegible = quota.illegible
         self.parent = parent
         self.index = index
         """Position in ``QuotaTree.nodes``; a parent's is lower than its children's."""
         self.root: str = parent.root if parent is not None else quota.name
-        """Name of the quota at the top, which names its tree."""
+        """Name of the quota at the top, which is the name of the tree."""
         self._lineage: tuple[QuotaNode, ...] | None = None
 
     @property
@@ -44,7 +44,7 @@ class QuotaNode:
         return tuple(node.quota.name for node in self.lineage)
 
     def on_unknown(self, unknown: Unknown) -> OnUnknown | None:
-        """What its quota says to not knowing, or the nearest above it that says something; ``None``: none does."""
+        """What its quota says about an unknown, or the nearest ancestor that says something; ``None``: none does."""
         return next((said for node in reversed(self.lineage) if (said := node.quota.on_unknown.get(unknown))), None)
 
     def __repr__(self) -> str:
@@ -52,10 +52,10 @@ class QuotaNode:
 
 
 class TreeProblem(NamedTuple):
-    """A quota that does not stand well in the tree."""
+    """A quota with a wrong place in the tree."""
 
     position: int
-    """Of the quota in what ``QuotaTree.build`` was given, so that a source can name its file and line."""
+    """Position of the quota in the argument of ``QuotaTree.build``. A source finds file and line by it."""
     quota: str
     problem: Problem
 
@@ -64,7 +64,7 @@ class TreeProblem(NamedTuple):
 
 
 class QuotaTreeError(ValueError):
-    """The quotas make no tree. Their author's fault; trying again does not help. ``problems`` lists all."""
+    """The quotas are no tree. Their author must fix them; trying again does not help. ``problems`` lists all."""
 
     code = "bad-quota-tree"
 
@@ -76,16 +76,21 @@ class QuotaTreeError(ValueError):
 class QuotaTree:
     """All quotas in force. Immutable: a change of quotas is another tree."""
 
-    __slots__ = ("_by_labels", "_by_namespace", "nodes", "warnings")
+    __slots__ = ("_by_labels", "_by_namespace", "limited", "nodes", "warnings")
 
     nodes: tuple[QuotaNode, ...]
     """Every node, each parent before its children, children by name."""
     warnings: tuple[TreeProblem, ...]
-    """What is allowed but hardly meant: a child's limit above its parent's."""
+    """What is allowed and probably a mistake: a child's limit above its parent's."""
+
+    limited: frozenset[str]
+    """Every key that some quota limits."""
 
     def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
         self.nodes = nodes
         self.warnings = warnings
+        plans = {id(node.hard): node.hard for node in nodes}
+        self.limited = frozenset(key for hard in plans.values() for key in hard)
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]
         self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)
         self._by_labels = SelectorIndex(
@@ -109,7 +114,7 @@ class QuotaTree:
 
     @classmethod
     def salvage(cls, quotas: Iterable[WorkspaceQuota]) -> tuple[QuotaTree, tuple[TreeProblem, ...]]:
-        """Make a tree of quotas that nobody checked as a whole, and say what is wrong with them.
+        """Make a tree of quotas that nobody checked as a whole, and list what is wrong with them.
 
         For a source where each quota is somebody else's object (the Kubernetes API): one whose parent is missing, and
         every one of a ring of parents, stands as a root and is enforced by itself, with all that hangs on it. Names
@@ -258,7 +263,7 @@ def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:
 
 
 def _overtopping(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:
-    """Compare each limit with the parent's own; further up the parent's is compared in its turn."""
+    """Compare each limit with the parent's. The parent's limit is compared with the grandparent's, and so on."""
     by_name = {quota.name: quota for quota in quotas}
     for position, quota in enumerate(quotas):
         if quota.parent is None:

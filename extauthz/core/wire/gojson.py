@@ -22,7 +22,7 @@ MAX_CONTAINERS = 100_000
 """Objects and arrays in one body: bounds time and memory (an empty object costs two bytes to send and 64 to hold)."""
 
 _FEW = 500
-"""Values of which no budget runs out."""
+"""So many values that no budget runs out."""
 
 MAX_NUMBER_CHARS = 400
 """Longer spellings of a fraction are refused: no float64 needs more than 330 characters to be written out in full."""
@@ -68,7 +68,7 @@ def _constant(name: str) -> NoReturn:
 
 
 def decoder(fraction: Callable[[str], Tree]) -> json.JSONDecoder:
-    """A decoder that makes of a number that is not spelled as an integer what ``fraction`` makes of its text."""
+    """A decoder that passes each number that is not spelled as an integer to ``fraction``."""
     return json.JSONDecoder(object_pairs_hook=_object, parse_float=fraction, parse_constant=_constant)
 
 

@@ -39,7 +39,7 @@ Take it away:
 
 
 class NeverError(Exception):
-    """What was waited for did not come. The message says what was seen last."""
+    """It did not happen in time. The message says what was seen last."""
 
 
 def run(folder: Path) -> int:
@@ -65,7 +65,7 @@ class Kubectl:
         self._command = ["kubectl", f"--kubeconfig={kubeconfig}", "--cache-dir=/tmp/kubectl"]
 
     def __call__(self, *arguments: str) -> str:
-        """What it prints.
+        """The output of the command.
 
         Raises:
             NeverError: it does not go well; with what it says.

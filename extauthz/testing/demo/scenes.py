@@ -33,7 +33,7 @@ class Scene:
     what: str
     recording: Recording
     workload: str | None
-    """Whose replicas are looked at afterwards."""
+    """The workload whose replicas are read afterwards."""
     outcome: Outcome
     holds: int | None
     """Replicas that the API server must then hold."""

@@ -335,7 +335,7 @@ def test_a_handover_that_can_not_be_read_is_an_error(field: str, value: object):
 
 
 def test_a_key_that_grows_and_has_no_cost_a_pod_does_not_bound_the_replicas():
-    ask = asker(workload("web", 3), hard={"requests.cpu": "4", "requests.memory": "1Gi"})
+    ask = asker(workload("web", 3), hard={"requests.cpu": "4", "limits.ephemeral-storage": "1Gi"})
     assert ask(scale("web", 9)).fits == 4
 
 

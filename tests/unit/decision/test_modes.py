@@ -81,13 +81,17 @@ TROUBLES = {
     Unknown.UNREADABLE: (None, lambda ask: None, BROKEN),
     Unknown.WORKLOAD: ("unknown-workload", lambda ask: None, scale("nobody", 4)),
     Unknown.FOOTPRINT: ("unknown-footprint", lambda ask: None, scale("odd", 4)),
+    Unknown.UNSPECIFIED: ("must-specify", lambda ask: None, scale("mute", 4)),
 }
 OBJECTS = (workload("web", 3), ODD)
+PRESENT = {Unknown.FOOTPRINT: OBJECTS, Unknown.UNSPECIFIED: (workload("mute", 3, {}),)}
+REFUSED = dict.fromkeys(Unknown, Verdict.UNAVAILABLE) | {Unknown.UNSPECIFIED: Verdict.DENY}
+"""What nobody can know is no denial; what the owner can say is one."""
 
 
 def troubled(what: Unknown, *quotas, policy: Policy | None = None):
     reason, trouble, request = TROUBLES[what]
-    ask = asked(*quotas, policy=policy, objects=OBJECTS if what is Unknown.FOOTPRINT else OBJECTS[:1])
+    ask = asked(*quotas, policy=policy, objects=PRESENT.get(what, OBJECTS[:1]))
     trouble(ask)
     decision = ask(request)
     assert decision.verdict is Verdict.ALLOW or reason in (None, decision.reason)
@@ -100,6 +104,7 @@ SETTINGS = {
     Unknown.UNREADABLE: "on_unreadable",
     Unknown.WORKLOAD: "on_unknown_workload",
     Unknown.FOOTPRINT: "on_unknown_footprint",
+    Unknown.UNSPECIFIED: "on_unspecified",
 }
 
 
@@ -108,10 +113,10 @@ def test_a_quota_may_let_pass_what_the_setting_refuses_and_the_reverse(what: Unk
     lenient = Policy(window_s=90.0, **{SETTINGS[what]: "allow"})
     others = {other: "Deny" for other in Unknown if other is not what}
     room = {"requests.cpu": "9"}
-    assert troubled(what, quota("acme", room)) is Verdict.UNAVAILABLE
+    assert troubled(what, quota("acme", room)) is REFUSED[what]
     assert troubled(what, quota("acme", room), policy=lenient) is Verdict.ALLOW
     assert troubled(what, quota("acme", room, on_unknown={what: "Allow"} | others)) is Verdict.ALLOW
-    assert troubled(what, quota("acme", room, on_unknown={what: "Deny"}), policy=lenient) is Verdict.UNAVAILABLE
+    assert troubled(what, quota("acme", room, on_unknown={what: "Deny"}), policy=lenient) is REFUSED[what]
 
 
 @pytest.mark.parametrize("what", Unknown)
@@ -127,9 +132,9 @@ def test_what_concerns_a_quota_and_its_parent_passes_only_if_both_let_it(what: U
         )
 
     assert troubled(what, *family("Allow", None)) is Verdict.ALLOW, "the child says nothing, and so says the same"
-    assert troubled(what, *family("Allow", "Deny")) is Verdict.UNAVAILABLE
-    assert troubled(what, *family("Deny", "Allow")) is Verdict.UNAVAILABLE
-    assert troubled(what, *family(None, "Allow")) is Verdict.UNAVAILABLE, "the setting speaks for the parent"
+    assert troubled(what, *family("Allow", "Deny")) is REFUSED[what]
+    assert troubled(what, *family("Deny", "Allow")) is REFUSED[what]
+    assert troubled(what, *family(None, "Allow")) is REFUSED[what], "the setting speaks for the parent"
 
 
 @pytest.mark.parametrize("what", Unknown)
@@ -138,8 +143,8 @@ def test_a_quota_that_only_audits_refuses_nothing_for_want_of_knowledge(what: Un
 
 
 def test_a_quota_of_which_nothing_grows_has_no_say_in_it():
-    memory = quota("memory", {"requests.memory": "1Gi"}, namespaces={}, on_unknown={"stale": "Deny"})
-    ask = asked(quota("acme", CPU, on_unknown={"stale": "Allow"}), memory)
+    disk = quota("disk", {"requests.ephemeral-storage": "1Gi"}, namespaces={}, on_unknown={"stale": "Deny"})
+    ask = asked(quota("acme", CPU, on_unknown={"stale": "Allow"}), disk)
     ask.gate.stale("silent")
     assert ask(scale("web", 4)).verdict is Verdict.ALLOW
 

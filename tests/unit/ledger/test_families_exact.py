@@ -104,8 +104,9 @@ def of_head(head: Thing, things: list[Thing]) -> int:
     own = head.replicas * max(dearest)
     within = sum(one.replicas * one.size for one in revisions)
     owners = [head, *revisions]
-    pods = sum(one.size for one in things if one.kind == "Pod" and cover(one, things) in owners)
-    return max(own, within, pods)
+    pods = [(one.size, cover(one, things)) for one in things if one.kind == "Pod" and cover(one, things) in owners]
+    above = sum(max(size - (max(dearest) if owner is head else owner.size), 0) for size, owner in pods if owner)
+    return max(own + above, within + above, sum(size for size, _ in pods))
 
 
 def storage(things: list[Thing]) -> int:

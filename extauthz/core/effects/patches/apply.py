@@ -19,7 +19,7 @@ from extauthz.core.errors import PatchError
 from extauthz.core.model import Tree
 
 MAX_TEMPLATES: Final = 256
-"""Most results that one configuration may have; ten containers with two resources have up to 41."""
+"""The most results that one configuration may have. Ten containers with two resources have up to 41."""
 
 _PLACE: Final = "the templates that the configuration may leave"
 _CURE: Final = "set the containers' resources in the configuration"
@@ -33,13 +33,13 @@ _Removal: TypeAlias = tuple[_Path, ...]
 
 
 class _Open(NamedTuple):
-    """A resource of a container whose request, limit or both the configuration leaves out."""
+    """A resource of a container whose request or limit, or both, the configuration leaves out."""
 
     container: tuple[str, int]
     resource: str
     kinds: tuple[str, ...]
     request: int
-    """What is requested at most while one of both stays, in nano-units."""
+    """The most that is requested while one of both stays, in nano-units."""
     limit: int
 
     @property
@@ -48,7 +48,8 @@ class _Open(NamedTuple):
 
 
 def templates(live: _Map, applied: _Map, work: Work) -> list[_Map]:
-    """Pruned trees that bound what applying the pruned ``applied`` to the pruned ``live`` leaves behind.
+    """Pruned trees that bound what remains after the pruned ``applied`` is applied to the pruned ``live``. Both
+    arguments are changed.
 
     Both are used up. Raises MeaningError where there are too many, or where a quantity cannot be read.
     """
@@ -74,13 +75,13 @@ def templates(live: _Map, applied: _Map, work: Work) -> list[_Map]:
 
 
 def _starts(live: _Map, applied: _Map) -> list[_Map]:
-    """The first ordinal of a StatefulSet: the one given; where none is, it stays or goes."""
+    """The first ordinal of a StatefulSet: the given one. If none is given, the old one stays or goes."""
     given = [{"ordinals": tree["ordinals"]} for tree in (applied, live) if "ordinals" in tree]
     return given[:1] if "ordinals" in applied else [*given, {}]
 
 
 def _merged(live: Tree, applied: Tree) -> Tree:
-    """What is left if whatever is left out stays. A pod's lists are maps by name (``+listMapKey=name``)."""
+    """The result if everything that is left out stays. A pod's lists are maps by name (``+listMapKey=name``)."""
     if isinstance(live, list) and isinstance(applied, list):
         return _merged_list(live, applied)
     if not isinstance(live, dict) or not isinstance(applied, dict):
@@ -115,7 +116,7 @@ def _open_of(container: _Map, given: Mapping[str, _Map], at: tuple[str, int]) ->
 
 
 def _raise_requests(merged: _Map, fields: list[_Open]) -> None:
-    """A request that goes becomes the limit, where there is one (``SetDefaults_Pod``)."""
+    """If a request goes, the limit takes its place, if there is one (``SetDefaults_Pod``)."""
     for field in fields:
         key, index = field.container
         resources = merged[key][index]["resources"]
@@ -124,7 +125,7 @@ def _raise_requests(merged: _Map, fields: list[_Open]) -> None:
 
 
 def _removals(fields: list[_Open], work: Work) -> list[_Removal]:
-    """Which fields go, so that a LimitRange's default, unknown here, comes in their place.
+    """Which fields go, so that a LimitRange's default, which is not known here, takes their place.
 
     The default is the same for every container, and takes the place of what is lower: so for each resource it is
     enough to look at the lowest one gone, the two lowest, and so on.
@@ -168,12 +169,12 @@ def _pod_level(merged: _Map, applied: _Map) -> list[_Removal]:
 
 
 def _overhead(merged: _Map, applied: _Map) -> list[_Removal]:
-    """Overhead that goes leaves the RuntimeClass's in its place."""
+    """If overhead goes, that of the RuntimeClass takes its place."""
     return [()] if "overhead" in applied or "overhead" not in merged else [(), (("overhead",),)]
 
 
 def _storage_classes(merged: _Map, applied: _Map) -> list[_Removal]:
-    """The class of an ephemeral volume that goes leaves the default class in its place."""
+    """If the class of an ephemeral volume goes, the default class takes its place."""
     given = {volume["name"]: volume for volume in applied.get("volumes", [])}
     removal = tuple(
         ("volumes", index, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
@@ -188,7 +189,7 @@ def _has_class(volume: Mapping[str, Tree]) -> bool:
 
 
 def _without(pod: _Map, removals: Iterator[_Path]) -> _Map:
-    """A copy without some fields, and without the maps that are empty then; it shares with ``pod`` what is the same."""
+    """A copy without some fields, and without maps that are empty then. Equal parts are shared with ``pod``."""
     result = dict(pod)
     own: dict[_Path, Tree] = {(): result}
     for path in removals:

@@ -19,7 +19,7 @@ from extauthz.core.model import Tree
 from extauthz.core.objects.partial import Hidden, Partial
 
 MAX_COPIED: Final = 3 * 1024 * 1024
-"""Most bytes that ``copy`` operations may add: ``JSONPatchMaxCopyBytes`` in ``apiserver/pkg/server/config.go``."""
+"""The most bytes that ``copy`` operations may add: ``JSONPatchMaxCopyBytes`` in ``apiserver/pkg/server/config.go``."""
 
 MAX_ITEMS: Final = 10_000
 """Longest list that is changed by index: each change moves all that follow it."""
@@ -50,7 +50,7 @@ def apply(document: dict[str, Tree], operations: Sequence[_Operation], work: Wor
 
 
 class _Patched:
-    """A document, what was touched of it, and how much ``copy`` has added."""
+    """A document, what was touched in it, and how much ``copy`` has added."""
 
     def __init__(self, document: dict[str, Tree], work: Work) -> None:
         self.work = work
@@ -59,7 +59,7 @@ class _Patched:
         self._copied = 0
 
     def locate(self, pointer: str) -> tuple[_Container | None, str]:
-        """The container that a pointer leads to, and the key in it; None for one that was not kept."""
+        """The container that a pointer leads to, and the key in it. None: the container was not kept."""
         tokens = _tokens(pointer)
         self.work.spend(len(tokens), "the pointers of the JSON Patch", _CURE)
         if not tokens:
@@ -81,11 +81,11 @@ class _Patched:
             raise PatchError("patch-too-large", f"copies more than {MAX_COPIED} bytes")
 
     def walk(self, _: int = 0) -> None:
-        """Pay for a value that is moved or copied, as each of its values is looked at."""
+        """Pay for a value that is moved or copied: each of its values is visited."""
         self.work.spend(WALKED, "what move and copy walk through", _CURE)
 
     def shift(self, items: list[Tree]) -> None:
-        """Pay for an item that is put into a list or taken out of it."""
+        """Pay for an item that is put into a list or taken out."""
         self.work.spend(len(items) // SHIFTED, "the lists that are changed by index", _CURE)
 
 
@@ -170,7 +170,7 @@ def _get(container: _Container, key: str) -> Tree:
 
 
 def _index(items: list[Tree], key: str, past_end: int = 0) -> int:
-    """``strconv.Atoi``; below zero counts from the end, which for ``add`` lies one further."""
+    """``strconv.Atoi``. A number below zero counts from the end; for ``add`` the end is one further."""
     size = len(items) + past_end
     index = int(key) if _INDEX.fullmatch(key) else size
     if not -size <= index < size:

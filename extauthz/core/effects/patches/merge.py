@@ -9,7 +9,7 @@ from extauthz.core.objects.partial import Hidden
 
 
 def merge(document: dict[str, Tree], patch: Tree) -> Tree:
-    """Changes ``document`` by ``patch``; they share nothing afterwards. Raises PatchError."""
+    """Changes ``document`` by ``patch``. They share nothing afterwards. Raises PatchError."""
     if not isinstance(patch, dict):
         raise PatchError("patch-malformed", "a merge patch of an API object must be an object")
     return _merged(document, patch)

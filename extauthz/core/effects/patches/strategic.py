@@ -35,7 +35,7 @@ def merge(document: _Map, patch: Tree) -> Tree:
 
 
 def _merged_map(target: _Map, patch: _Map) -> _Map:
-    """``mergeMap``. Both are used up."""
+    """``mergeMap``. Both arguments are changed."""
     if _PATCH in patch:
         return _directed(patch)
     _retain(target, patch)
@@ -60,7 +60,7 @@ def _directed(patch: _Map) -> _Map:
 
 
 def _retain(target: _Map, patch: _Map) -> None:
-    """``applyRetainKeysDirective``: what is not listed goes, and the patch may set only what is listed."""
+    """``applyRetainKeysDirective``: keys that are not listed go, and the patch may set only listed keys."""
     if _RETAIN not in patch:
         return
     kept = patch.pop(_RETAIN)
@@ -108,14 +108,14 @@ def _is_directive(value: Tree) -> bool:
 
 
 def _undirected(value: Tree) -> Tree:
-    """``removeDirectives``: new content without the objects that only say what to do."""
+    """``removeDirectives``: new content without the objects that are only directives."""
     if isinstance(value, dict):
         return {key: _undirected(item) for key, item in value.items() if not _is_directive(item)}
     return [_undirected(item) for item in value if not _is_directive(item)] if isinstance(value, list) else value
 
 
 def _delete_primitives(target: _Map, key: str, value: Tree) -> None:
-    """Lists of primitives do not count; but a null there deletes the field itself, whatever its type."""
+    """Lists of primitives do not count. But a null in a patch deletes the field itself, whatever its type."""
     if value is None:
         target.pop(key, None)
     elif isinstance(value, list) and isinstance(target.get(key), list):
@@ -158,7 +158,7 @@ def _check_order(patch: list[Tree], names: list[str], merge_key: str) -> None:
 
 
 def _ordered(merged: list[Tree], first: list[str], before: list[str], merge_key: str) -> list[Tree]:
-    """``normalizeElementOrder``: the patch's items in its order, the others in theirs, interleaved as before."""
+    """``normalizeElementOrder``: the patch's items in its order, the others in theirs, mixed as before."""
     by_patch, by_server = _ranks(first), _ranks(before)
     names = _names(merged, merge_key)
     pairs = list(zip(names, merged, strict=True))
@@ -196,7 +196,7 @@ def _name(item: Tree, merge_key: str) -> str:
 
 
 def _ranks(names: list[str]) -> dict[str, int]:
-    """Each name with its first index."""
+    """Each name with its first index in the list."""
     return {name: index for index, name in reversed(list(enumerate(names)))}
 
 

@@ -1,4 +1,4 @@
-"""Copies of what a patch brings along, bounded in depth and size: no document shares a node with a patch."""
+"""Copies of values of a patch, bounded in depth and size. No document shares a node with a patch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from extauthz.core.model import Tree
 from extauthz.core.objects.partial import Hidden, Partial
 
 MAX_DEPTH: Final = 200
-"""Deepest nesting. Bodies are refused below that already, but JSON Patch can copy a document into itself."""
+"""Deepest nesting. Deeper bodies are refused before. But JSON Patch can copy a document into itself."""
 
 
 def copied(tree: Tree, spend: Callable[[int], None] = lambda size: None, depth: int = 0) -> Tree:
-    """A deep copy. ``spend`` is told the least size in bytes of each node as JSON. Hidden ones become MOVED."""
+    """A deep copy. ``spend`` gets the least size in bytes of each node as JSON. Hidden values become MOVED."""
     if depth > MAX_DEPTH:
         raise PatchError("patch-too-deep", f"the result is nested more than {MAX_DEPTH} deep")
     if isinstance(tree, dict):
@@ -31,7 +31,7 @@ def copied(tree: Tree, spend: Callable[[int], None] = lambda size: None, depth: 
 
 
 def without_nulls(tree: Tree) -> Tree:
-    """A tree without the keys that are null, in lists too; nulls that stand in a list stay."""
+    """A tree without keys that are null, in lists too. A null that is an item of a list stays."""
     if isinstance(tree, dict):
         return {key: without_nulls(value) for key, value in tree.items() if value is not None}
     return [without_nulls(item) for item in tree] if isinstance(tree, list) else tree

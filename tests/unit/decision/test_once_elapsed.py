@@ -1,0 +1,61 @@
+"""What asking, loading and time do to what was allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.pending_limits import MAX_IDENTICAL
+from extauthz.core.intake.read import read
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, picture, quota, scale, workload
+
+TEN = [quota("acme", {"requests.cpu": "10"})]
+WEB = workload("web", 1)
+
+
+def test_a_write_that_is_allowed_is_recorded_unless_it_is_told_otherwise():
+    asked = gate(TEN, WEB)
+    assert asked.decide(read(scale("web", 2)), "d1", 0.0).intent == "d1"
+    assert len(asked.ledger.pending) == 1
+
+
+@pytest.mark.parametrize(
+    "pass_time",
+    [
+        pytest.param(lambda made, now_s: made.tick(now_s), id="tick"),
+        pytest.param(lambda made, now_s: made.load_quotas(QuotaTree.build(TEN), now_s), id="quotas"),
+        pytest.param(lambda made, now_s: made.load_state(picture(WEB), now_s), id="state"),
+    ],
+)
+def test_writes_whose_window_has_elapsed_stand_for_no_new_one(pass_time: Callable[[Gate, float], None]):
+    ask = Asker(gate(TEN, WEB))
+    for _ in range(MAX_IDENTICAL):
+        ask(scale("web", 2))
+    assert ask(scale("web", 2)).intent == f"d{MAX_IDENTICAL}", "the newest stands for it"
+    ask.now_s = 200.0
+    pass_time(ask.gate, ask.now_s)
+    assert ask(scale("web", 2)).intent == f"d{MAX_IDENTICAL + 2}"
+
+
+def test_what_a_gate_knows_is_outdated_only_while_it_is_told_so():
+    made = gate(TEN, WEB)
+    seen = [made.is_stale]
+    for why in ("no watch", None):
+        made.stale(why)
+        seen.append(made.is_stale)
+    assert seen == [False, True, False]
+
+
+def test_a_patch_that_takes_a_revision_from_its_owner_takes_the_one_that_is_made_anew_too():
+    """Its Deployment puts another one in its place, so that both have pods."""
+    revision = workload("web-0", 2, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2), revision))
+    freed = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"x": "y"}, "ownerReferences": []}})
+    assert ask(freed).intent is not None
+    ask.gate.load_state(picture(workload("web", 2)), 1.0)
+    made = ask(create(revision))
+    assert made.intent is not None
+    assert {row.used + row.reserved for row in ask.gate.usage()} == {4 * 10**9}

@@ -1,0 +1,200 @@
+"""What a gate takes from the ledger object and would write into it, step by step on a clock that stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extauthz.core.model import Request
+from extauthz.ledger_store.payload import decode
+from extauthz.ledger_store.replica import AGES, Replica
+from extauthz.ledger_store.store import Stored
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from tests.unit.ledger_store.gates import Sight
+
+W = 90.0
+TEN = [quota("acme", {"requests.cpu": "10"})]
+
+
+class Seat:
+    """One gate with its replica, and a clock that has nothing to do with that of others."""
+
+    def __init__(self, prefix: str, now_s: float = 1000.0, quotas: Any = TEN, **flags: bool) -> None:
+        self.now_s = now_s
+        self.told: list[tuple[str, str]] = []
+        self.sight = Sight()
+        made = gate(quotas, workload("web", 1), workload("api", 1))
+        self._ask = Asker(made, prefix)
+        self.ledger = made.ledger
+        self.replica = Replica(made.ledger, self.sight, W, lambda: self.now_s, self._tell, **flags)
+
+    def _tell(self, level: str, event: str, **fields: str) -> None:
+        self.told.append((level, event))
+
+    def ask(self, request: Request) -> str:
+        self._ask.now_s = self.now_s
+        decision = self._ask(request)
+        assert decision.intent, decision
+        return decision.intent
+
+    def write(self, version: int, uid: str = "u") -> Stored:
+        """The object as this gate writes it now, and takes it."""
+        text, _ = self.replica.next_text()
+        stored = Stored(text, str(version), uid)
+        self.replica.take(stored, self.now_s)
+        return stored
+
+    def left_s(self, intent_id: str) -> float:
+        found = self.ledger.pending.get(intent_id)
+        assert found is not None
+        return found[1].expires_s - self.now_s
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.0002, 0.0006, 30.0001])
+@pytest.mark.parametrize("begun_s", [0.5, 0.5005, 0.5009])
+def test_a_write_ends_at_another_gate_no_sooner_than_at_its_own_and_hardly_later(begun_s: float, late_s: float):
+    """Whatever the other gate's clock says, and however long the write waits for its turn."""
+    first, second = Seat("a"), Seat("b", 7.0)
+    first.write(1)
+    first.now_s += begun_s
+    pending = first.ask(scale("web", 2))
+    assert first.replica.wants_write()
+    first.now_s += late_s
+    second.replica.take(first.write(2))
+    assert 0 <= second.left_s(pending) - first.left_s(pending) + 1e-9 < 0.0031
+
+
+def test_one_whose_window_has_elapsed_still_pends_at_others_until_it_is_read():
+    first, second = Seat("a"), Seat("b")
+    pending = first.ask(scale("web", 2))
+    first.now_s += W + 50
+    second.replica.take(first.write(1))
+    assert 0 <= second.left_s(pending) < 0.0021
+    second.now_s += 10
+    third = Seat("c")
+    third.replica.take(Stored(second.write(2).payload, "2", "u"))
+    assert third.left_s(pending) == 0
+
+
+def test_what_is_older_than_what_was_seen_is_not_taken():
+    first, second = Seat("a"), Seat("b")
+    old = first.write(9)
+    pending = first.ask(scale("web", 2))
+    second.replica.take(first.write(10))
+    for late in (old, old._replace(version="10")):
+        second.replica.take(late)
+        assert second.replica.base is not None
+        assert (second.replica.base.version, second.ledger.pending.follows(pending)) == ("10", True)
+
+
+def test_what_another_gate_has_ended_is_forgotten_and_no_other():
+    first, second = Seat("a"), Seat("b")
+    ended, stays = first.ask(scale("web", 2)), first.ask(scale("api", 2))
+    second.replica.take(first.write(1))
+    own = second.ask(scale("web", 3))
+    first.ledger.pending.forget(ended)
+    second.replica.take(first.write(2))
+    assert [second.ledger.pending.follows(one) for one in (ended, stays, own)] == [False, True, True]
+
+
+def test_a_hold_is_over_when_its_window_has_passed_and_not_before():
+    seat = Seat("a")
+    seat.write(1)
+    for after_s, is_over in ((0.0, False), (W - 0.001, False), (W, True), (W + 1, True)):
+        seat.now_s = 1000.0 + after_s
+        assert seat.replica.hold_is_over == is_over
+        assert seat.replica.holds
+
+
+def test_a_hold_that_could_end_ends_with_the_next_write_of_the_same_object():
+    seat = Seat("a")
+    seat.write(1)
+    assert not seat.replica.wants_write()
+    seat.now_s += W
+    seat.replica.released = True
+    assert seat.replica.wants_write()
+    seat.write(2)
+    assert not seat.replica.holds
+    assert not seat.replica.wants_write()
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_could_end_the_hold_of_one_object_does_not_end_that_of_the_next(is_told: bool):
+    """Also where nobody tells that the first one is gone."""
+    seat, other = Seat("a"), Seat("b")
+    seat.write(1)
+    seat.now_s += W
+    seat.replica.released = True
+    other.now_s += 50
+    if is_told:
+        seat.replica.gone()
+    else:
+        seat.replica.take(other.write(2, "another"))
+    seat.write(3, "another")
+    assert seat.replica.holds
+    assert not seat.replica.hold_is_over
+
+
+def test_a_hold_lasts_a_whole_window_from_when_the_object_is_made():
+    """And not from when the gate that makes it started: others may have lost one meanwhile."""
+    seat = Seat("a")
+    seat.now_s += 50
+    seat.write(1)
+    seat.now_s += W - 0.001
+    assert not seat.replica.hold_is_over
+    seat.now_s += 0.001
+    assert seat.replica.hold_is_over
+
+
+def test_what_pends_is_told_to_an_object_of_another_clock_by_that_clock():
+    """A later moment on an old clock may have passed on a new one: the write would end before it can land."""
+    seat, other, third = Seat("a"), Seat("b"), Seat("c")
+    seat.write(1)
+    pending = seat.ask(scale("web", 2))
+    seat.write(2)
+    other.now_s += 1000
+    theirs = other.ask(scale("api", 2))
+    seat.replica.take(other.write(3, "another"))
+    assert seat.replica.wants_write()
+    third.replica.take(seat.write(4, "another"))
+    for one in (pending, theirs):
+        assert 0 <= third.left_s(one) - W < 0.0031
+
+
+@pytest.mark.parametrize("what", ["made-anew", "renewed"])
+def test_what_a_tenant_has_pending_is_counted_once(what: str, monkeypatch: pytest.MonkeyPatch):
+    seat = Seat("a")
+    seat.write(1)
+    first = seat.ask(scale("web", 2))
+    assert not seat.replica.is_full(first)
+    size = len(decode(seat.write(2).payload).intents[first])
+    monkeypatch.setattr("extauthz.ledger_store.replica.MAX_TENANT_BYTES", 2 * size + size // 2)
+    if what == "made-anew":
+        seat.replica.gone()
+    else:
+        found = seat.ledger.pending.get(first)
+        assert found is not None
+        seat.ledger.pending.renew(found[1], found[1].expires_s + 5)
+    seat.write(3, "another" if what == "made-anew" else "u")
+    assert not seat.replica.is_full(seat.ask(scale("api", 2)))
+    third = seat.ask(scale("api", 3))
+    assert seat.replica.is_full(third)
+    seat.ledger.pending.forget(first)
+    assert seat.replica.wants_write()
+    assert not seat.replica.is_full(third), "there is room again"
+
+
+def test_the_clock_of_the_object_is_written_from_time_to_time_while_something_pends_and_not_else():
+    seat = Seat("a", holds_new=False)
+    seat.write(1)
+    seat.now_s += W
+    assert not seat.replica.wants_write()
+    pending = seat.ask(scale("web", 2))
+    seat.write(2)
+    for after_s, wants in ((0.0, False), (W / AGES, False), (W / AGES + 0.001, True)):
+        seat.now_s = 1000.0 + W + after_s
+        assert seat.replica.wants_write() == wants
+    assert decode(seat.write(3).payload).clock_ms in (101_250, 101_251)
+    seat.ledger.pending.forget(pending)
+    assert seat.replica.wants_write(), "it has ended"

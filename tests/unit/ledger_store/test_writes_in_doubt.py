@@ -1,0 +1,149 @@
+"""What becomes of a write of the ledger object that fails, or of which it is not known whether it was carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from extauthz.core.decision.pending_limits import MAX_IDENTICAL
+from extauthz.core.model import Verdict
+from extauthz.ledger_store import committing, payload
+from extauthz.ledger_store.memory import MemoryStore
+from extauthz.ledger_store.payload import decode
+from extauthz.ledger_store.store import Refused, Stored
+from extauthz.testing.builders import create, patch, path, quota, scale, workload
+from tests.unit.ledger_store.gates import members, tree, until
+from tests.unit.ledger_store.stores import Odd
+
+TEN = [quota("acme", {"requests.cpu": "10"})]
+WEB = workload("web", 1)
+
+
+class Slow(Odd):
+    """It takes a while to say that it is away."""
+
+    async def get(self) -> Stored | None:
+        await asyncio.sleep(0.05)
+        return await super().get()
+
+
+async def test_a_write_that_was_carried_out_is_granted_as_it_was_decided():
+    """Its answer is lost, and before it can be looked up, the watch brings it. The quota is cut meanwhile."""
+    store = Slow()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+
+        def cut() -> None:
+            store.is_away = True
+            gate.gate.load_quotas(tree(quota("acme", {"requests.cpu": "2"})), 0.0)
+
+        store.faults, store.on_fault = ["lost after"], cut
+        granted = await gate.ask(scale("web", 9))
+        assert (granted.verdict, granted.reason) == (Verdict.ALLOW, "fits")
+        assert (gate.agreed, gate.reserved) == ({granted.id}, {"requests.cpu": 8 * 10**9})
+
+
+async def test_a_retry_is_granted_once_the_object_says_for_how_much_longer_its_write_pends():
+    store = Odd()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+        for _ in range(MAX_IDENTICAL):
+            await gate.ask(scale("web", 2))
+        await asyncio.sleep(0.05)
+        before = until_ms(store)
+        store.faults = ["conflict"]
+        renewed = await gate.ask(scale("web", 2))
+        assert renewed.verdict is Verdict.ALLOW
+        assert renewed.id not in before
+        after = until_ms(store)
+        assert after[renewed.intent] > before[renewed.intent], "of one of those before"
+
+
+def until_ms(store: MemoryStore) -> dict[str | None, int]:
+    assert store._object is not None
+    return {one: json.loads(text)["until_ms"] for one, text in decode(store._object.payload).intents.items()}
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("conflict", "conflict"), ("lost before", "unclear"), ("lost after", "unclear"), ("refused", "refused")],
+)
+async def test_each_write_is_told_with_what_came_of_it_and_how_many_grants_went_with_it(fault: str, told: str):
+    store = Odd()
+    async with members(1, TEN, WEB, workload("api", 1), store=store) as (gate,):
+        gate.writes.clear()
+        store.faults = [fault]
+        answers = await asyncio.gather(gate.ask(scale("web", 2)), gate.ask(scale("api", 2)))
+        assert {answer.verdict for answer in answers} == {Verdict.ALLOW}
+        assert gate.writes == [(told, 0), ("ok", 2)]
+
+
+async def test_one_that_is_too_large_is_told_too(monkeypatch: pytest.MonkeyPatch):
+    store = MemoryStore()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+        gate.writes.clear()
+        assert store._object is not None
+        monkeypatch.setattr(payload, "MAX_TEXT_BYTES", len(store._object.payload) + 20)
+        refused = await gate.ask(scale("web", 2))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-full")
+        assert (gate.writes, gate.reserved) == ([("too-large", 0)], {})
+
+
+class Late(MemoryStore):
+    """Nobody has made its definition yet when the first gate comes."""
+
+    is_defined = False
+
+    async def put(self, text: str, writes: int, before: Stored | None) -> Stored:
+        if not self.is_defined:
+            raise Refused("no definition")
+        return await super().put(text, writes, before)
+
+
+async def test_the_very_first_write_may_fail():
+    store = Late()
+    async with members(1, TEN, WEB, store=store, released=False) as (gate,):
+        await until(lambda: gate.writes)
+        store.is_defined = True
+        await until(lambda: gate.committer.replica.base)
+        assert gate.told == [("ledger-not-written", {"level": "warning", "why": "no definition"})]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(scale("web", 2), id="scale"),
+        pytest.param(patch(path("web", sub="scale"), {"spec": {"replicas": 2}}, "apply"), id="apply-of-the-scale"),
+        pytest.param(patch(path("web"), {"spec": {"replicas": 2}}), id="patch-of-the-object"),
+        pytest.param(create(workload("new", 2)), id="create-of-what-is-not-there"),
+    ],
+)
+async def test_only_what_makes_an_object_anew_is_looked_at_first(request_):
+    async with members(1, TEN, WEB) as (gate,):
+        assert (await gate.ask(request_)).verdict is Verdict.ALLOW
+        assert gate.looks == []
+
+
+async def test_what_another_gate_was_first_with_is_decided_anew_without_a_pause(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(committing, "AGAIN_S", 60.0)
+    store = Odd()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+
+        def first() -> None:
+            assert store._object is not None
+            store._object = store._object._replace(version=str(int(store._object.version) + 1))
+
+        store.faults, store.on_fault = ["conflict"], first
+        assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("faults", [[], ["lost after"]])
+async def test_after_a_write_that_was_carried_out_the_next_one_begins_at_once(
+    faults: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Were there a pause of a second, it would come too late."""
+    monkeypatch.setattr(committing, "WITHIN_S", 0.9)
+    store = Odd()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+        store.faults = faults
+        assert [(await gate.ask(scale("web", count))).verdict for count in (2, 3, 1)] == [Verdict.ALLOW] * 3
