@@ -20,6 +20,7 @@ from extauthz.service.assembly import Assembly, Surroundings
 from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.service.settings import Settings
 
+from .checks import PENDING_PER_TREE
 from .connection import Link, SimulatedConnection
 from .loop import VirtualLoop
 from .server import ApiServer
@@ -66,6 +67,7 @@ def settings(window_s: float, ledger: str) -> Settings:
             "window_s": window_s,
             "stale_after_s": 6.0,
             "recount_every_s": 10.0,
+            "max_intents_per_tree": PENDING_PER_TREE,
             "write_status": False,
             "write_events": False,
         }
