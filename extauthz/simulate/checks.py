@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -14,6 +14,9 @@ from .judge import At, Key, Members, Promise, State, States, View
 from .kinds import kind_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import KEPT_S, UNSEEN_S, Horizon, Past, Views
+
+PENDING_PER_TREE = 16
+"""How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
 
 
 class Violation(NamedTuple):
@@ -34,6 +37,7 @@ class Asked(NamedTuple):
     key: Key
     replicas: int
     cpu_m: int
+    side_m: int
     tier: str | None
     claims: int
 
@@ -43,6 +47,8 @@ class Grant(NamedTuple):
 
     at_s: float
     """When it was asked."""
+    by: str
+    """The gate, by its name in that life."""
     charged: States
     """What all other workloads could come to, and what its own was lately."""
 
@@ -64,6 +70,8 @@ class Checks:
         self._ungated: deque[tuple[float, int, Key, Mapping[str, int]]] = deque()
         """When, at which version, what, and by how much."""
         self._states: list[Asked] = []
+        self._asks: deque[tuple[float, Key]] = deque()
+        """When a write was asked for, and of what."""
         self._been: dict[Key, Past[State | None]] = {}
         """What each workload was lately; ``None``: gone."""
         self._last: dict[Key, State] = {}
@@ -102,14 +110,23 @@ class Checks:
 
     def asked(self, now_s: float, promise: Promise) -> None:
         """A gate is about to be asked about a write."""
+        self._asks.append((now_s, promise.key))
         self._states.append(self._asked(now_s + self._memory_s, promise))
 
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
-        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.tier, 0)
+        return Asked(
+            until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.side_m or 0, promise.tier, 0
+        )
 
-    def _bound(self, horizon: Horizon, view: View, states: States, quota: str, resource: str) -> int | None:
-        """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit."""
+    def _bound(
+        self, horizon: Horizon, others: Container[Key], view: View, states: States, quota: str, resource: str
+    ) -> int | None:
+        """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
+
+        ``others``: workloads with a patch under way that somebody else has allowed. What that leaves of a template that
+        was changed past the gates is a cut (docs/guarantee.md).
+        """
         limits = self._views.limits(horizon, quota, resource)
         if None in limits:
             return None
@@ -119,7 +136,7 @@ class Checks:
         past = sum(
             more.get(resource, 0)
             for _, version, key, more in self._ungated
-            if key in covered and version > horizon(kind_of(key).collection)
+            if key in covered and (key in others or version > horizon(kind_of(key).collection))
         )
         made = sum(self._views.unseen(horizon, key, some).get(resource, 0) for key, some in covered.items())
         return max(one for one in limits if one is not None) + past + made
@@ -128,15 +145,20 @@ class Checks:
         """Quotas where the states exceed their bound, for a gate that decides by ``view``."""
         found = {}
         for (quota, resource), amount in view.total(after).items():
-            bound = self._bound(horizon, view, after, quota, resource)
+            bound = self._bound(horizon, (), view, after, quota, resource)
             if bound is not None and amount > bound:
                 found[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
         return found
 
     # Answers.
 
-    def answered(self, at_s: float, now_s: float, decision: Decision, promise: Promise, known: Horizon) -> None:
-        """A gate that was asked at ``at_s``, when it knew ``known``, has answered. Its promise is not recorded yet."""
+    def answered(
+        self, at_s: float, now_s: float, by: str, decision: Decision, promise: Promise, known: Horizon
+    ) -> None:
+        """A gate that was asked at ``at_s``, when it knew ``known``, has answered. Its promise is not recorded yet.
+
+        ``by``: its name, in this life.
+        """
         self.checked += 1
         if decision.id in self._answers:
             self.broken("once", f"decision {decision.id} was given twice")
@@ -144,38 +166,45 @@ class Checks:
             self._answers.add(decision.id)
         if decision.verdict is Verdict.ALLOW:
             late = self._views.horizon(at_s)
-            self._allowed(at_s, decision, promise, lambda collection: max(known(collection), late(collection)))
+            self._allowed(at_s, by, decision, promise, lambda collection: max(known(collection), late(collection)))
         elif promise.replicas == 0 and promise.cpu_m is None:
             if decision.reason != "not-serving":
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
+        elif decision.reason == "too-many-intents-in-tree":
+            self._crowded(now_s, decision, promise)
         elif decision.verdict is Verdict.DENY:
             self._denied(now_s, decision, promise)
             self._states.remove(self._asked(at_s + self._memory_s, promise))
             self._states.append(self._asked(now_s + self._refused_s, promise))
 
-    def _allowed(self, at_s: float, decision: Decision, promise: Promise, horizon: Horizon) -> None:
+    def _allowed(self, at_s: float, by: str, decision: Decision, promise: Promise, horizon: Horizon) -> None:
         """There must be a view that this gate may have had. By it each quota that the write grows has room, and no
         workload of a quota over its limit is raised above what it was."""
-        key = promise.key
-        been = self._been[key].since(horizon(kind_of(key).collection)) if key in self._been else [None]
+        own = promise.key
+        been = self._been[own].since(horizon(kind_of(own).collection)) if own in self._been else [None]
+        others = {
+            one.key for id_, one in self._reference.promises.items() if self._grants[id_].by != by and one.patches
+        }
         over: list[dict[At, str]] = []
         for view in self._views.believable(horizon):
-            over.append(self._wrong_by(horizon, view, promise, been))
+            over.append(self._wrong_by(horizon, others, view, promise, been))
             if not over[-1]:
                 break
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
-        charged = {**self._reference.reachable(), key: {one for one in been if one is not None}}
-        self._grants[decision.id] = Grant(at_s, charged)
+        charged = {**self._reference.reachable(), own: {one for one in been if one is not None}}
+        self._grants[decision.id] = Grant(at_s, by, charged)
 
-    def _wrong_by(self, horizon: Horizon, view: View, promise: Promise, been: Iterable[State | None]) -> dict[At, str]:
+    def _wrong_by(
+        self, horizon: Horizon, others: Container[Key], view: View, promise: Promise, been: Iterable[State | None]
+    ) -> dict[At, str]:
         """Quotas where the write must not have been allowed, for a gate that decides by ``view``."""
         key = promise.key
         was = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
         before = self._reference.reachable(tiers=view.tiers)
         before[key] = before.get(key, set()) | {one for one in was if one is not None}
         after = self._reference.reachable([*self._reference.promises.values(), promise], view.tiers)
-        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, view, after))
+        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, others, view, after))
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 
     def landed(
@@ -211,13 +240,15 @@ class Checks:
         tops: dict[Key, State] = {}
         tiers: dict[Key, set[str]] = {}
         last = {**self._last, **self._reference.workloads()}
-        for _, key, replicas, cpu_m, tier, claims in self._states + [
-            _most(now_s, key, one) for key, one in last.items()
-        ]:
-            top = tops.get(key, State(0, 0, "", last[key].claim_gi if key in last else 0))
-            members = Members(claims=max(top.members.claims, claims))
-            tops[key] = top._replace(replicas=max(top.replicas, replicas), cpu_m=max(top.cpu_m, cpu_m), members=members)
-            tiers.setdefault(key, set()).update([tier] if tier is not None else [])
+        for one in self._states + [_most(now_s, key, state) for key, state in last.items()]:
+            top = tops.get(one.key, State(0, 0, "", last[one.key].claim_gi))
+            tops[one.key] = top._replace(
+                replicas=max(top.replicas, one.replicas),
+                cpu_m=max(top.cpu_m, one.cpu_m),
+                side_m=max(top.side_m, one.side_m),
+                members=Members(claims=max(top.members.claims, one.claims)),
+            )
+            tiers.setdefault(one.key, set()).update([one.tier] if one.tier is not None else [])
         horizon = self._views.horizon(now_s)
         views = list(self._views.believable(horizon))
         for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
@@ -232,6 +263,19 @@ class Checks:
                     f"{decision.id} was refused for {resource} of {quota}, where {total} of {min(limits)} can be in use"
                 )
                 self.broken("never in the way of less", what)
+
+    def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
+        """A flood ends for its sender alone: so many writes were asked under quotas that cover this workload too."""
+        while self._asks and self._asks[0][0] < now_s - self._memory_s:
+            self._asks.popleft()
+        asks = Counter(key for _, key in self._asks)
+        near: set[Key] = set()
+        for view in self._views.believable(self._views.horizon(now_s)):
+            above = {key: view.covering(key[0], view.tiers.get(key, self._last[key].tier)) for key in self._last}
+            near.update(key for key in asks if above[key] & above[promise.key])
+        if sum(asks[key] for key in near) <= PENDING_PER_TREE:
+            what = f"{decision.id} was refused for {sum(asks[key] for key in near)} writes under its quotas"
+            self.broken("a flood ends for its sender alone", what)
 
     def wrote(self, now_s: float, version: int, collection: str, key: Key) -> None:
         """The API server has stored something."""
@@ -248,7 +292,8 @@ def _most(until_s: float, key: Key, one: State) -> Asked:
     """The maximum of states, field by field."""
     claims, running = one.members
     count = max(one.replicas, sum(count for count, _ in running))
-    return Asked(until_s, key, count, max([one.cpu_m, *(cpu_m for _, cpu_m in running)]), one.tier, claims)
+    dearest = max([one.cpu_m, *(cpu_m for _, cpu_m in running)])
+    return Asked(until_s, key, count, dearest, one.side_m, one.tier, claims)
 
 
 def _top(states: Iterable[State]) -> dict[str, int]:

@@ -118,7 +118,7 @@ class Client:
         decision = wire.answer(await member.check(wire.check(sent.request)))
         logged = member.log.decisions.pop(decision.id)
         assert (logged.verdict, logged.reason) == (decision.verdict, decision.reason)
-        self._checks.answered(at_s, self._loop.time(), logged, sent.promise, known)
+        self._checks.answered(at_s, self._loop.time(), member.name, logged, sent.promise, known)
         if decision.verdict is Verdict.ALLOW:
             self._reference.promises[decision.id] = sent.promise
         self._tell(f"{member.name}: {_told(decision, sent)}")
@@ -173,10 +173,8 @@ class Client:
     def _hear(self, decision: Answer, fate: Fate, how: Mapping[str, Any], random: Random) -> None:
         """Send the entry of the access log to any gate."""
         if how.get("log") != "lost":
-            late = how.get("log") == "late"
-            self._loop.world.start(
-                self._log(wire.log_entry(decision, fate), random.uniform(1, 7) if late else 0.1, random)
-            )
+            after_s = random.uniform(1, 7) if how.get("log") == "late" else random.choice((0.001, 0.1))
+            self._loop.world.start(self._log(wire.log_entry(decision, fate), after_s, random))
 
     async def _log(self, raw: bytes, after_s: float, random: Random) -> None:
         await asyncio.sleep(after_s)

@@ -24,6 +24,10 @@ LATE_AT_MOST_S = 2.5
 """A call whose caller has given up lands within this time."""
 
 
+SLOW_AT_MOST_S = 0.8
+"""How long an answer may be on its way."""
+
+
 @dataclass
 class Odds:
     """How often a gate's call fails in which way. All zero: never."""
@@ -31,6 +35,8 @@ class Odds:
     lost_request: float = 0.0
     lost_reply: float = 0.0
     late: float = 0.0
+    slow: float = 0.0
+    """Of an answer, to be some time on its way."""
     refused: float = 0.0
     lag: float = 0.0
     """Probability that an event comes late."""
@@ -140,7 +146,8 @@ class SimulatedConnection(Connection):
         if chance() < odds.late:
             await asyncio.sleep(link.random.uniform(0.0, LATE_AT_MOST_S))
         outcome = self._outcome(method, path, query, body, chance() < odds.refused)
-        await asyncio.sleep(link.delay_s())
+        slow_s = SLOW_AT_MOST_S * chance() if chance() < odds.slow else 0.0
+        await asyncio.sleep(link.delay_s() + slow_s)
         if self._loop.time() < link.down_until_s or chance() < odds.lost_reply:
             outcome = Unreachable("the connection was reset")
         if not answer.done():

@@ -47,11 +47,13 @@ class State(NamedTuple):
     claim_gi: int = 0
     """What the volume claim of each replica asks for."""
     members: Members = Members()
+    side_m: int = 0
+    """CPU of a sidecar, in thousandths. Some patches leave it as it is."""
 
     def amounts(self) -> Amounts:
         """Its cost: all replicas at the most expensive template that runs, or the sum of its ReplicaSets."""
         claims, running = self.members
-        dearest = max([self.cpu_m, *(cpu_m for _, cpu_m in running)])
+        dearest = max([self.cpu_m + self.side_m, *(cpu_m for _, cpu_m in running)])
         return {
             "pods": max(self.replicas, sum(count for count, _ in running)),
             "requests.cpu": max(self.replicas * dearest, sum(count * cpu_m for count, cpu_m in running)),
@@ -67,8 +69,14 @@ class Promise(NamedTuple):
     cpu_m: int | None
     tier: str | None = None
     creates: bool = False
+    side_m: int | None = None
     only_on: str = ""
     """The resourceVersion that it needs; else it is refused."""
+
+    @property
+    def patches(self) -> bool:
+        """What it leaves of the template depends on what it finds."""
+        return self.cpu_m is not None and self.side_m is None
 
 
 class Quota(NamedTuple):
@@ -145,11 +153,12 @@ def landed(at: State | None, promise: Promise) -> State | None:
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
-        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "")
+        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "", side_m=promise.side_m or 0)
     return at._replace(
         replicas=at.replicas if promise.replicas is None else promise.replicas,
         cpu_m=at.cpu_m if promise.cpu_m is None else promise.cpu_m,
         tier=at.tier if promise.tier is None else promise.tier,
+        side_m=at.side_m if promise.side_m is None else promise.side_m,
     )
 
 

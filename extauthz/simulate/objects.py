@@ -104,8 +104,13 @@ def claim(key: Key, ordinal: int) -> Tree:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def _container(cpu: str) -> dict[str, Any]:
-    return {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+def sidecar(cpu: str) -> Tree:
+    """A patch that adds a second container, or changes it."""
+    return {"spec": {"template": {"spec": {"containers": [_container(cpu, "side")]}}}}
+
+
+def _container(cpu: str, name: str = "main") -> dict[str, Any]:
+    return {"name": name, "image": "x", "resources": {"requests": {"cpu": cpu}}}
 
 
 def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
@@ -128,23 +133,25 @@ def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
 
 def replace(key: Key, replicas: int, cpu: str) -> Sent:
     """A PUT of the whole object, whatever it is like now."""
-    promise = Promise(key, replicas, milli(cpu), tier(key[1]))
+    promise = Promise(key, replicas, milli(cpu), tier(key[1]), side_m=0)
     return _sent("PUT", kind_of(key).path(*key), JSON, workload(key, replicas, cpu), promise)
 
 
 def patch(key: Key, cpu: str, spelling: str) -> Sent:
-    """A change of what the template requests; the count stays as it is. One of the ``plan.PATCHES``."""
+    """Other requests of the first container; the count stays as it is. One of the ``plan.PATCHES``."""
     path, promise = kind_of(key).path(*key), Promise(key, None, milli(cpu))
     if spelling == "json":
         where = "/spec/template/spec/containers/0/resources/requests/cpu"
         return _sent("PATCH", path, JSON_PATCH, [{"op": "replace", "path": where, "value": cpu}], promise)
     spec = {"template": {"spec": {"containers": [_container(cpu)]}}}
-    return _sent("PATCH", path, STRATEGIC_PATCH if spelling == "strategic" else MERGE_PATCH, {"spec": spec}, promise)
+    if spelling == "strategic":
+        return _sent("PATCH", path, STRATEGIC_PATCH, {"spec": spec}, promise)
+    return _sent("PATCH", path, MERGE_PATCH, {"spec": spec}, promise._replace(side_m=0))  # it replaces the whole list
 
 
 def create(key: Key, replicas: int, cpu: str) -> Sent:
     """A POST of the object."""
-    promise = Promise(key, replicas, milli(cpu), tier(key[1]), creates=True)
+    promise = Promise(key, replicas, milli(cpu), tier(key[1]), creates=True, side_m=0)
     return _sent("POST", kind_of(key).path(key[0]), JSON, workload(key, replicas, cpu), promise)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .kinds import CLAIM_GI, CPUS
 
 FAULTS: Mapping[str, str] = {
-    "lag": "watches bring events late, and one kind before another",
+    "lag": "watches bring events late, and one kind before another; answers to a gate's calls come late",
     "drop": "watches break, and are resumed",
     "relist": "watches break and the API server no longer knows the version (410)",
     "lost": "calls of a gate get lost, or their answers after they were carried out; some land later; some get a 429",
@@ -50,6 +50,9 @@ PATCHES = ("strategic", "merge", "json")
 ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
 """What may happen to an allowed write."""
 
+MANY = 8
+"""Where as many faults are asked for, some worlds have only a few of them."""
+
 WORDS = ("deploy", "deploy", "deploy", "roll", "roll", "sts", "sts", "rs", "tin")
 """Kinds of workloads, in proportion to how often each is listed."""
 
@@ -60,7 +63,7 @@ LIMITED = (
     ("requests.cpu", "requests.storage"),
     ("requests.storage",),
 )
-"""What a quota limits: one of these sets."""
+"""What a quota limits: one of these sets. The first three say nothing of storage."""
 
 PACE = (0.02, 0.3, 1.0)
 """Average seconds between two steps: one of these."""
@@ -113,8 +116,9 @@ def draw(
     random = Random(f"plan {seed}")  # noqa: S311 (to be repeated, not to be secret)
     ledger = ledger or random.choice(("memory", "store", "kubernetes", "kubernetes"))
     gates = 1 if ledger == "memory" else gates or random.choice((1, 2, 3))
+    faults = _happening(random, faults)
     workloads = _workloads(random, words)
-    quotas = _quotas(random)
+    quotas = _quotas(random, any("-sts-" in one for one in workloads))
     return Plan(
         seed,
         gates,
@@ -126,19 +130,27 @@ def draw(
     )
 
 
+def _happening(random: Random, faults: frozenset[str]) -> frozenset[str]:
+    """In half of the worlds only some faults: where all happen at once, a gate seldom comes to grant anything."""
+    if len(faults) < MANY or random.random() < 0.5:
+        return faults
+    return frozenset(random.sample(sorted(faults), random.randint(1, len(faults) // 2)))
+
+
 def _workloads(random: Random, words: Sequence[str]) -> tuple[str, ...]:
     places = [f"{namespace}/{tier}" for namespace in ("shop", "lab", "zoo") for tier in ("web", "job")]
     chosen = sorted(random.sample(places, random.randint(1, 4)))
     return tuple(f"{place}-{random.choice(words)}-{number}" for number, place in enumerate(chosen))
 
 
-def _quotas(random: Random) -> tuple[Mapping[str, Any], ...]:
-    """Tight ones: there is room for a few pods more than there are at the start, which is one each."""
+def _quotas(random: Random, claims: bool) -> tuple[Mapping[str, Any], ...]:
+    """Tight ones: there is room for a few pods more than there are at the start, which is one each. Storage is limited
+    where there are ``claims``."""
 
     def hard(low: int, high: int) -> dict[str, str]:
         limits = {"requests.cpu": str(random.randint(low, high)), "pods": str(random.randint(low, high))}
         limits["requests.storage"] = f"{CLAIM_GI * random.randint(low, high)}Gi"
-        return {key: limits[key] for key in random.choice(LIMITED)}
+        return {key: limits[key] for key in random.choice(LIMITED if claims else LIMITED[:3])}
 
     quotas: list[dict[str, Any]] = [
         {"name": "acme", "namespaces": {"workspace": "acme"}, "hard": hard(4, 9)},
@@ -188,7 +200,9 @@ def _flood(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
     own = [one for one in workloads if one.startswith(f"{tenant}/")]
     within_s = random.choice((0.05, 0.5, 3.0))
     number = random.randint(8, 40)
-    return {"writes": [(random.random() * within_s, _scale(random, faults, own, gates)) for _ in range(number)]}
+    few = {"to": random.choice((0, 1, 1, 2)), "tries": 1}
+    writes = [(random.random() * within_s, _scale(random, faults, own, gates)) for _ in range(number)]
+    return {"writes": [(at_s, {**how, **few} if random.random() < 0.7 else how) for at_s, how in writes]}
 
 
 def _rollout(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
@@ -207,6 +221,10 @@ def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], ga
 
 def _tidy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return _of_a_kind(random, workloads, ("sts",))
+
+
+def _sidecar(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), "cpu": random.choice(CPUS)}
 
 
 def _of_a_kind(random: Random, workloads: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
@@ -273,6 +291,7 @@ _DRAWN = {
     "remake": _remake,
     "flood": _flood,
     "tidy": _tidy,
+    "sidecar": _sidecar,
     "hold-watch": _watch,
     "drop-watch": _watch,
     "relist": _watch,
@@ -306,6 +325,7 @@ _FAULT_OF = {
     "move": "move",
     "relabel": "relabel",
     "past": "ungated",
+    "sidecar": "ungated",
     "delete-ledger": "deleted",
     "edit-ledger": "edited",
 }

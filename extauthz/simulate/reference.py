@@ -53,10 +53,10 @@ class ReferenceModel:
 
     def _state(self, key: Key, tree: Tree) -> State:
         spec = tree["spec"]
-        price = sum(milli(one["resources"]["requests"]["cpu"]) for one in spec["template"]["spec"]["containers"])
+        main, *side = (milli(one["resources"]["requests"]["cpu"]) for one in spec["template"]["spec"]["containers"])
         claims = spec.get("volumeClaimTemplates", ())
         size = sum(_amount("requests.storage", one["spec"]["resources"]["requests"]["storage"]) for one in claims)
-        return State(spec["replicas"], price, _labels(tree).get("tier", ""), size, self._members(key))
+        return State(spec["replicas"], main, _labels(tree).get("tier", ""), size, self._members(key), sum(side))
 
     def _members(self, key: Key) -> Members:
         namespace, name = key

@@ -93,6 +93,11 @@ def _past(world: World, step: Step, random: Random) -> None:
     _ungated(world, "PATCH", kind_of(key).path(*key) + "/scale", {"spec": {"replicas": step.how["to"]}})
 
 
+def _sidecar(world: World, step: Step, random: Random) -> None:
+    key = key_of(step.how["workload"])
+    _ungated(world, "PATCH", kind_of(key).path(*key), objects.sidecar(step.how["cpu"]), objects.STRATEGIC_PATCH)
+
+
 def _tidy(world: World, step: Step, random: Random) -> None:
     """Somebody deletes the claims that a StatefulSet has left behind, the last one first."""
     namespace, name = key = key_of(step.how["workload"])
@@ -177,11 +182,11 @@ def _relabel(world: World, step: Step, random: Random) -> None:
         world.server.request("PUT", path, {}, {**held, "metadata": {**held["metadata"], "labels": labels}})
 
 
-def _ungated(world: World, method: str, path: str, body: Tree) -> None:
+def _ungated(world: World, method: str, path: str, body: Tree, content_type: str = "") -> None:
     """A write past the gates. If there is nothing to write, that is fine."""
     before = world.reference.reachable()
     try:
-        world.server.request(method, path, {}, body)
+        world.server.request(method, path, {}, body, content_type)
     except ApiError as error:
         world.tell(f"api: {error}")
     world.checks.grew_ungated(world.loop.time(), world.server.version, before, world.reference.reachable())
@@ -271,6 +276,7 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "remake": _remake,
     "past": _past,
     "tidy": _tidy,
+    "sidecar": _sidecar,
     "quota-goes": _quota_goes,
     "cut": _cut,
     "move": _move,

@@ -66,7 +66,8 @@ class World:
 
     def _odds(self) -> Odds:
         lost = 0.05 if "lost" in self.plan.faults else 0.0
-        return Odds(lost, lost, lost, lost, 0.2 if "lag" in self.plan.faults else 0.0)
+        lags = 0.2 if "lag" in self.plan.faults else 0.0
+        return Odds(lost_request=lost, lost_reply=lost, late=lost, slow=lags, refused=lost, lag=lags)
 
     def tell(self, line: str) -> None:
         """Add to the trace."""

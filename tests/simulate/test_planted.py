@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from extauthz.simulate.plan import FAULTS, PACE
+from extauthz.simulate.plan import FAULTS, PACE, WORDS
 from extauthz.simulate.search import Wanted, run, workers
 
 BUGS = sorted(path.stem for path in (Path(__file__).parent / "planted").glob("*.py") if path.stem != "planting")
@@ -37,6 +37,7 @@ def hunt(name: str) -> Caught | None:
     steps = getattr(bug, "STEPS", STEPS)
     wanted = Wanted(steps, faults, bug.LEDGER, getattr(bug, "GATES", 0), plant=bug.planted)
     wanted = wanted._replace(often=getattr(bug, "OFTEN", None), pace=getattr(bug, "PACE", PACE))
+    wanted = wanted._replace(words=getattr(bug, "WORDS", WORDS))
     for seed in range(SEEDS):
         result = run(wanted, seed)
         if result.violation is not None:

@@ -7,6 +7,8 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "late"
+WORDS = ("deploy",)
+OFTEN = {"rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 def passed_by(self, before, observed):

@@ -7,6 +7,7 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "late,unheard"
+WORDS = ("deploy",)
 
 
 def on_read(self, started_s):

@@ -7,6 +7,7 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "lag,late"
+WORDS = ("deploy",)
 STEPS = 40
 PACE = (0.7,)
 OFTEN = {"hold-watch": 6.0, "rollout": 0.0, "remake": 0.0}

@@ -11,6 +11,8 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "none"
+WORDS = ("deploy",)
+OFTEN = {"rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 async def call(self, request):

@@ -18,7 +18,7 @@ from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.simulate.judge import Key, Promise, Quota, State, View, landed, may_allow
-from extauthz.testing.builders import Asker, gate, path, put_scale, quota, scale, workload
+from extauthz.testing.builders import Asker, gate, patch, path, put_scale, quota, scale, workload
 
 NAMES = ("a", "b", "c")
 TIERS = ("web", "job")
@@ -123,6 +123,12 @@ class Judged(RuleBasedStateMachine):
         del whole["metadata"]["resourceVersion"]
         request = Request("PUT", path(name), {"content-type": "application/json"}, json.dumps(whole).encode())
         self.judge(request, Promise(key(name), replicas, 1000 * cpu, tier))
+
+    @rule(name=st.sampled_from(NAMES), cpu=st.integers(1, 3), kind=st.sampled_from(("strategic", "merge")))
+    def patch_template(self, name: str, cpu: int, kind: str) -> None:
+        containers = [{"name": "main", "resources": {"requests": {"cpu": f"{cpu}"}}}]
+        body = {"spec": {"template": {"spec": {"containers": containers}}}}
+        self.judge(patch(path(name), body, kind), Promise(key(name), None, 1000 * cpu))
 
     @precondition(lambda self: self.promises)
     @rule(data=st.data())

@@ -1,0 +1,21 @@
+"""While a quota is over its limit, a workload grows back within what an old grant allows (rule 10)."""
+
+from extauthz.core.ledger.accounts import Accounts
+
+from .planting import replaced
+
+CAUGHT_BY = "never over"
+LEDGER = "memory"
+FAULTS = "cut,late,unheard"
+WORDS = ("deploy",)
+
+
+def weigh(self, step):
+    return original(self, step._replace(base=step.before, own=step.after))
+
+
+original = Accounts.weigh
+
+
+def planted():
+    return replaced(Accounts, weigh=weigh)
