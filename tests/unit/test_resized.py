@@ -15,7 +15,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.model import Template, Verdict
 from extauthz.core.objects.workloads import observe, pod_template
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Picture, owned_by, quota, scale, workload
+from extauthz.testing.builders import Asker, Picture, owned_by, quota, scale, workload
 
 RECORDED = Path(__file__).parents[1] / "data" / "resized.jsonl"
 CASES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
