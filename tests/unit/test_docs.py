@@ -56,6 +56,21 @@ def test_anchors_inside_the_project_are_headings(page: Path):
     assert not missing, f"{page.name} points to headings that are not there: {missing}"
 
 
+def test_every_promise_about_security_names_a_test_that_is_there():
+    rows = re.findall(r"^\| (.+) \| (`tests/.+`) \|$", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
+    table = (ROOT / "docs" / "security.md").read_text().partition("| promise | test |")[2].partition("\n## ")[0]
+    assert len(rows) == table.strip().count("\n") > 30, "each row has one"
+    named = [name for _, tests in rows for name in re.findall(r"`([^`]+)`", tests)]
+    missing = [name for name in named if not is_a_test(name)]
+    assert not missing, f"docs/security.md names tests that are not there: {missing}"
+
+
+def is_a_test(name: str) -> bool:
+    page, _, function = name.partition("::")
+    file = ROOT / page
+    return file.is_file() and re.search(rf"^ *(async )?def {function}\(", file.read_text(), re.MULTILINE) is not None
+
+
 README = (ROOT / "README.md").read_text()
 
 
@@ -106,7 +121,7 @@ def test_each_rule_names_a_test_that_exists(number: str):
 
 def sources() -> list[Path]:
     """Every text that we wrote: code, tests, configuration, pages."""
-    folders = ("extauthz", "tests", "bench", "docs", "deploy", "envoy", "istio", "overlays", "compose")
+    folders = ("extauthz", "tests", "bench", "docs", "deploy", "charts", "envoy", "istio", "overlays", "compose")
     inside = [
         file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".yaml")
     ]
