@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import check, cluster, decision, latency, neighbours, report, sharing
+from . import bystanders, check, cluster, decision, latency, neighbours, report, sharing
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -23,6 +23,9 @@ NOTES = (
     "that answers in groups as well, what is left is the decision.",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
+    "Bystanders: one client asks for growth, 5 ms after each answer, by turns alone and beside four attackers, each of "
+    "which sends the next body of 3 MB as soon as one is answered: those that cost the reader most. "
+    "Peak memory is that of the gate and of the process that reads long bodies.",
     f"Memory: growth of the resident set by Deployments with a name, labels, a selector, a UID and a resourceVersion "
     f"of their own, names of some 20 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",
     "Latency: one request at a time, an open TLS connection, the same stand-in API server behind two Envoys.",
@@ -56,6 +59,7 @@ def measure(*, quick: bool) -> list[Figure]:
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
         *check.measure(check.QUICK if quick else check.FULL, say),
+        *bystanders.measure(bystanders.QUICK if quick else bystanders.FULL, say),
         *latency.measure(latency.QUICK if quick else latency.FULL, say),
         *cluster.measure(cluster.QUICK if quick else cluster.FULL, say),
         *sharing.measure(sharing.QUICK if quick else sharing.FULL, say),

@@ -14,7 +14,8 @@ from statistics import median
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event
-from extauthz.core.model import Request, Verdict
+from extauthz.core.model import Request, Verdict, WorkloadRef
+from extauthz.core.queries import Queries
 
 from .figures import Figure, Goal, median_ratio
 from .population import WORKLOADS_PER_TEMPLATE, Population
@@ -22,6 +23,7 @@ from .requests import SENDERS
 
 BYTES_A_WORKLOAD = 600
 COST_GROWTH = 1.3
+HEADROOM_COST = 2.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
     gc.collect()
     gc.freeze()  # as the service does after a load
     figures = [_cost(kind, size, small, large, say) for kind in SENDERS]
-    return [*figures, _memory(size, bytes_a_workload)]
+    return [*figures, _headroom(size, large), _memory(size, bytes_a_workload)]
 
 
 def _loaded(population: Population) -> tuple[Gate, float]:
@@ -101,6 +103,24 @@ def _batch_us(gate: Gate, requests: Sequence[Request]) -> float:
         gate.ledger.pending.settle(decision.intent, Event.NOT_FORWARDED, 0.0)
     assert not gate.ledger.intents, "all were settled"
     return spent_s / len(requests) * 1e6
+
+
+def _headroom(size: Size, gate: Gate) -> Figure:
+    """What "how many replicas may it have" costs, beside a decision about the same workloads."""
+    pick, population, queries = random.Random("headroom"), size.large, Queries(gate.ledger)
+    asked: list[float] = []
+    decided: list[float] = []
+    for _ in range(size.rounds):
+        chosen = pick.sample(range(population.workload_count), size.decisions)
+        refs = [WorkloadRef("apps", "deployments", population.namespace(i), population.name(i)) for i in chosen]
+        start = time.process_time()
+        found = [queries.headroom(ref) for ref in refs]
+        asked.append((time.process_time() - start) / len(refs) * 1e6)
+        assert all(one is not None and one.replicas is not None for one in found)
+        decided.append(_batch_us(gate, [SENDERS["KPA PATCH"](population, i, 9) for i in chosen]))
+    ratio = median_ratio(asked, decided)
+    name = f"headroom of a workload, over a decision: {population.workload_count:,} workloads"
+    return Figure(name, f"{median(asked):.1f} µs", f"{median(decided):.1f} µs", ratio, Goal(HEADROOM_COST))
 
 
 def _memory(size: Size, bytes_a_workload: float) -> Figure:

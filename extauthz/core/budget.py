@@ -17,9 +17,12 @@ YAML_NODE: Final = 8
 """A node of a YAML document, an alias counted with all that it stands for."""
 
 OPERATION: Final = 8
-"""An operation of a JSON Patch. Each token of its pointers is one unit more."""
+"""An operation of a JSON Patch."""
 
-WALKED: Final = 2
+TOKEN: Final = 2
+"""A token of one of its pointers."""
+
+WALKED: Final = 4
 """A value that a JSON Patch moves or copies, each time."""
 
 CONTAINER: Final = 24
@@ -31,11 +34,14 @@ AMOUNT: Final = 4
 TEXT_BYTES: Final = 16
 """Characters of YAML that libyaml scans for one unit."""
 
-TEMPLATE_BYTES: Final = 8
+TEMPLATE_BYTES: Final = 16
 """Bytes of the pod template in the cluster that are decoded for one unit."""
 
-OPEN: Final = 20
+OPEN: Final = 10
 """A container that an apply is compared with, or brings: the owners of its fields are not known."""
+
+LEFT_OUT: Final = 20
+"""A resource of a container that an apply leaves out."""
 
 CHOICE: Final = 8
 """A container of one of the templates that an apply may leave."""
@@ -44,16 +50,30 @@ SHIFTED: Final = 512
 """How many items of a list are moved for one unit, if another is inserted or removed."""
 
 BASE: Final = 24_000
-"""Units that every request has: about 6 ms."""
+"""Units that decoding any body has, where it holds nobody up: about 6 ms."""
 
-SCALE: Final = 4_000
-"""Units of a write of a scale, and of a body that the reader may remember: about 1 ms."""
+MEANING: Final = 16_000
+"""Units that working out what a write leaves has: about 4 ms."""
+
+SCALE: Final = 1_200
+"""Units of each of the two for a scale, and of decoding a body that the reader may remember: about 0.3 ms."""
 
 MOST: Final = 400_000
 """Units that the longest body has."""
 
 SMALL_BYTES: Final = 256
 """A body of that many bytes has no more units than a scale."""
+
+AT_ONCE: Final = 2_500
+"""Units of decoding any other body before it is known to take long: about 0.6 ms."""
+
+AT_ONCE_BYTES: Final = 16 * 1024
+"""A longer body takes long, whatever is in it."""
+
+REST: Final = 3_000
+"""Values of a long body that count. Of real objects with 200 containers some 2,000 do."""
+
+TOO_COMPLEX: Final = "too-complex"
 
 CURE: Final = "write less at once"
 
@@ -68,10 +88,10 @@ class Work:
         self._error = error
 
     def spend(self, units: int, place: str, cure: str = CURE) -> None:
-        """Use units for a place of the request. If none are left, raise the error with the code ``too-complex``."""
+        """Use units for a place of the request. If none are left, raise the error with the code ``TOO_COMPLEX``."""
         self.left -= units
         if self.left < 0:
-            raise self._error("too-complex", f"{place}: more than {self.limit} units of work; {cure}")
+            raise self._error(TOO_COMPLEX, f"{place}: more than {self.limit} units of work; {cure}")
 
     @property
     def used(self) -> int:
@@ -84,6 +104,16 @@ def of_body(size: int, *, scale: bool) -> Work:
     return Work(SCALE if scale or size <= SMALL_BYTES else min(BASE + size // 2, MOST))
 
 
+def at_once(size: int, *, scale: bool) -> Work:
+    """What of it may be spent where others wait meanwhile."""
+    return Work(min(of_body(size, scale=scale).limit, AT_ONCE))
+
+
 def of_meaning(*, scale: bool) -> Work:
     """What working out the effect of a decoded body may cost, beyond a few steps for each of its values."""
-    return Work(SCALE if scale else BASE, MeaningError)
+    return Work(SCALE if scale else MEANING, MeaningError)
+
+
+def of_rest() -> Work:
+    """What a long body may hold that counts, in values."""
+    return Work(REST)

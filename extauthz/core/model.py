@@ -284,7 +284,7 @@ class Shortage(NamedTuple):
 
 
 class Unspecified(NamedTuple):
-    """A compute resource that one quota limits, and that containers of more pods say nothing of (DESIGN rule 12)."""
+    """A compute resource that one quota limits, and that some containers do not specify (docs/design.md rule 12)."""
 
     quota: str
     """Name of the WorkspaceQuota."""

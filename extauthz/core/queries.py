@@ -158,17 +158,17 @@ class Queries:
         is_certain = not (most.after.unknown or most.unpriced or most.illegible)
         if not most.shortages:
             return Headroom(None, None, observed, version, is_certain)
-        fits, bound = self._fitting(entry, most, observed)
+        fits, bound = self._fitting(entry, most)
         return Headroom(fits, bound, observed, version, is_certain)
 
-    def _fitting(self, entry: Entry, most: Proposal, observed: int) -> tuple[int, Shortage]:
+    def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
         if most.before.pod is not None and entry is most.head:
             pod = most.before.pod
             found = self._ledger.usage.accounts.largest_replicas(most.step, pod, pod)
         else:
             found = self._ledger.largest_replicas(entry.ref, _count(MAX_REPLICAS), most)
-        fits = max(observed, found if found is not None else 0)
-        return fits, self._propose(entry, fits + 1).shortages[0]
+        assert found is not None, "a bound is met, and a count of zero grows nothing"
+        return found, self._propose(entry, found + 1).shortages[0]
 
     def _propose(self, entry: Entry, replicas: int) -> Proposal:
         return self._ledger.propose(entry.ref, _count(replicas), entry.born, entry)

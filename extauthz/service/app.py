@@ -25,6 +25,7 @@ from extauthz.servers.ext_authz import Checks
 from extauthz.servers.http import Readiness, application
 from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
+from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Surroundings
 from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
@@ -64,7 +65,9 @@ class App:
         self._log = log
         self._metrics = Metrics(self._levels)
         handover = HandoverFile(settings.handover) if settings.handover is not None else None
-        self._gate = Assembly(settings, Surroundings(log, self._metrics, time.monotonic, new_id, handover))
+        self._aside = AsideProcess(log.event)
+        around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
+        self._gate = Assembly(settings, around)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
@@ -103,7 +106,7 @@ class App:
         server = listening.grpc_server(checks, self._gate.access_logs, self._health, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
-        async with asyncio.TaskGroup() as group:
+        async with self._aside, asyncio.TaskGroup() as group:
             watching = [group.create_task(tls.watch())] if tls is not None else []
             await server.start()
             self._announce(grpc_address, http)

@@ -22,6 +22,7 @@ from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.ext_authz import Checks, Decide
 from extauthz.servers.terse import terse
 from extauthz.service import sources
+from extauthz.service.aside import Aside
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
@@ -50,6 +51,8 @@ class Surroundings:
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
     """The store of a shared ledger. ``None``: the objects behind the connection."""
+    aside: Aside | None = None
+    """Reads bodies that take long. ``None``: they are read like all others."""
 
 
 class Assembly:
@@ -122,6 +125,8 @@ class Assembly:
             self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
+        aside = self._around.aside
+        reader = Reader(aside.at_once_bytes) if aside is not None else Reader()
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         deciding = Deciding(
             self.gate,
@@ -134,7 +139,8 @@ class Assembly:
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
-            read=Reader(),
+            read=reader.at_once if aside is not None else reader,
+            read_aside=aside.read if aside is not None else None,
         )
         return deciding, inputs
 

@@ -59,8 +59,8 @@ class Decides(Protocol):
 
 
 class Deciding:
-    """Callable by every server. Never raises, and waits only to fetch what a decision needs, and for other gates to
-    agree: what goes wrong inside is an answer too.
+    """Callable by every server. Never raises, and waits only for a long body to be read, to fetch what a decision
+    needs, and for other gates to agree: what goes wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
@@ -73,7 +73,8 @@ class Deciding:
         audits: nothing is refused, whatever goes wrong.
         clock: seconds, monotonic.
         ids: makes an id for each decision.
-        read: what a request means.
+        read: what a request means; ``None`` where that takes longer than others should wait.
+        read_aside: what such a request means, where it holds nobody up.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class Deciding:
         audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] | None = None,
-        read: Callable[[Request], Reading] = read,
+        read: Callable[[Request], Reading | None] = read,
+        read_aside: Callable[[Request], Awaitable[Reading]] | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
@@ -106,14 +108,28 @@ class Deciding:
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
         self._read = read
+        self._read_aside = read_aside
 
     def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
         asked = _Asked(request, self._new_id(), self._clock())
-        decision = self._decide(asked)
-        if self._is_needed(decision) or self._must_commit(decision):
+        decision = self._decide_at_once(asked)
+        if decision is None:
+            return _Later(lambda: self._finished_aside(asked))
+        if self._waits(decision):
             return _Later(lambda: self._finished(asked, decision))
         return self._tell(decision, asked)
+
+    async def _finished_aside(self, asked: _Asked) -> Decision:
+        """What comes of a request that takes long to read. So far nothing was decided."""
+        assert self._read_aside is not None
+        try:
+            asked.reading = await self._read_aside(asked.request)
+        except Exception:  # noqa: BLE001 (as in _decide)
+            return self._tell(self._failed(asked.id), asked)
+        asked.request = asked.request._replace(body=b"")  # for as long as others are waited for
+        decision = self._decide(asked)
+        return await self._finished(asked, decision) if self._waits(decision) else self._tell(decision, asked)
 
     async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""
@@ -130,6 +146,9 @@ class Deciding:
             decision = self._failed(asked.id)
         return self._tell(decision, asked)
 
+    def _waits(self, decision: Decision) -> bool:
+        return self._is_needed(decision) or self._must_commit(decision)
+
     def _is_needed(self, decision: Decision) -> bool:
         """Whether something that it needs can be fetched."""
         return decision.needs is not None and decision.needs.what in self._fetch
@@ -138,11 +157,18 @@ class Deciding:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
+    def _decide_at_once(self, asked: _Asked) -> Decision | None:
+        """``None``: it is not read yet, as that takes long."""
+        try:
+            asked.reading = self._read(asked.request)
+        except Exception:  # noqa: BLE001 (as in _decide)
+            return self._failed(asked.id)
+        return self._decide(asked) if asked.reading is not None else None
+
     def _decide(self, asked: _Asked) -> Decision:
         """Record a grant at once, unless other gates must agree."""
+        assert asked.reading is not None
         try:
-            if asked.reading is None:
-                asked.reading = self._read(asked.request)
             decision = self._decided(asked.reading, asked, charge=self._commit is None)
             if self._commit is not None and decision.pends and decision.uncovered:
                 decision = self._decided(asked.reading, asked, charge=True)

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Decision
+from extauthz.core.intake.aside import read_aside
+from extauthz.core.model import Decision, Reading, Request
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
@@ -120,6 +121,17 @@ def _no_levels() -> Levels:
     raise NotImplementedError("nobody scrapes a simulated gate")
 
 
+class ReadsLate:
+    """Reads all but short bodies some time after they came, as the process does that reads them for ``serve``."""
+
+    at_once_bytes = 80
+
+    async def read(self, request: Request) -> Reading:
+        """Bodies overtake each other."""
+        await asyncio.sleep(0.01 * (len(request.body) % 10))
+        return read_aside(request)
+
+
 class Handover:
     """Keeps a gate's handover, as the text of the file."""
 
@@ -149,7 +161,9 @@ class Member:
         """Whether it was told to stop, and hands over."""
         self.log = TraceLog(name, wiring.tell)
         self.metrics = CountedMetrics(self._end)
-        around = Surroundings(self.log, self.metrics, wiring.loop.time, wiring.ids, handover, wiring.store)
+        around = Surroundings(
+            self.log, self.metrics, wiring.loop.time, wiring.ids, handover, wiring.store, aside=ReadsLate()
+        )
         self.assembly = Assembly(wiring.settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)
         self._clock = wiring.loop.time

@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.render.options import Anonymous, Outage
 from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, Stack, read_response, scale_body, status_of
+from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, read_response, scale_body, status_of
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/team-a/deployments/web"
 GROWTH = {
@@ -41,6 +41,14 @@ def test_no_body_is_waited_for(stack: Stack):
     with stack.connect() as connection:
         connection.sendall(f"PATCH {SCALE} HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n".encode())
         assert read_response(connection).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_401_of_envoys_own_is_not_logged(stack: Stack):
+    send(stack, "PATCH", SCALE)
+    stack.gate.answer = authz.allow("d-later")
+    send(stack, "PATCH", SCALE, authorization="Bearer somebody")
+    eventually(lambda: [line for line in stack.envoy.access_lines() if line["decision_id"] == "d-later"])
+    assert not [line for line in stack.envoy.access_lines() if line["status"] == 401]
 
 
 @pytest.mark.parametrize("path", GROWTH.values(), ids=GROWTH)

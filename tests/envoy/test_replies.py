@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from functools import partial
@@ -12,7 +13,7 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckResponse
 from extauthz.render import replies
 from extauthz.render.options import Endpoint, Outage
 from extauthz.testing import authz
-from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body, status_of, unused_port
+from extauthz.testing.stack import PATCH, SCALE, TOKEN, Stack, eventually, scale_body, status_of, unused_port
 
 H1_AND_H2 = pytest.mark.parametrize("h2", [False, True], ids=["http/1.1", "h2"])
 
@@ -204,3 +205,6 @@ def test_each_decision_is_logged_with_its_id(stack: Stack, answer: authz.Answer,
     wanted = answer(None).dynamic_metadata["decision_id"]
     [line] = eventually(lambda: [one for one in stack.envoy.access_lines() if one["decision_id"] == wanted])
     assert (line["status"], line["path"], line["route"]) == (code, SCALE, "scale")
+    said = json.dumps(line)
+    assert "secret" not in said
+    assert TOKEN["authorization"].removeprefix("Bearer ") not in said

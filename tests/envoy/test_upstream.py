@@ -6,12 +6,14 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
 from extauthz.render.options import Endpoint
 from extauthz.testing.certs import Authority
-from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body, status_of
+from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body, status_of
 from extauthz.testing.upgrades import echo, until_blank, upgrade
 
 EXEC = "/api/v1/namespaces/team-a/pods/web-0/exec?command=sh&stdin=true"
@@ -94,3 +96,28 @@ def test_clients_are_spoken_to_in_tls_of_today_only(stack: Stack):
     with stack.connect("h2", "http/1.1") as connection:
         assert connection.version() == "TLSv1.3"
         assert connection.selected_alpn_protocol() == "h2"
+
+
+# Whose connections these are.
+
+
+def test_each_client_has_connections_of_its_own_and_they_end_after_it(launch):
+    """Why: tests/envoy/test_strangers.py."""
+
+    def soon(tree: dict[str, Any]) -> None:
+        (ordinary,) = (one for one in tree["static_resources"]["clusters"] if one["name"] == "apiserver")
+        (protocol,) = ordinary["typed_extension_protocol_options"].values()
+        assert protocol["common_http_protocol_options"] == {"idle_timeout": "30s"}
+        protocol["common_http_protocol_options"] = {"idle_timeout": "8s"}
+
+    for stack in launch(soon):
+        with stack.client() as one, stack.client(h2=True) as other:
+            for client in (one, other, one, other):
+                assert client.get(SCALE).status_code == 200
+            assert stack.envoy.stat("cluster.apiserver.upstream_cx_active") == 2
+        eventually(partial(has_none, stack))
+        assert stack.envoy.stat("cluster.apiserver.upstream_cx_idle_timeout") == 2
+
+
+def has_none(stack: Stack) -> bool:
+    return stack.envoy.stat("cluster.apiserver.upstream_cx_active") == 0

@@ -1,7 +1,8 @@
 """``make mutants``: changes the code in one place at a time, and looks whether any test or simulated world notices.
 
-The checkout stays as it is: each job works on a copy of its own. A change that no test notices is put into simulated
-worlds, drawn anew in each run. What survives both is a hole in the tests, unless ``equivalent.txt`` says why not.
+The checkout stays as it is: a change is put into the memory of a forked process, where the tests run that run its lines
+(``trying``); what cannot be put there is tried in a copy. A change that no test notices is put into simulated worlds,
+drawn anew in each run. What survives both is a hole in the tests, unless ``equivalent.txt`` says why not.
 """
 
 from __future__ import annotations

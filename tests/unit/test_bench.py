@@ -23,6 +23,9 @@ ROWS = (
     "check over gRPC against a no-op handler: checks a second of processor time",
     "check over gRPC against one that answers in groups too: throughput",
     "check over gRPC against one that answers in groups too: checks a second of processor time",
+    "bystanders beside 4 attackers at the size limit: p99 of a check",
+    "bystanders beside 4 attackers at the size limit: checks lost",
+    "bystanders beside 4 attackers at the size limit: peak memory",
     "latency through Envoy, median",
     "latency through Envoy, p99",
 )

@@ -14,6 +14,7 @@ import pytest
 from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log as module
 from extauthz.observe.log import Bridge, Log
+from extauthz.testing.builders import Asker, gate, patch, path, quota, workload
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 SHORT = Shortage("acme", ("big", "acme"), "requests.memory", 2 << 30, 3 << 30, 0, 4 << 30)
@@ -106,6 +107,28 @@ def test_text_is_for_people() -> None:
         "2027-01-15T08:00:00.500Z INFO    decision id=d2 verdict=allow reason=fits "
         'workload=deployments.apps/shop/web user_agent=kpa sentence="fits every quota"'
     )
+
+
+SECRET = "s3cret"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"spec": {"replicas": 2}, "metadata": {"annotations": {"a": SECRET}}},
+        {"spec": {"replicas": 99}, "metadata": {"annotations": {"a": SECRET}}},
+        {"spec": {"replicas": SECRET[:0]}, "metadata": {"annotations": {"a": SECRET}}},
+    ],
+    ids=["allowed", "denied", "unreadable"],
+)
+def test_a_decision_holds_nothing_of_the_query_and_the_body(body: dict) -> None:
+    """So neither the log nor anything else that is told of it does."""
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 1)))
+    target = path("web", sub="scale") + f"?fieldManager={SECRET}"
+    decision = ask(patch(target, body)._replace(source="10.0.0.9"))
+    assert decision.ref is not None
+    assert SECRET not in repr(decision)
+    assert written("info", "json", (decision, "kubectl"))
 
 
 def test_a_long_user_agent_is_cut() -> None:

@@ -83,6 +83,7 @@ class TestQuotas:
     def test_others_that_come_into_force_meanwhile_are_not_mixed_in(self):
         ask, queries = asker(workload("web", 2))
         shown = queries.quotas()
+        assert queries.quota("acme") is not None
         assert next(shown).node.quota.name == "corp"
         ask.gate.load_quotas(QuotaTree.build([quota("new", {"pods": "1"})]), 0.0)
 

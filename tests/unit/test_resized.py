@@ -15,7 +15,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.model import Template, Verdict
 from extauthz.core.objects.workloads import observe, pod_template
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Picture, owned_by, quota, scale, workload
+from extauthz.testing.builders import Asker, Picture, owned_by, quota, scale, workload
 
 RECORDED = Path(__file__).parents[1] / "data" / "resized.jsonl"
 CASES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
@@ -166,5 +166,5 @@ def test_pods_of_a_workload_that_are_resized_above_its_template_count_as_they_ar
 def test_growth_waits_for_what_a_resized_pod_still_holds():
     """Down from 20 to 1m at once would be room for twenty more: but the node has not given it back."""
     pods = [its_pod("a", "1m", held("7", "7")), its_pod("b", "1")]
-    assert crew(*pods).decide(scale("web", 5), "d1", 1.0).verdict is Verdict.DENY
-    assert crew(*pods).decide(scale("web", 4), "d1", 1.0).verdict is Verdict.ALLOW
+    assert Asker(crew(*pods))(scale("web", 5)).verdict is Verdict.DENY
+    assert Asker(crew(*pods))(scale("web", 4)).verdict is Verdict.ALLOW

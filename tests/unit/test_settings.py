@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.service.loading import SERVICE_LINK, ConfigFileError, SettingsError, load
-from extauthz.service.settings import Settings, markdown, shown, templates, variable, word
+from extauthz.service.settings import MATTER, Settings, markdown, shown, templates, variable, word
 
 
 @pytest.fixture
@@ -215,3 +215,10 @@ def test_templates_of_custom_resources_are_named_by_their_place() -> None:
 def test_a_place_that_is_none_is_refused_with_an_example(text) -> None:
     with pytest.raises(SettingsError, match="write for example rollouts"):
         load({"scaled_templates": text}, {}, None)
+
+
+def test_ten_settings_stand_first_in_the_docs_and_none_stands_twice() -> None:
+    assert len(MATTER) == 10
+    named = [line.split("`")[1] for line in markdown().splitlines() if line.startswith("| `--")]
+    assert named[:10] == [f"--{word(field)}" for field in MATTER]
+    assert sorted(named) == sorted(f"--{word(field)}" for field in Settings.model_fields)

@@ -11,12 +11,22 @@ from collections.abc import Mapping
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.evaluation import Evaluation
+from extauthz.core.ledger import memory
+from extauthz.core.ledger.coverage import leaves
 from extauthz.core.ledger.intents import Intent, State
-from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.pending import UNCOVERED
 from extauthz.core.model import NO_PRECONDITION, Decision
 
 MAX_IDENTICAL = 16
 """An HPA asks every 15 s: nine times in a landing window. The answer to each write ends it."""
+
+MAX_BYTES_IN_QUOTA = 32 * 1024 * 1024
+"""What the changes of one tenant may hold while they are under way, and those of all workloads without a quota. A
+Deployment as ``kubectl apply`` sends it holds some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
+
+MAX_BYTES = 8 * MAX_BYTES_IN_QUOTA
+"""The same for all, so that no tenant by itself can use it up."""
 
 
 def reached(asked: Evaluation) -> Decision | None:
@@ -64,6 +74,19 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
         for root in asked.proposal.after.trees:
             if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
+    return None if intent.counts_alone else _memory_met(ledger, asked.proposal, intent)
+
+
+def _memory_met(ledger: Ledger, proposal: Proposal, intent: Intent) -> tuple[str, str] | None:
+    """The same of what changes hold in memory. A write of a count alone is never refused for it."""
+    more = intent.held_bytes = memory.held_by(intent)
+    for quota in leaves(proposal.after.envelope_in) or UNCOVERED:
+        held = ledger.pending.bytes_held_in(quota)
+        if held + more > MAX_BYTES_IN_QUOTA:
+            whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"
+            return "too-many-bytes-in-quota", f"{held // 1024} KiB of changes {whose}"
+    if ledger.pending.bytes_held + more > MAX_BYTES:
+        return "too-many-bytes", f"{ledger.pending.bytes_held // 1024} KiB of changes"
     return None
 
 

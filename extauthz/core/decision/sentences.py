@@ -15,7 +15,7 @@ def subject(ref: WorkloadRef) -> str:
     return f'{ref.group_resource} "{ref.name}"'
 
 
-def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, surge: int = 0) -> str:
+def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, surge: int) -> str:
     """A denial, with every quota that refused and the numbers of each.
 
     Args:
@@ -23,7 +23,7 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
         surge: pods of a rollout that it is charged with.
 
     >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
-    >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4))
+    >>> print(exceeded(web, [Shortage("acme", ("acme",), "pods", 2 * 10**9, 3 * 10**9, 0, 4 * 10**9)], 4, 0))
     ... # doctest: +NORMALIZE_WHITESPACE
     deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
     limited: pods=4; largest allowed replicas: 4

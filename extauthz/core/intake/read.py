@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from extauthz.core.budget import SMALL_BYTES, VALUE, Work, of_body
+from extauthz.core.budget import AT_ONCE_BYTES, SMALL_BYTES, TOO_COMPLEX, VALUE, Work, at_once, of_body
 from extauthz.core.errors import BodyError
 from extauthz.core.intake import media, preconditions, routes
 from extauthz.core.intake.media import Encoding, Meaning
@@ -50,7 +50,7 @@ def read(request: Request) -> Reading:
     >>> read(Request("PATCH", target, patch, b'{"spec":')).code
     'json-syntax'
     """
-    return _read(routes.read(request.method, request.target), request, _patch)
+    return _read(routes.read(request.method, request.target), request, _patch, of_body)
 
 
 MAX_KEPT = SMALL_BYTES
@@ -67,25 +67,41 @@ class Reader:
     """``read``, which remembers what came before: autoscalers send the same few counts to the same few thousand scales.
 
     Nobody changes what was read. What is no write, or cannot be read, is not kept. ``read`` has no state. The two
-    caches here are the only one, and ``lru_cache`` locks them itself: several threads may read at once, by either.
+    caches here are the only one.
+
+    Args:
+        at_once_bytes: a longer body of a write takes long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once_bytes: int = AT_ONCE_BYTES) -> None:
+        self._at_once_bytes = at_once_bytes
         self._route = lru_cache(maxsize=_KEPT_ROUTES)(_route_to_keep)
         self._patch = lru_cache(maxsize=_KEPT_PATCHES)(_patch_to_keep)
 
     def __call__(self, request: Request) -> Reading:
+        return _read(self._routed(request), request, self._small_patch, of_body)
+
+    def at_once(self, request: Request) -> Reading | None:
+        """The same where it takes little. ``None``: it takes longer than others should wait, so read it elsewhere."""
+        route = self._routed(request)
+        if not isinstance(route, routes.Route) or route.scale:
+            return _read(route, request, self._small_patch, at_once)
+        if self._at_once_bytes < len(request.body) <= MAX_BODY_BYTES and not request.truncated:
+            return None
+        found = _read(route, request, self._small_patch, at_once)
+        return None if isinstance(found, Unreadable) and found.code == TOO_COMPLEX else found
+
+    def _routed(self, request: Request) -> routes.Route | NotAWrite | Unreadable:
         if len(request.target) > MAX_KEPT:
-            return _read(routes.read(request.method, request.target), request, self._small_patch)
+            return routes.read(request.method, request.target)
         try:
-            route = self._route(request.method, request.target)
+            return self._route(request.method, request.target)
         except _OtherRoute as unkept:
             return unkept.found
-        return _read(route, request, self._small_patch)
 
-    def _small_patch(self, content_type: str, body: bytes, scale: bool) -> _Said:
+    def _small_patch(self, content_type: str, body: bytes, budget: _Budget, scale: bool) -> _Said:
         if len(body) + len(content_type) > MAX_KEPT:
-            return _patch(content_type, body, scale)
+            return _patch(content_type, body, budget, scale)
         try:
             return self._patch(content_type, body)
         except _LargePatch as unkept:
@@ -123,23 +139,25 @@ def _patch_to_keep(content_type: str, body: bytes) -> _Said:
     return said
 
 
-def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, read_patch: _ReadPatch) -> Reading:
+def _read(
+    route: routes.Route | NotAWrite | Unreadable, request: Request, read_patch: _ReadPatch, budget: _Budget
+) -> Reading:
     if not isinstance(route, routes.Route):
         return route
     try:
-        return _write(route, request, read_patch)
+        return _write(route, request, read_patch, budget)
     except BodyError as error:
         return Unreadable(error.code, error.detail, route.ref)
 
 
-def _write(route: routes.Route, request: Request, read_patch: _ReadPatch) -> Write:
+def _write(route: routes.Route, request: Request, read_patch: _ReadPatch, budget: _Budget) -> Write:
     _check_length(request, scale=route.scale)
     ref, operation, scale, dry_run = route
     content_type, body = request.headers.get("content-type", ""), request.body
     if operation is Operation.PATCH:
-        said = read_patch(content_type, body, scale)
+        said = read_patch(content_type, body, budget, scale)
     else:
-        said = _said(operation, content_type, body, of_body(len(body), scale=scale), route)
+        said = _said(operation, content_type, body, budget(len(body), scale=scale), route)
     if operation is Operation.CREATE:
         ref = _created(ref, said.change)
     return Write(ref, said.operation, scale, dry_run, said.change, said.precondition)
@@ -164,11 +182,15 @@ def _said(operation: Operation, content_type: str, body: bytes, work: Work, rout
     return _Said(operation, change, preconditions.find(operation, change))
 
 
-def _patch(content_type: str, body: bytes, scale: bool) -> _Said:
-    return _said(Operation.PATCH, content_type, body, of_body(len(body), scale=scale))
+class _Budget(Protocol):
+    def __call__(self, size: int, *, scale: bool) -> Work: ...
 
 
-_ReadPatch: TypeAlias = Callable[[str, bytes, bool], _Said]
+def _patch(content_type: str, body: bytes, budget: _Budget, scale: bool) -> _Said:
+    return _said(Operation.PATCH, content_type, body, budget(len(body), scale=scale))
+
+
+_ReadPatch: TypeAlias = Callable[[str, bytes, _Budget, bool], _Said]
 
 
 def _check_length(request: Request, *, scale: bool) -> None:

@@ -118,3 +118,9 @@ class Coverage:
         """Every quota that may cover some workload there, and every ancestor; none where that is not known."""
         known = self.namespaces.get(namespace)
         return self.tree.may_cover(known.labels) if known is not None else ()
+
+
+def leaves(nodes: Nodes) -> frozenset[str]:
+    """Names of ``nodes`` without their ancestors."""
+    parents = {node.parent for node in nodes}
+    return frozenset(node.quota.name for node in nodes if node not in parents)

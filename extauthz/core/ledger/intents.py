@@ -112,6 +112,9 @@ class Intent:
     """The patch, where the template and labels that it leaves depend on what it finds. In memory only: another
     gate, and a later life of this one, do not have it."""
 
+    held_bytes: int = 0
+    """What ``write``, ``templates`` and ``labels`` take, as counted when it was decided (``core.ledger.memory``)."""
+
     @property
     def counts_alone(self) -> bool:
         """It changes no template and no label."""

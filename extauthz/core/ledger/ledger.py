@@ -168,7 +168,7 @@ class Ledger:
         if entry.observed is None and not entry.intents:
             entry.head = None  # so far its owner does not know of it
             self.ownership.regroup(entry)
-        self.pending.add(entry, intent, proposal.after.trees)
+        self.pending.add(entry, intent, proposal.after)
         self.usage.book(proposal.head, proposal.before, proposal.after)
 
     def adopt(self, ref: WorkloadRef, intent: Intent) -> None:

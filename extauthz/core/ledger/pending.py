@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
-from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.ledger.coverage import Nodes, leaves
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.intents import Event, Intent
 from extauthz.core.ledger.ownership import Ownership
+from extauthz.core.ledger.position import Position
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import WorkloadRef
+
+UNCOVERED: Final = frozenset([""])
+"""Where no quota covers a workload, all such workloads share one bound."""
 
 
 class PendingWrites:
@@ -26,6 +31,11 @@ class PendingWrites:
         self._of_source: Counter[str] = Counter()
         self._trees: dict[str, frozenset[str]] = {}
         self._of_tree: Counter[str] = Counter()
+        self._leaves: dict[str, frozenset[str]] = {}
+        """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
+        self._bytes: Counter[str] = Counter()
+        self.bytes_held = 0
+        """By all of them."""
 
     def __len__(self) -> int:
         return len(self._intents)
@@ -59,20 +69,25 @@ class PendingWrites:
 
     def leaf_quotas(self, intent_id: str) -> frozenset[str]:
         """Their names, without their ancestors."""
-        nodes = self.nodes(intent_id)
-        parents = {node.parent for node in nodes}
-        return frozenset(node.quota.name for node in nodes if node not in parents)
+        return leaves(self.nodes(intent_id))
+
+    def bytes_held_in(self, quota: str) -> int:
+        """What those hold that were recorded in one quota without quotas below it; empty: in none."""
+        return self._bytes[quota]
 
     # How they come.
 
-    def add(self, entry: Entry, intent: Intent, trees: frozenset[str]) -> None:
-        """Put ``intent`` on ``entry``, which counts in the ``trees`` of these root quotas."""
+    def add(self, entry: Entry, intent: Intent, position: Position) -> None:
+        """Put ``intent`` on ``entry``, which counts in the quotas of ``position``."""
         assert intent.id not in self._intents, f"intent {intent.id} is recorded already"
         self._intents[intent.id] = (entry, intent)
         self._of_source[intent.source] += 1
-        self._trees[intent.id] = trees
-        for root in trees:
+        self._trees[intent.id] = position.trees
+        for root in position.trees:
             self._of_tree[root] += 1
+        if intent.held_bytes:
+            self._leaves[intent.id] = leaves(position.envelope_in) or UNCOVERED
+            self._hold(intent, intent.held_bytes)
         if intent.answered_s is not None:
             self._answered[intent.id] = entry
         entry.add(intent)
@@ -187,4 +202,14 @@ class PendingWrites:
             self._of_tree[root] -= 1
             if not self._of_tree[root]:
                 del self._of_tree[root]
+        if intent.id in self._leaves:
+            self._hold(intent, -intent.held_bytes)
+            del self._leaves[intent.id]
         entry.remove(intent)
+
+    def _hold(self, intent: Intent, more: int) -> None:
+        self.bytes_held += more
+        for quota in self._leaves[intent.id]:
+            self._bytes[quota] += more
+            if not self._bytes[quota]:
+                del self._bytes[quota]

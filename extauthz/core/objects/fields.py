@@ -67,14 +67,15 @@ def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
 
 
 def amounts(tree: Tree, path: str) -> dict[str, str]:
-    """A ResourceList as text. Raises ObjectError."""
-    return {key: _amount(value, f"{path}[{key}]") for key, value in mapping(tree, path).items()}
+    """A ResourceList as text, not checked: ``core.quantities`` does that. Raises ObjectError."""
+    return {
+        key: value if isinstance(value, str) else _amount(value, f"{path}[{key}]")
+        for key, value in mapping(tree, path).items()
+    }
 
 
 def _amount(value: Tree, path: str) -> str:
-    """A quantity as text, not checked: ``core.quantities`` does that. Null is a zero (``UnmarshalJSON``)."""
-    if isinstance(value, str):
-        return value
+    """A number as a quantity's text. Null is a zero (``UnmarshalJSON``)."""
     if value is None:
         return "0"
     if isinstance(value, bool) or not isinstance(value, int | float):

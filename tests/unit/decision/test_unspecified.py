@@ -1,4 +1,4 @@
-"""What is not asked for is not free: pods that do not say what they need of what a quota limits (DESIGN rule 12)."""
+"""What is not requested is not free: pods that do not specify what a quota limits (docs/design.md rule 12)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_once_it_says_what_it_needs_it_may_grow_by_that():
         path("mute"), {"spec": {"template": {"spec": {"containers": containers(main={"cpu": "1"})}}}}, "strategic"
     )
     granted = ask(cured)
-    ask.gate.settle(granted.id, Event.NOT_FORWARDED, 0.0)
+    ask.gate.ledger.pending.settle(granted.id, Event.NOT_FORWARDED, 0.0)
     ask.gate.observe(granted.ref, asker(workload("mute", 2)).gate.ledger.get(granted.ref).observed)
     assert ask(scale("mute", 9)).verdict is Verdict.ALLOW
     assert ask(scale("mute", 10)).reason == "exceeded-quota"

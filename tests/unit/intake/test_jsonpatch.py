@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from extauthz.core.budget import of_meaning
 from extauthz.core.effects.outcome import Area
 from extauthz.core.effects.patches import jsonpatch
-from extauthz.core.effects.patches.trees import MAX_DEPTH
 from extauthz.core.errors import PatchError
 from extauthz.core.objects.partial import Hidden, Partial
 
@@ -237,7 +236,7 @@ def test_what_was_never_seen_cannot_be_changed_inside():
 
 
 def test_copies_that_double_are_cut_off():
-    bomb = [op("add", "/a", ["x" * 1000]), *[copy_("/a", "/a/-")] * 50]
+    bomb = [op("add", "/a", ["x" * 100_000]), *[copy_("/a", "/a/-")] * 50]
     with pytest.raises(PatchError) as caught:
         patched({}, *bomb)
     assert caught.value.code == "patch-too-large"
@@ -246,15 +245,6 @@ def test_copies_that_double_are_cut_off():
 def test_copies_into_themselves_are_cut_off():
     with pytest.raises(PatchError) as caught:
         patched({"a": {}}, *[copy_("/a", "/a" + "/b" * n) for n in range(1, 40)])
-    assert caught.value.code == "patch-too-deep"
-
-
-def test_a_value_that_is_nested_too_deep_is_refused():
-    deep = {}
-    for _ in range(MAX_DEPTH + 1):
-        deep = {"a": deep}
-    with pytest.raises(PatchError) as caught:
-        patched({}, op("add", "/a", deep))
     assert caught.value.code == "patch-too-deep"
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from typing import Any
 
 import pytest
 
 from extauthz.core.model import Request
+from extauthz.ledger_store import payload
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.replica import AGES, Replica
 from extauthz.ledger_store.store import Stored
@@ -198,3 +202,33 @@ def test_the_clock_of_the_object_is_written_from_time_to_time_while_something_pe
     assert decode(seat.write(3).payload).clock_ms in (101_250, 101_251)
     seat.ledger.pending.forget(pending)
     assert seat.replica.wants_write(), "it has ended"
+
+
+def test_of_a_tenant_with_nothing_pending_nothing_is_kept():
+    seat = Seat("a")
+    pending = seat.ask(scale("web", 2))
+    seat.write(1)
+    assert set(seat.replica._taken) == {"acme"}
+    seat.ledger.pending.forget(pending)
+    seat.write(2)
+    assert not seat.replica._taken
+
+
+def test_an_object_that_says_to_have_less_than_no_templates_is_unreadable():
+    header = {
+        "format": payload.FORMAT,
+        "clock_ms": 0,
+        "holds": False,
+        "hold_ends_ms": 0,
+        "watermark": {},
+        "templates": -1,
+    }
+    lines = json.dumps(header) + "\na {}"
+    with pytest.raises(payload.PayloadError, match="header"):
+        decode(base64.b64encode(zlib.compress(lines.encode())).decode())
+
+
+def test_an_object_that_unpacks_to_more_than_any_gate_writes_is_not_unpacked():
+    bomb = zlib.compress(b"0" * (payload.MAX_LINES_BYTES + 1), level=9)
+    with pytest.raises(payload.PayloadError, match="far too long"):
+        decode(base64.b64encode(bomb).decode())

@@ -15,7 +15,7 @@ from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Refused, Stored
 from extauthz.testing.builders import create, patch, path, quota, scale, workload
 from tests.unit.ledger_store.gates import members, tree, until
-from tests.unit.ledger_store.stores import Odd
+from tests.unit.ledger_store.stores import Deaf, Odd
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = workload("web", 1)
@@ -147,3 +147,21 @@ async def test_after_a_write_that_was_carried_out_the_next_one_begins_at_once(
     async with members(1, TEN, WEB, store=store) as (gate,):
         store.faults = faults
         assert [(await gate.ask(scale("web", count))).verdict for count in (2, 3, 1)] == [Verdict.ALLOW] * 3
+
+
+async def test_an_object_that_is_gone_and_of_which_no_watch_tells_is_made_anew_and_holds():
+    store = Deaf(hear=0)
+    async with members(1, TEN, WEB, store=store) as (gate,):
+        granted = await gate.ask(scale("web", 2))
+        assert granted.verdict is Verdict.ALLOW
+        store.delete()
+        assert (await gate.ask(scale("web", 3))).reason == "hold"
+        await until(lambda: store._object is not None and granted.id in gate.agreed)
+
+
+async def test_what_is_refused_at_its_turn_writes_nothing():
+    async with members(1, TEN, WEB, released=False) as (gate,):
+        await until(lambda: gate.committer.replica.base is not None)
+        gate.writes.clear()
+        assert [(await gate.ask(scale("web", count))).reason for count in (2, 3)] == ["hold"] * 2
+        assert gate.writes == []

@@ -14,7 +14,7 @@ from math import prod
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from extauthz.core import quantities
-from extauthz.core.budget import CHOICE, OPEN, Work
+from extauthz.core.budget import CHOICE, LEFT_OUT, OPEN, Work
 from extauthz.core.errors import PatchError
 from extauthz.core.model import Tree
 
@@ -57,7 +57,7 @@ def templates(live: _Map, applied: _Map, work: Work) -> list[_Map]:
     listed = sum(_size(tree["template"]["spec"]) for tree in (live, applied))
     work.spend(OPEN * listed, _PLACE, "send the whole object by PUT")
     merged = _merged(live["template"]["spec"], pod)
-    fields = list(_open_fields(merged, pod))
+    fields = list(_open_fields(merged, pod, work))
     _raise_requests(merged, fields)
     choices = [
         _removals(fields, work),
@@ -98,11 +98,13 @@ def _merged_list(live: list[_Map], applied: list[_Map]) -> list[_Map]:
     return sorted(own + rest, key=lambda item: item.get("restartPolicy") != "Always") if rest else own
 
 
-def _open_fields(merged: _Map, applied: _Map) -> Iterator[_Open]:
+def _open_fields(merged: _Map, applied: _Map, work: Work) -> Iterator[_Open]:
     for key in _CONTAINERS:
         given = {item["name"]: item.get("resources", {}) for item in applied.get(key, [])}
         for index, item in enumerate(merged.get(key, [])):
-            yield from _open_of(item, given.get(item["name"], {}), (key, index))
+            for field in _open_of(item, given.get(item["name"], {}), (key, index)):
+                work.spend(LEFT_OUT, _PLACE, _CURE)
+                yield field
 
 
 def _open_of(container: _Map, given: Mapping[str, _Map], at: tuple[str, int]) -> Iterator[_Open]:
@@ -138,7 +140,7 @@ def _removals(fields: list[_Open], work: Work) -> list[_Removal]:
         for ranked in (sorted(own, key=lambda field: field.request), sorted(own, key=lambda field: field.limit)):
             gone = [field.container for field in ranked]
             for count in range(1, len(ranked) + 1):
-                work.spend(1 + count // 4, _PLACE, _CURE)
+                work.spend(1 + count // 2, _PLACE, _CURE)
                 result.setdefault(frozenset(gone[:count]), ())
                 if len(result) > MAX_TEMPLATES:
                     _too_ambiguous()

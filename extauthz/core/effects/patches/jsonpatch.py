@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from extauthz.core.budget import OPERATION, SHIFTED, WALKED, Work
+from extauthz.core.budget import OPERATION, SHIFTED, TOKEN, WALKED, Work
 from extauthz.core.effects.outcome import Area, area
-from extauthz.core.effects.patches.trees import copied
+from extauthz.core.effects.patches.trees import copied, fresh
 from extauthz.core.errors import PatchError
 from extauthz.core.model import Tree
 from extauthz.core.objects.partial import Hidden, Partial
@@ -61,7 +61,7 @@ class _Patched:
     def locate(self, pointer: str) -> tuple[_Container | None, str]:
         """The container that a pointer leads to, and the key in it. None: the container was not kept."""
         tokens = _tokens(pointer)
-        self.work.spend(len(tokens), "the pointers of the JSON Patch", _CURE)
+        self.work.spend(TOKEN * len(tokens), "the pointers of the JSON Patch", _CURE)
         if not tokens:
             raise PatchError("patch-does-not-apply", f"{_quoted(pointer)} names no field")
         node: _Container = self.document
@@ -90,7 +90,7 @@ class _Patched:
 
 
 def _add(patched: _Patched, operation: _Operation) -> None:
-    _put(patched, _pointer(operation, "path"), copied(operation.get("value")))
+    _put(patched, _pointer(operation, "path"), fresh(operation.get("value")))
 
 
 def _remove(patched: _Patched, operation: _Operation) -> None:
@@ -99,7 +99,7 @@ def _remove(patched: _Patched, operation: _Operation) -> None:
 
 def _replace(patched: _Patched, operation: _Operation) -> None:
     pointer = _pointer(operation, "path")
-    value = copied(operation.get("value"))
+    value = fresh(operation.get("value"))
     patched.touch(pointer)
     if pointer == "":
         if not isinstance(value, dict):

@@ -24,6 +24,8 @@ def _merged(target: Tree, patch: Tree) -> Tree:
     for key, value in patch.items():
         if value is None:
             target.pop(key, None)
+        elif not isinstance(value, dict | list):
+            target[key] = value
         else:
             target[key] = _merged(target.get(key), value)
     return target

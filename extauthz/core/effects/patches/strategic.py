@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from extauthz.core.effects.patches.trees import copied, without_nulls
+from extauthz.core.effects.patches.trees import fresh, without_nulls
 from extauthz.core.errors import PatchError
 from extauthz.core.model import Tree
 from extauthz.core.objects.partial import Hidden, Partial
@@ -31,7 +31,7 @@ def merge(document: _Map, patch: Tree) -> Tree:
     """Changes ``document`` by ``patch``; they share nothing afterwards. Raises PatchError."""
     if not isinstance(patch, dict):
         raise _malformed("a strategic merge patch must be an object")
-    return _merged_map(document, copied(patch))
+    return _merged_map(document, fresh(patch))
 
 
 def _merged_map(target: _Map, patch: _Map) -> _Map:
@@ -45,8 +45,10 @@ def _merged_map(target: _Map, patch: _Map) -> _Map:
             _delete_primitives(target, _suffix(key, _DELETE_PRIMITIVES), value)
         elif value is None:
             target.pop(key, None)
-        else:
+        elif isinstance(value, dict | list):
             _set(target, key, value)
+        else:
+            target[key] = value
     return target
 
 
@@ -110,7 +112,11 @@ def _is_directive(value: Tree) -> bool:
 def _undirected(value: Tree) -> Tree:
     """``removeDirectives``: new content without the objects that are only directives."""
     if isinstance(value, dict):
-        return {key: _undirected(item) for key, item in value.items() if not _is_directive(item)}
+        return {
+            key: _undirected(item) if isinstance(item, dict | list) else item
+            for key, item in value.items()
+            if not _is_directive(item)
+        }
     return [_undirected(item) for item in value if not _is_directive(item)] if isinstance(value, list) else value
 
 

@@ -13,7 +13,7 @@ MAX_DEPTH: Final = 200
 """Deepest nesting. Deeper bodies are refused before. But JSON Patch can copy a document into itself."""
 
 
-def copied(tree: Tree, spend: Callable[[int], None] = lambda size: None, depth: int = 0) -> Tree:
+def copied(tree: Tree, spend: Callable[[int], None], depth: int = 0) -> Tree:
     """A deep copy. ``spend`` gets the least size in bytes of each node as JSON. Hidden values become MOVED."""
     if depth > MAX_DEPTH:
         raise PatchError("patch-too-deep", f"the result is nested more than {MAX_DEPTH} deep")
@@ -30,8 +30,19 @@ def copied(tree: Tree, spend: Callable[[int], None] = lambda size: None, depth: 
     return tree
 
 
+def fresh(tree: Tree) -> Tree:
+    """A deep copy of what a body brings, which hides nothing and is as deep as a body may be."""
+    if isinstance(tree, dict):
+        return {key: fresh(value) if isinstance(value, dict | list) else value for key, value in tree.items()}
+    return [fresh(item) for item in tree] if isinstance(tree, list) else tree
+
+
 def without_nulls(tree: Tree) -> Tree:
     """A tree without keys that are null, in lists too. A null that is an item of a list stays."""
     if isinstance(tree, dict):
-        return {key: without_nulls(value) for key, value in tree.items() if value is not None}
+        return {
+            key: without_nulls(value) if isinstance(value, dict | list) else value
+            for key, value in tree.items()
+            if value is not None
+        }
     return [without_nulls(item) for item in tree] if isinstance(tree, list) else tree

@@ -1,0 +1,135 @@
+"""Reads bodies that take long in a process of its own, one at a time, while the gate goes on deciding.
+
+A thread would not do: it shares the interpreter's lock with the loop, and the parsers written in C keep it for a whole
+body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, Self
+
+from extauthz.core.budget import AT_ONCE_BYTES
+from extauthz.core.model import Reading, Request, Unreadable
+from extauthz.service.aside_process import LENGTH
+
+MOST = 8
+"""Bodies that wait or are read at a time: some 25 MB, and most often less than a second."""
+
+LONGEST_S = 1.5
+"""Less than Envoy's ext_authz timeout of 2 s. The budget of a body is about a tenth of a second."""
+
+NICE = 5
+"""Where processors are few, those who decide come first."""
+
+COMMAND = (sys.executable, "-c", f"import os; os.nice({NICE}); from extauthz.service.aside_process import main; main()")
+
+
+class Aside(Protocol):
+    """Reads bodies that take long, where they hold nobody up."""
+
+    at_once_bytes: int
+    """A body of a write that is longer takes long."""
+
+    async def read(self, request: Request) -> Reading:
+        """What ``read_aside`` says of it."""
+
+
+class AsideProcess:
+    """Reads in another process, which is started anew where it ends or takes too long. An async context manager.
+
+    Args:
+        tell: an event for the log: level, name, fields.
+        command: starts the process.
+        longest_s: what one body may take.
+    """
+
+    at_once_bytes = AT_ONCE_BYTES
+
+    def __init__(
+        self, tell: Callable[..., None], command: tuple[str, ...] = COMMAND, longest_s: float = LONGEST_S
+    ) -> None:
+        self._tell = tell
+        self._command = command
+        self._longest_s = longest_s
+        self._queue: asyncio.Queue[tuple[Request, asyncio.Future[Reading]]] = asyncio.Queue(MOST - 1)
+        self._process: Process | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        await self._end()
+
+    async def read(self, request: Request) -> Reading:
+        """As soon as those before it are read; refused at once where too many wait."""
+        answer: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
+        try:
+            self._queue.put_nowait((request, answer))
+        except asyncio.QueueFull:
+            return Unreadable("too-many-bodies", f"{MOST} bodies that take long are being read; try again in a second")
+        return await answer
+
+    async def _run(self) -> None:
+        while True:
+            if self._process is None:
+                await self._start()
+            request, answer = await self._queue.get()
+            if not answer.done():  # its caller has left
+                reading = await self._read(request)
+                if not answer.done():
+                    answer.set_result(reading)
+
+    async def _read(self, request: Request) -> Reading:
+        try:
+            async with asyncio.timeout(self._longest_s):
+                return await self._exchange(request)
+        except (OSError, EOFError, TimeoutError) as error:
+            slow = isinstance(error, TimeoutError)
+            why = f"took more than {self._longest_s:g} s" if slow else "ended"
+            self._tell("error", "aside-ended", why=why)
+            await self._end()
+            return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
+
+    async def _exchange(self, request: Request) -> Reading:
+        process = self._process
+        if process is None:
+            raise EOFError
+        assert process.stdin is not None
+        assert process.stdout is not None
+        sent = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+        process.stdin.write(LENGTH.pack(len(sent)))
+        process.stdin.write(sent)
+        await process.stdin.drain()
+        (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
+        reading: Reading = pickle.loads(await process.stdout.readexactly(length))  # noqa: S301 (our own process's)
+        return reading
+
+    async def _start(self) -> None:
+        # It has the modules that this process has, and a Ctrl-C in a terminal is not for it.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
+            )
+        except OSError as error:
+            self._tell("error", "aside-ended", why=f"cannot be started: {error}")
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

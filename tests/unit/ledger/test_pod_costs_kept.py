@@ -1,0 +1,52 @@
+"""No memory of costs grows with what has been and is no more, and costs that were kept are right."""
+
+from __future__ import annotations
+
+from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.ledger.pod_costs import PodCosts
+from extauthz.core.model import Template
+from extauthz.core.objects.workloads import intern
+from extauthz.testing.builders import pod
+
+
+def template(cpu: int) -> Template:
+    return intern({"template": pod({"cpu": str(cpu)})})
+
+
+def test_of_more_footprints_than_are_kept_no_sizes_are_kept_either():
+    costs = PodCosts()
+    costs.max_footprints = 3
+    for cpu in range(1, 20):
+        costs.per_pod("anywhere", template(cpu))
+        assert len(costs._sizes) <= 3
+
+
+def test_sizes_under_an_overhead_that_has_changed_are_forgotten():
+    costs = PodCosts()
+    for overhead in range(1, 9):
+        costs.set_overhead("gvisor", {"requests.cpu": overhead})
+        costs.per_pod("anywhere", template(1))
+        assert len(costs._sizes) == 1
+
+
+def test_templates_of_one_size_share_one_table_of_amounts():
+    costs = PodCosts()
+    first, second = pod({"cpu": "1"}), pod({"cpu": "1"})
+    second["spec"]["containers"][0]["name"] = "other"
+    found = [costs.per_pod("anywhere", intern({"template": one})) for one in (first, second)]
+    assert found[0] is found[1]
+
+
+def test_tables_of_limit_ranges_that_are_no_more_are_dropped_and_those_in_force_are_shared():
+    costs = PodCosts()
+    bare = intern({"template": pod({})})
+    for number in range(1, 30):
+        costs.set_limit_ranges("other", [LimitRangeDefaults((("memory", 1),))])
+        costs.set_limit_ranges("team", [LimitRangeDefaults((("cpu", number),))])
+        assert costs.per_pod("team", bare)["requests.cpu"] == number
+        assert costs.per_pod("other", bare)["requests.memory"] == 1
+        assert len(costs._costs) <= 2 * 2 + 2, "twice as many as there are, and those of no ranges"
+    costs.set_limit_ranges("third", [LimitRangeDefaults((("cpu", 29),))])
+    assert costs.per_pod("third", bare) is costs.per_pod("team", bare)
+    costs.set_limit_ranges("team", [])
+    assert "requests.cpu" not in costs.per_pod("team", bare)

@@ -1,0 +1,113 @@
+"""The process that reads bodies that take long: what it says, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from extauthz.core.intake.aside import read_aside
+from extauthz.core.model import Request, Unreadable, Write
+from extauthz.service.aside import COMMAND, MOST, AsideProcess
+from tests.fuzz.measure import OBJECT
+
+REQUEST = Request("PUT", OBJECT, {}, b'{"spec":{"replicas":3,"paused":true},"x":"%s"}' % (b"x" * 100_000))
+OTHER = REQUEST._replace(body=b'{"spec":')
+
+HANGS = (sys.executable, "-c", "import time; time.sleep(600)")
+ENDS = (sys.executable, "-c", "import sys; sys.stdin.buffer.read(4)")
+ENDS_HALFWAY = (
+    sys.executable,
+    "-c",
+    "import sys; sys.stdin.buffer.read(4); sys.stdout.buffer.write(b'\\0\\0\\1\\0half')",
+)
+
+
+class Told(list[str]):
+    def __call__(self, level: str, event: str, **fields: object) -> None:
+        self.append(f"{level} {event} {fields['why']}")
+
+
+def aside(command: tuple[str, ...] = COMMAND, longest_s: float = 60.0) -> tuple[AsideProcess, Told]:
+    told = Told()
+    return AsideProcess(told, command, longest_s), told
+
+
+async def test_it_says_what_is_said_here():
+    process, told = aside()
+    async with process:
+        assert await asyncio.gather(*(process.read(one) for one in (REQUEST, OTHER, REQUEST))) == [
+            read_aside(one) for one in (REQUEST, OTHER, REQUEST)
+        ]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        pytest.param(ENDS, "ended", id="ends"),
+        pytest.param(ENDS_HALFWAY, "ended", id="ends-halfway"),
+        pytest.param(("/no/such/program",), "ended", id="cannot-be-started"),
+    ],
+)
+async def test_where_it_ends_the_body_is_refused_by_name_and_a_new_one_reads_on(command, why):
+    process, told = aside(command)
+    async with process:
+        for _ in range(2):
+            found = await process.read(REQUEST)
+            assert isinstance(found, Unreadable)
+            assert found.code == "not-read"
+            assert why in found.detail
+        process._command = COMMAND
+        await process.read(REQUEST)
+        assert isinstance(await process.read(REQUEST), Write)
+    assert f"error aside-ended {why}" in told
+
+
+async def test_where_it_takes_too_long_the_body_is_refused_by_name_and_a_new_one_reads_on():
+    process, told = aside(HANGS, 0.05)
+    async with process:
+        assert (await process.read(REQUEST)).code == "not-read"
+        process._command, process._longest_s = COMMAND, 60.0
+        await process.read(REQUEST)
+        assert isinstance(await process.read(REQUEST), Write)
+    assert told[0] == "error aside-ended took more than 0.05 s"
+
+
+async def test_of_too_many_at_a_time_the_last_are_refused_by_name():
+    process, _ = aside(HANGS)
+    async with process:
+        waiting = [asyncio.create_task(process.read(REQUEST)) for _ in range(MOST)]
+        await asyncio.sleep(0)
+        await started(process)
+        waiting += [asyncio.create_task(process.read(REQUEST)) for _ in range(2)]
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert {one.result().code for one in done} <= {"too-many-bodies"}
+        for one in waiting:
+            one.cancel()
+    assert done
+
+
+async def started(process: AsideProcess) -> None:
+    while process._process is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def test_whose_caller_has_left_is_not_read():
+    process, _ = aside()
+    async with process:
+        left = [asyncio.create_task(process.read(REQUEST)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for one in left:
+            one.cancel()
+        assert isinstance(await process.read(REQUEST), Write)
+        assert all(one.cancelled() for one in left)
+
+
+async def test_it_ends_with_the_gate():
+    process, _ = aside(HANGS)
+    async with process:
+        await started(process)
+        child = process._process
+    assert child.returncode is not None
