@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns containers istiod test e2e chaos check fix simulate mutants fuzz bench render clean
+.PHONY: help setup demo controlplane netns helm containers istiod test e2e chaos check fix simulate mutants fuzz bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the auto
 
 netns: setup  ## install iptables and iproute2 (Debian's, as root or with sudo) where missing: tests with a network of their own need them
 	@$(BIN)/python -m tests.controlplane.netns
+
+helm: setup  ## build or find Helm, which the tests of charts/ and `make render` need (Go builds it once; a minute or four)
+	@$(BIN)/python -m tests.controlplane.build --only helm
 
 istiod: setup netns  ## the same and istiod of two releases, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
@@ -67,11 +70,8 @@ fuzz: setup  ## bodies that a mutator makes costly: time and memory per KiB of e
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
 
-render: setup  ## write envoy/, istio/ and deploy/ anew: each file says in its first line what prints it
-	@for file in $$(grep -l '^# Made by' envoy/*.yaml envoy/*/*.yaml istio/*.yaml deploy/*.yaml); do \
-		words=$$(sed -n '1s/.*`extauthz \(.*\)`.*/\1/p' $$file); \
-		$(BIN)/extauthz $$words > $$file.new && mv $$file.new $$file || exit 1; \
-	done
+render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ anew: each file says in its first line what prints it
+	@$(BIN)/python -m tests.rendering
 
 clean:  ## remove what the targets above have made
 	rm -rf $(VENV) build dist bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -6,17 +6,13 @@ import argparse
 import shlex
 import sys
 
-from extauthz.cli import (
-    exits,
-    render_istio,
-    render_kubernetes,
-    render_static_pod,
-    render_tls,
-    render_values,
-    sidecar_flags,
-)
+from extauthz.cli import exits, render_istio, render_tls, render_values, sidecar_flags
 from extauthz.render import envoy, secrets
 from extauthz.render.options import SidecarOptions
+
+DESCRIPTION = """\
+Prints configuration for others that ask the gate. Manifests of the gate itself are a Helm chart, charts/extauthz, and
+what it makes, deploy/ (docs/render.md)."""
 
 FORMATS = {"yaml": envoy.to_yaml, "json": envoy.to_json}
 
@@ -44,7 +40,7 @@ Check the result with `envoy --mode validate -c sidecar.yaml`; the files it name
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
-    commands_parser = commands.add_parser("render", description="Prints configuration for others that ask the gate.")
+    commands_parser = commands.add_parser("render", description=DESCRIPTION)
     what = commands_parser.add_subparsers(metavar="WHAT", required=True, dest="what")
     sidecar = what.add_parser(
         "envoy",
@@ -72,9 +68,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar_flags.add_behaviour(sidecar.add_argument_group("behaviour"), DEFAULTS)
     sidecar.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     sidecar.set_defaults(rendered=_rendered)
-    render_static_pod.add_parser(what)
     render_istio.add_parsers(what)
-    render_kubernetes.add_parser(what)
     render_tls.add_parser(what)
     parsers = dict(what.choices)
     for parser in parsers.values():

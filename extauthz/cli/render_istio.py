@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any as Tree
 
-from extauthz.cli import render_kubernetes, sidecar_flags
+from extauthz.cli import sidecar_flags
 from extauthz.render import istio
-from extauthz.render.manifests import Part
+from extauthz.render.manifests import FORMATS, Part
 from extauthz.render.options import Endpoint
 
 DEFAULTS = istio.MeshOptions()
@@ -22,24 +23,12 @@ examples:
       kubectl apply -f -
   extauthz render istio-pod --client keda-operator > pod.yaml
   kubectl -n keda patch deployment keda-operator --patch-file pod.yaml
-  extauthz render istio-pod --client hpa-controller | kubectl apply -f -
 
 The patch comes before the filter: without its files the sidecar refuses that. See docs/istio.md."""
 
-HPA = "hpa-controller"
-
-
-def _filter(options: istio.MeshOptions) -> list[Part]:
-    return [Part("", [istio.envoy_filter(options)])]
-
-
-def _pod(options: istio.MeshOptions) -> list[Part]:
-    return istio.hpa_deployment(options) if options.client.ours else [Part("", [istio.pod_patch(options)])]
-
-
-WHAT: dict[str, tuple[str, Callable[[istio.MeshOptions], Sequence[Part]]]] = {
-    "istio": ("an EnvoyFilter that has an autoscaler's Istio sidecar ask the gate", _filter),
-    "istio-pod": ("a patch of that autoscaler's Deployment: certificates and trust; the HPA's whole one", _pod),
+WHAT: dict[str, tuple[str, Callable[[istio.MeshOptions], dict[str, Tree]]]] = {
+    "istio": ("an EnvoyFilter that has an autoscaler's Istio sidecar ask the gate", istio.envoy_filter),
+    "istio-pod": ("a patch of that autoscaler's Deployment: certificates and trust", istio.pod_patch),
 }
 
 
@@ -62,7 +51,7 @@ def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
             "--gate-plain", action="store_true", help="Plain text to the gate. Default: TLS on both sides."
         )
         sidecar_flags.add_behaviour(parser.add_argument_group("behaviour"), DEFAULTS.sidecar)
-        parser.add_argument("-o", "--output", choices=render_kubernetes.FORMATS, default="yaml", help="Default: yaml.")
+        parser.add_argument("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
         parser.set_defaults(rendered=partial(_rendered, render))
 
 
@@ -72,8 +61,8 @@ def _mesh(parser: argparse._ArgumentGroup) -> None:
         "--client",
         choices=istio.CLIENTS,
         default="knative-autoscaler",
-        help=f"Whose sidecar. {HPA}: kube-controller-manager with that one controller, by the profile scale. "
-        "Default: knative-autoscaler.",
+        help="Whose sidecar. hpa-controller: kube-controller-manager with that one controller (deploy/hpa-controller), "
+        "by the profile scale. Default: knative-autoscaler.",
     )
     add("--namespace", type=sidecar_flags.namespace, metavar="NAME", help="Where it runs. Default: its project's own.")
     add(
@@ -102,12 +91,10 @@ def _mesh(parser: argparse._ArgumentGroup) -> None:
         default=DEFAULTS.trusted,
         help=f"ConfigMap that holds what the client trusts, in ca.crt. Default: {DEFAULTS.trusted}.",
     )
-    version = f"Of the {HPA}: your cluster's own version. Default: {DEFAULTS.manager_image}."
-    add("--manager-image", type=render_kubernetes.image, metavar="IMAGE", help=version)
 
 
-def _rendered(render: Callable[[istio.MeshOptions], Sequence[Part]], arguments: argparse.Namespace) -> str:
-    return render_kubernetes.FORMATS[arguments.output](render(options(arguments)))
+def _rendered(render: Callable[[istio.MeshOptions], dict[str, Tree]], arguments: argparse.Namespace) -> str:
+    return FORMATS[arguments.output]([Part("", [render(options(arguments))])])
 
 
 def options(arguments: argparse.Namespace) -> istio.MeshOptions:
@@ -117,8 +104,6 @@ def options(arguments: argparse.Namespace) -> istio.MeshOptions:
         ValueError: flags that do not go together.
     """
     client = istio.CLIENTS[arguments.client]
-    if arguments.manager_image is not None and not client.ours:
-        raise ValueError(f"--manager-image is for --client {HPA}: add that, or leave --manager-image out")
     defaults = replace(
         DEFAULTS.sidecar,
         profile=client.profile,
@@ -135,7 +120,6 @@ def options(arguments: argparse.Namespace) -> istio.MeshOptions:
         client_facing=arguments.client_facing,
         gate_facing=arguments.gate_facing,
         trusted=arguments.trusted,
-        manager_image=arguments.manager_image or DEFAULTS.manager_image,
     )
 
 

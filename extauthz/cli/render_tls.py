@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from extauthz.cli import render_kubernetes, sidecar_flags
-from extauthz.render import beside, certificates
+from extauthz.cli import sidecar_flags
+from extauthz.render import certificates
 from extauthz.render.certificates import TlsOptions
-from extauthz.render.manifests import Part
+from extauthz.render.manifests import FORMATS, Part
 
 DEFAULTS = TlsOptions()
 
@@ -30,7 +30,7 @@ examples:
   extauthz render tls --issuer cert-manager --autoscaler hpa-controller | kubectl apply -f -
   extauthz render tls --issuer cert-manager --as deployment --name 10.96.0.1 --name kubernetes.default.svc
 
-The Secrets are those that `extauthz render kubernetes` names. See docs/render.md."""
+The Secrets are those that the chart names (charts/extauthz). See docs/render.md."""
 
 
 def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,10 +53,10 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         default="sidecar",
         help="Where the gate runs. deployment: also what Envoy and gate show each other. Default: sidecar.",
     )
-    add("--autoscaler", choices=beside.AUTOSCALERS, default="keda", help="Whose Envoy. Default: keda.")
+    add("--autoscaler", choices=certificates.NAMESPACES, default="keda", help="Whose Envoy. Default: keda.")
     _places(parser)
     add("--days", type=days, default=DEFAULTS.days, help=f"How long they are valid. Default: {DEFAULTS.days}.")
-    add("-o", "--output", choices=render_kubernetes.FORMATS, default="yaml", help="Default: yaml.")
+    add("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     parser.set_defaults(rendered=_rendered)
 
 
@@ -75,7 +75,7 @@ def _places(parser: argparse.ArgumentParser) -> None:
     add(
         "--tls-secret",
         dest="client_facing",
-        type=render_kubernetes.name,
+        type=sidecar_flags.object_name,
         default=DEFAULTS.client_facing,
         metavar="NAME",
         help=f"Secret with what Envoy shows to it. Default: {DEFAULTS.client_facing}.",
@@ -101,7 +101,7 @@ def options(arguments: argparse.Namespace) -> TlsOptions:
     """What was asked for, over the defaults."""
     return replace(
         DEFAULTS,
-        client_namespace=arguments.namespace or beside.AUTOSCALERS[arguments.autoscaler].namespace,
+        client_namespace=arguments.namespace or certificates.NAMESPACES[arguments.autoscaler],
         names=tuple(arguments.names or DEFAULTS.names),
         client_facing=arguments.client_facing,
         service=arguments.form == "deployment",
@@ -112,7 +112,7 @@ def options(arguments: argparse.Namespace) -> TlsOptions:
 
 
 def _rendered(arguments: argparse.Namespace) -> str:
-    return render_kubernetes.FORMATS[arguments.output](ISSUERS[arguments.issuer](options(arguments)))
+    return FORMATS[arguments.output](ISSUERS[arguments.issuer](options(arguments)))
 
 
 def _name(text: str) -> str:

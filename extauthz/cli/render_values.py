@@ -14,11 +14,10 @@ from typing import Any as Tree
 
 import yaml
 
-from extauthz.cli import render_kubernetes, render_tls, sidecar_flags
+from extauthz.cli import render_tls, sidecar_flags
 from extauthz.files import options as file_options
 
 KINDS: dict[object, str] = {
-    render_kubernetes.replicas: "integer",
     render_tls.days: "integer",
     sidecar_flags.duration: "number",
 }

@@ -177,6 +177,13 @@ def namespace(text: str) -> str:
     return text
 
 
+def object_name(text: str) -> str:
+    """A name of an object (RFC 1123 subdomain), as argparse wants a type."""
+    if len(text) > 253 or re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: lower-case letters, digits, dots and dashes")
+    return text
+
+
 def _endpoint(text: str) -> Endpoint:
     try:
         return Endpoint(*addresses.parse(text))

@@ -27,7 +27,6 @@ from .rows import Row, all_skipped, fail
 T = TypeVar("T")
 
 NO_PROXY = "--admin, or --config-dump"
-NO_CLUSTER = "not told which cluster"
 MADE_UP = ("default", "extauthz-canary")
 """The Deployment of the canary where the cluster has none. The gate refuses to grow it, and so does the API server."""
 

@@ -18,6 +18,9 @@ CERT_MANAGER = "cert-manager.io/v1"
 ECDSA = {"algorithm": "ECDSA", "size": 256}
 KUBECONFIG = "extauthz-kubeconfig"
 
+NAMESPACES = {"keda": "keda", "knative": "knative-serving", "hpa-controller": "kube-system"}
+"""Where each autoscaler runs, as its project has it."""
+
 SERVER, CLIENT = "server auth", "client auth"
 OPENSSL = {SERVER: "serverAuth", CLIENT: "clientAuth"}
 
@@ -78,8 +81,8 @@ CertificateRequestPolicy of approver-policy, or put the gate into the autoscaler
 
 _KUBECONFIG = """\
 For an autoscaler that wants a kubeconfig rather than two variables. It holds no secret: the token is the projected one
-of the pod, which client-go reads anew each minute. Mount it, and the volume extauthz-api-access of
-`extauthz render kubernetes --as sidecar --part pod` at {access}."""
+of the pod, which client-go reads anew each minute. Mount it, and the volume extauthz-api-access of the chart's pod at
+{access}."""
 
 _FILES = """\
 For `kubectl apply -k .` in the folder of this file (as kustomization.yaml), after these commands in it:
@@ -145,21 +148,20 @@ def files(options: TlsOptions) -> list[Part]:
 def kubeconfig() -> str:
     """To Envoy, with the pod's own token."""
     listen = SidecarOptions().listen
-    return text_of(
-        config(f"https://{listen.host}:{listen.port}", f"{pods.API_ACCESS}/ca.crt", "pod", f"{pods.API_ACCESS}/token")
-    )
-
-
-def config(server: str, authority: str, user: str, token: str) -> dict[str, Tree]:
-    """A kubeconfig to Envoy; *authority* and *token* are files."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "envoy", "cluster": {"server": server, "certificate-authority": authority}}],
-        "users": [{"name": user, "user": {"tokenFile": token}}],
-        "contexts": [{"name": "envoy", "context": {"cluster": "envoy", "user": user}}],
-        "current-context": "envoy",
+    server = {
+        "server": f"https://{listen.host}:{listen.port}",
+        "certificate-authority": f"{pods.API_ACCESS}/ca.crt",
     }
+    return text_of(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "envoy", "cluster": server}],
+            "users": [{"name": "pod", "user": {"tokenFile": f"{pods.API_ACCESS}/token"}}],
+            "contexts": [{"name": "envoy", "context": {"cluster": "envoy", "user": "pod"}}],
+            "current-context": "envoy",
+        }
+    )
 
 
 def recipe(options: TlsOptions) -> list[str]:

@@ -24,8 +24,8 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
 from envoy_data_plane.google.protobuf import Any
 
-from . import beside, clusters, envoy, hpa, pods, secrets
-from .manifests import Part, folder, mount
+from . import clusters, envoy, pods, secrets
+from .manifests import folder, mount
 from .options import Endpoint, GateTls, Profile, SidecarOptions
 
 SERVICE_PORT = 443
@@ -41,22 +41,25 @@ class Client(NamedTuple):
     labels: tuple[tuple[str, str], ...]
     """Labels of its pods. The EnvoyFilter selects them."""
     profile: Profile = Profile.AUTOSCALER
-    ours: bool = False
-    """Whether its Deployment is rendered here. Other projects' Deployments are patched."""
 
     @property
     def filter(self) -> str:
         """The name of its EnvoyFilter."""
-        return self.deployment if self.ours else f"extauthz-{self.deployment}"
+        return f"extauthz-{self.deployment.removeprefix('extauthz-')}"
 
+
+_HPA = "extauthz-hpa-controller"
 
 CLIENTS = {
     # config/core/deployments/autoscaler.yaml of knative.dev/serving
     "knative-autoscaler": Client("knative-serving", "autoscaler", "autoscaler", (("app", "autoscaler"),)),
     # config/manager/manager.yaml of kedacore/keda; its Helm chart has the same
     "keda-operator": Client("keda", "keda-operator", "keda-operator", (("app", "keda-operator"),)),
-    # Not in kube-system: Istio leaves that alone (``IgnoredNamespaces`` in istio.io/istio/pkg/kube/inject).
-    "hpa-controller": Client("extauthz-hpa", hpa.NAME, hpa.CONTAINER, (*hpa.LABELS.items(),), Profile.SCALE, True),
+    # Ours: deploy/hpa-controller. Not in kube-system, which Istio leaves alone (``IgnoredNamespaces`` in
+    # istio.io/istio/pkg/kube/inject).
+    "hpa-controller": Client(
+        "extauthz-hpa", _HPA, "hpa-controller", (("app.kubernetes.io/name", _HPA),), Profile.SCALE
+    ),
 }
 
 
@@ -87,15 +90,6 @@ class MeshOptions:
     """Secret with the certificate that the gate is shown, and the gate's authority."""
     trusted: str = "extauthz-apiserver-ca"
     """ConfigMap with what the client trusts: the authority of that certificate, and the cluster's own."""
-    manager_image: str = beside.MANAGER_IMAGE
-    """Of the HPA: the cluster's own kube-controller-manager."""
-
-
-_HPA = f"""\
-The HPA in pods of its own, in the mesh. First apply the namespace, the Secrets and the ConfigMap that the annotations
-name, and the EnvoyFilter (docs/istio.md). Then every scale write of these pods is decided, from the first one on.
-
-{hpa.TAKE_OUT}"""
 
 
 def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
@@ -126,18 +120,8 @@ def pod_patch(options: MeshOptions) -> dict[str, Tree]:
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": options.client.deployment, "namespace": options.client.namespace},
-        "spec": {
-            "template": {"metadata": _metadata(options), "spec": _trusting(options, {"name": options.client.container})}
-        },
+        "spec": {"template": {"metadata": _metadata(options), "spec": _trusting(options)}},
     }
-
-
-def hpa_deployment(options: MeshOptions) -> list[Part]:
-    """The HPA's account and its Deployment, with all that ``pod_patch`` gives to others."""
-    namespace = options.client.namespace
-    spec = _trusting(options, hpa.manager(namespace, options.manager_image))
-    tree = hpa.replicated(namespace, hpa.REPLICAS, _metadata(options), spec)
-    return [Part("Rights of the HPA controller.", hpa.own_rights(namespace)), Part(_HPA, [tree])]
 
 
 def _chain(options: SidecarOptions) -> listener.FilterChain:
@@ -170,12 +154,12 @@ def _metadata(options: MeshOptions) -> dict[str, Tree]:
     }
 
 
-def _trusting(options: MeshOptions, container: dict[str, Tree]) -> dict[str, Tree]:
-    """The spec of a pod whose *container* trusts what the sidecar shows."""
+def _trusting(options: MeshOptions) -> dict[str, Tree]:
+    """Of the pod's spec: the client's container trusts what the sidecar shows."""
     mounts = [mount("extauthz-api-access", pods.API_ACCESS)]
     return {
-        "containers": [container | {"volumeMounts": mounts}],
-        "volumes": [pods.api_access(pods.of_config_map(options.trusted))],
+        "containers": [{"name": options.client.container, "volumeMounts": mounts}],
+        "volumes": [pods.api_access(options.trusted)],
     }
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any as Tree
 from typing import NamedTuple
 
 import yaml
 
 GATE = "extauthz"
-"""The name of everything that the gate owns, and the value of its label."""
-
-LABELS = {"app.kubernetes.io/name": GATE}
+"""The name of whatever the gate owns."""
 
 
 class _Plain(yaml.SafeDumper):
@@ -34,9 +32,7 @@ class Part(NamedTuple):
     """Objects that belong together, and what a reader of them must know."""
 
     says: str
-    objects: Sequence[dict[str, Tree]] = ()
-    text: str | None = None
-    """Objects that are written by hand, comments included; then ``objects`` is empty."""
+    objects: Sequence[dict[str, Tree]]
 
 
 def to_yaml(parts: Sequence[Part]) -> str:
@@ -46,20 +42,13 @@ def to_yaml(parts: Sequence[Part]) -> str:
 
 def to_json(parts: Sequence[Part]) -> str:
     """One object as it is, several as a List."""
-    objects = [tree for part in parts for tree in trees(part)]
+    objects = [tree for part in parts for tree in part.objects]
     tree = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
     return json.dumps(tree, indent=2) + "\n"
 
 
-def trees(part: Part) -> list[dict[str, Tree]]:
-    """Its objects, however they are written."""
-    return list(part.objects) if part.text is None else list(yaml.safe_load_all(part.text))
-
-
 def _documents(part: Part) -> list[str]:
     comment = "".join(f"# {line}".rstrip() + "\n" for line in part.says.splitlines())
-    if part.text is not None:
-        return [comment + part.text]
     first, *rest = (text_of(tree) for tree in part.objects)
     return [comment + first, *rest]
 
@@ -69,9 +58,13 @@ def text_of(tree: dict[str, Tree]) -> str:
     return yaml.dump(tree, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
 
 
-def named(name: str, namespace: str | None = None, **more: dict[str, str]) -> dict[str, Tree]:
+FORMATS: dict[str, Callable[[Sequence[Part]], str]] = {"yaml": to_yaml, "json": to_json}
+"""By the words of ``--output``."""
+
+
+def named(name: str, namespace: str | None = None) -> dict[str, Tree]:
     """Metadata."""
-    return {"name": name} | ({"namespace": namespace} if namespace else {}) | more
+    return {"name": name} | ({"namespace": namespace} if namespace else {})
 
 
 def folder(file: str) -> str:

@@ -11,25 +11,13 @@ TOKEN_LIFE_S = 3607
 """What the API server's own admission asks for (``WarnOnlyBoundTokenExpirationSeconds`` in
 ``k8s.io/kubernetes/pkg/serviceaccount/claims.go``); the kubelet renews it in time."""
 
-_CA = [{"key": "ca.crt", "path": "ca.crt"}]
 
-
-def of_config_map(name: str) -> dict[str, Tree]:
-    """An authority in ``ca.crt`` of a ConfigMap."""
-    return {"configMap": {"name": name, "items": _CA}}
-
-
-def of_secret(name: str) -> dict[str, Tree]:
-    """An authority in ``ca.crt`` of a Secret, and nothing else of it."""
-    return {"secret": {"name": name, "items": _CA}}
-
-
-def api_access(authority: dict[str, Tree]) -> dict[str, Tree]:
-    """The volume that admission adds (``TokenVolumeSource`` there), but for the authority."""
+def api_access(config_map: str) -> dict[str, Tree]:
+    """The volume that admission adds (``TokenVolumeSource`` there), with the authority in a ConfigMap's ``ca.crt``."""
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFE_S}},
-        authority,
+        {"configMap": {"name": config_map, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [namespace]}},
     ]
     return {"name": "extauthz-api-access", "projected": {"defaultMode": 0o644, "sources": sources}}

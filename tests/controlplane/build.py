@@ -1,5 +1,7 @@
 """Builds or finds the real control plane: ``make controlplane``, or ``python -m tests.controlplane.build [istiod]``.
 
+``--only helm`` builds that alone.
+
 What is already here (``parts.find``) is taken; the rest is built with Go into the user's cache directory. Each module
 is built in a copy of its folder, so that the repository gets no go.sum. Two that run at once wait for each other.
 """
@@ -45,21 +47,23 @@ class Progress:
 def main(also: Sequence[str] = ()) -> int:
     """Say where each part is, after building what was missing; optional parts only if in *also*. 1 if that failed."""
     progress = Progress()
-    names = [name for name in parts.NAMES if name not in parts.OPTIONAL or name in also]
+    usual = () if "--only" in also else (name for name in parts.NAMES if name not in parts.OPTIONAL)
+    names = [*usual, *(name for name in parts.NAMES if name in also)]
     try:
         with _alone(progress):
             build_missing(progress, names)
         for name in names:
             progress.say(f"{name}: {parts.find(name)}")
     except (BuildError, parts.MissingError) as error:
-        print(f"make controlplane: {error}", file=sys.stderr)
+        print(f"tests.controlplane.build: {error}", file=sys.stderr)
         return 1
     return 0
 
 
 def build_missing(progress: Progress, names: Sequence[str]) -> None:
     """Raises BuildError, or MissingError where a variable names a file that is not there."""
-    asked_for = [module for module in parts.MODULES if not module.parts or _is_named(module, names)]
+    whole = any(name not in parts.OPTIONAL for name in names)
+    asked_for = [module for module in parts.MODULES if _is_named(module, names) or (whole and not module.parts)]
     wanted = [module for module in asked_for if _lacks(module)]
     if not wanted:
         return

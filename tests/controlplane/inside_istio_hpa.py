@@ -1,4 +1,5 @@
-"""Run by ``test_istio_hpa.py`` in a network namespace: the HPA as ``istio/hpa-controller-pod.yaml`` has it.
+"""Run by ``test_istio_hpa.py`` in a network namespace: the HPA as docs/istio.md lays ``istio/hpa-controller-pod.yaml``
+over ``deploy/hpa-controller``.
 
 What a kubelet and Istio's injection would do is done here: the container's own command with its own arguments, the
 service account's token and the authority where client-go looks for them, the two variables that every pod has, and the
@@ -8,8 +9,12 @@ sidecar on the way to the service IP. No kubeconfig leads it anywhere.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,8 +44,21 @@ from tests.controlplane.workspace import autoscaler, condition, workload
 
 __all__ = ["network"]
 
-MANIFEST = REPOSITORY / "istio" / "hpa-controller-pod.yaml"
-*RIGHTS, DEPLOYMENT = yaml.safe_load_all(MANIFEST.read_text())
+
+def laid_over() -> list[Tree]:
+    """What the page's overlay makes, the Deployment last."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        base = os.path.relpath(REPOSITORY / "deploy" / "hpa-controller", place.resolve())
+        shutil.copy(REPOSITORY / "istio" / "hpa-controller-pod.yaml", place / "pod.yaml")
+        overlay = {"resources": [base], "patches": [{"path": "pod.yaml"}]}
+        (place / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+        command = [str(find("kubectl")), "kustomize", folder]
+        made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return sorted(yaml.safe_load_all(made), key=lambda tree: tree["kind"] == "Deployment")
+
+
+*RIGHTS, DEPLOYMENT = laid_over()
 NAMESPACE, NAME = DEPLOYMENT["metadata"]["namespace"], DEPLOYMENT["metadata"]["name"]
 TEMPLATE = DEPLOYMENT["spec"]["template"]
 (CONTAINER,) = TEMPLATE["spec"]["containers"]
@@ -105,7 +123,8 @@ def gate(mesh: Mesh) -> Iterator[Gate]:
 
 
 def test_its_rights_and_its_pods_are_taken_by_the_api_server(mesh: Mesh):
-    said = mesh.plane.kubectl("apply", "--server-side", "--validate=strict", f"--filename={MANIFEST}")
+    text = yaml.safe_dump_all([*RIGHTS, DEPLOYMENT])
+    said = mesh.plane.kubectl("apply", "--server-side", "--validate=strict", "--filename=-", stdin=text)
     assert f"deployment.apps/{NAME} serverside-applied" in said
 
 

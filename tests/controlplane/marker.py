@@ -1,7 +1,8 @@
-"""The marker ``controlplane``: a test that needs the real control plane is skipped loudly where that is not built.
+"""The markers ``controlplane`` and ``helm``: a test that needs the real control plane, or Helm, is skipped loudly where
+that is not built.
 
 With ``controlplane`` in ``EXTAUTHZ_REQUIRE`` (CI, ``make e2e``) it fails instead; for want of an optional part only
-with that part's name in it (``EXTAUTHZ_REQUIRE=controlplane,istiod``).
+with that part's name in it (``EXTAUTHZ_REQUIRE=controlplane,istiod,helm``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 from tests.controlplane import parts
 
 MARK = "controlplane"
+HELM = "helm"
 ALWAYS = ("etcd", "kube-apiserver", "kubectl")
 """What the mark asks for by itself. ``@pytest.mark.controlplane("kube-controller-manager")`` asks for more."""
 
@@ -31,14 +33,19 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before any fixture is set up."""
-    marks = list(item.iter_markers(MARK))
-    if not marks:
-        return
-    wanted = tuple(dict.fromkeys((*ALWAYS, *(name for mark in marks for name in mark.args))))
+    wanted = _wanted(item)
     if unmet := _missing(tuple(name for name in wanted if required(item.config, name))):
         pytest.fail("\n".join(unmet), pytrace=False)
     if reasons := _missing(wanted):
         skip(item, *reasons)
+
+
+def _wanted(item: pytest.Item) -> tuple[str, ...]:
+    """The parts that its marks ask for."""
+    marks = list(item.iter_markers(MARK))
+    named = [name for mark in marks for name in mark.args]
+    helm = [HELM] if item.get_closest_marker(HELM) else []
+    return tuple(dict.fromkeys([*(ALWAYS if marks else ()), *named, *helm]))
 
 
 def required(config: pytest.Config, name: str) -> bool:

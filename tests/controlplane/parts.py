@@ -56,6 +56,8 @@ class Module:
     config_folder: str = "config"
     optional: bool = False
     """Built and required only where it is named."""
+    target: str = "controlplane"
+    """Of the Makefile: what builds it."""
 
     @property
     def source(self) -> Path:
@@ -70,7 +72,7 @@ class Module:
     @property
     def cure(self) -> str:
         """What builds it."""
-        return f"run `make {'istiod' if self.optional else 'controlplane'}` (tests/controlplane/README.md)"
+        return f"run `make {self.target}` (tests/controlplane/README.md)"
 
     @property
     def cache(self) -> Path:
@@ -89,10 +91,22 @@ def _knative(version: str) -> Module:
 
 def _istiod(name: str) -> Module:
     part = Part(name, "istio.io/istio/pilot/cmd/pilot-discovery")
-    return Module(
-        name, (part,), configs=("istio.io/istio",), config_folder="manifests/charts/base/files", optional=True
-    )
+    folder = "manifests/charts/base/files"
+    return Module(name, (part,), configs=("istio.io/istio",), config_folder=folder, optional=True, target="istiod")
 
+
+_HELM = "-X helm.sh/helm/v3"
+_HELM_FLAGS = " ".join(
+    (
+        f"{_HELM}/internal/version.version={{version}}",
+        # Without a cluster Helm takes this one for granted, as its Makefile has it; else it is 1.20.
+        *(
+            f"{_HELM}/{room}.k8sVersion{each}"
+            for room in ("pkg/chartutil", "pkg/lint/rules")
+            for each in ("Major=1", "Minor=37")
+        ),
+    )
+)
 
 MODULES: tuple[Module, ...] = (
     Module("etcd", (Part("etcd", "go.etcd.io/etcd/server/v3", ("--version",)),)),
@@ -111,13 +125,20 @@ MODULES: tuple[Module, ...] = (
     Module("cert-manager", configs=("github.com/cert-manager/cert-manager",), config_folder="deploy/crds"),
     _istiod("istiod"),
     _istiod("istiod-1.30"),
+    Module(
+        "helm",
+        (Part("helm", "helm.sh/helm/v3/cmd/helm", ("version", "--template={{.Version}}")),),
+        ldflags=_HELM_FLAGS,
+        optional=True,
+        target="helm",
+    ),
 )
 
 _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for module in MODULES for part in module.parts}
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2, istiod (of
-Istio 1.31), istiod-1.30."""
+Istio 1.31), istiod-1.30, helm."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

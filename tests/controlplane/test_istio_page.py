@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -26,7 +27,7 @@ with warnings.catch_warnings():
 
 pytestmark = pytest.mark.controlplane("istiod")
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 WITHIN_S = 120
 
 
@@ -79,6 +80,7 @@ def wanted(template: Tree) -> set[tuple[str, str]]:
 
 
 def test_the_page_works_as_it_stands(cluster: Plane, tmp_path: Path):
+    shutil.copytree(DOCS.parent / "deploy", tmp_path / "deploy")
     follow(cluster, tmp_path, CERTIFICATES, *STEPS)
     for namespace, name in (("knative-serving", "autoscaler"), ("extauthz-hpa", "extauthz-hpa-controller")):
         template = cluster.api.get("Deployment", name, namespace)["spec"]["template"]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.cli import main
 from extauthz.render import istio
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane
+from tests.rendering import chart
 
 pytestmark = pytest.mark.controlplane
 
@@ -78,9 +78,9 @@ def test_mine_is_built_as_it_stands(kubectl: Kubectl):
     assert spec["template"]["spec"]["imagePullSecrets"]
 
 
-def test_audit_is_what_render_prints_for_it(capsys, kubectl: Kubectl, tmp_path: Path):
-    assert main(["render", "kubernetes", "--mode", "audit", "--part", "deployment"]) == 0
-    rendered = yaml.safe_load(capsys.readouterr().out)
+@pytest.mark.helm
+def test_audit_is_what_the_chart_makes_of_it(kubectl: Kubectl, tmp_path: Path):
+    rendered = yaml.safe_load(chart("--set", "mode=audit", "--show-only=templates/deployment.yaml"))
     assert one(built(kubectl, tmp_path, "audit"), "Deployment")["spec"] == rendered["spec"]
 
 
@@ -91,7 +91,7 @@ def test_nodes_are_let_to_the_grpc_port_and_nowhere_else(kubectl: Kubectl, tmp_p
     assert all("ipBlock" not in each for each in look["from"])
 
 
-@pytest.mark.parametrize("client", [name for name, client in istio.CLIENTS.items() if not client.ours])
+@pytest.mark.parametrize("client", [name for name in istio.CLIENTS if name != "hpa-controller"])
 def test_the_mesh_is_laid_over_what_an_autoscaler_ships(kubectl: Kubectl, tmp_path: Path, client: str):
     """As docs/istio.md shows it."""
     whose = istio.CLIENTS[client]

@@ -1,4 +1,4 @@
-"""What ``extauthz render kubernetes`` and ``render tls`` print: a real API server takes it, whatever was chosen."""
+"""What the chart and ``extauthz render tls`` make: a real API server takes it, whatever was chosen."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import beside
 from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.api import eventually
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.parts import config, find
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.rendering import AUTOSCALERS, Autoscaler, chart
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.controlplane("helm")
 
-SIDECAR = ("kubernetes", "--as", "sidecar")
 PATCHED = ("keda", "knative")
-HPA = beside.AUTOSCALERS["hpa-controller"]
+HPA = AUTOSCALERS["hpa-controller"]
 
 
 def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -46,28 +45,31 @@ def kubectl(plane: Plane, request: pytest.FixtureRequest) -> Kubectl:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "values",
     [
-        [],
-        ["--ledger", "memory", "--replicas", "1", "--mode", "audit", "--log-level", "debug"],
-        ["--traffic", "PreferSameZone"],
-        ["--traffic", "any"],
+        "mode=enforce",
+        "ledger=memory,replicas=1,mode=audit,logLevel=debug",
+        "service.trafficDistribution=PreferSameZone",
+        "service.trafficDistribution=",
+        "networkPolicy.clients={192.0.2.0/28,2001:db8::/32},imagePullSecrets[0].name=registry,image.pullPolicy=Always",
+        "nodeSelector.disk=ssd,tolerations[0].operator=Exists,podLabels.team=platform,priorityClassName=system-node-critical",
+        "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=kubernetes.io/hostname",
+        "settings.stale-after-s=60,resources.limits.cpu=2,podAnnotations.note=mine",
     ],
-    ids=["defaults", "alone", "same-zone", "any-zone"],
 )
-def test_the_api_server_takes_the_gate_with_every_field_known(capsys, kubectl: Kubectl, words: list[str]):
-    made = tried(kubectl, rendered(capsys, "kubernetes", *words))
+def test_the_api_server_takes_the_gate_with_every_field_known(kubectl: Kubectl, values: str):
+    made = tried(kubectl, chart("--set", values))
     assert "deployment.apps/extauthz" in made
-    assert len(made) == 15
+    assert len(made) == 19, "the five of the test of a release among them"
 
 
-def test_a_field_that_is_no_field_would_be_noticed(capsys, kubectl: Kubectl):
-    misspelt = rendered(capsys, "kubernetes").replace("trafficDistribution", "traficDistribution")
+def test_a_field_that_is_no_field_would_be_noticed(kubectl: Kubectl):
+    misspelt = chart().replace("trafficDistribution", "traficDistribution")
     with pytest.raises(AssertionError, match="traficDistribution"):
         tried(kubectl, misspelt)
 
 
-def shipped(autoscaler: beside.Autoscaler) -> Any:
+def shipped(autoscaler: Autoscaler) -> Any:
     """A Deployment as the autoscaler's project ships it, but for what plays no part here."""
     own = {"name": autoscaler.container, "image": "theirs", "env": [{"name": "POD_IP", "value": "10.9.8.7"}]}
     own["volumeMounts"] = [{"name": "certificates", "mountPath": "/certs"}]
@@ -97,7 +99,7 @@ def lay_over(kubectl: Kubectl, how: str, patch: str, tmp_path: Path) -> Any:
         file = f"--patch-file={tmp_path / 'pod.yaml'}"
         return yaml.safe_load(kubectl("-n", namespace, "patch", "deployment", name, file, "--output=yaml"))
     overlay = {"resources": ["theirs.yaml"], "patches": [{"path": "pod.yaml"}]}
-    theirs = next(each for each in beside.AUTOSCALERS.values() if each.deployment == name)
+    theirs = next(each for each in AUTOSCALERS.values() if each.deployment == name)
     (tmp_path / "theirs.yaml").write_text(yaml.safe_dump(shipped(theirs)))
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     return yaml.safe_load(kubectl("kustomize", str(tmp_path)))
@@ -106,13 +108,13 @@ def lay_over(kubectl: Kubectl, how: str, patch: str, tmp_path: Path) -> Any:
 @pytest.mark.parametrize("how", ["apply", "patch", "kustomize"])
 @pytest.mark.parametrize("name", PATCHED)
 def test_the_sidecar_is_laid_over_what_is_there_and_takes_nothing_away(
-    capsys, kubectl: Kubectl, tmp_path: Path, name: str, how: str
+    kubectl: Kubectl, tmp_path: Path, name: str, how: str
 ):
-    autoscaler = beside.AUTOSCALERS[name]
+    autoscaler = AUTOSCALERS[name]
     before = shipped(autoscaler)
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump(before))
     try:
-        patch = rendered(capsys, *SIDECAR, "--autoscaler", name, "--part", "pod")
+        patch = chart("--show-only=templates/beside.yaml", place=name)
         after = lay_over(kubectl, how, patch, tmp_path)["spec"]["template"]["spec"]
     finally:
         kubectl("-n", autoscaler.namespace, "delete", "deployment", autoscaler.deployment)
@@ -124,10 +126,10 @@ def test_the_sidecar_is_laid_over_what_is_there_and_takes_nothing_away(
     assert {each["name"] for each in own["volumeMounts"]} == {"certificates", "extauthz-api-access"}
 
 
-@pytest.mark.parametrize("name", beside.AUTOSCALERS)
-def test_the_api_server_takes_a_sidecar_with_every_field_known(capsys, kubectl: Kubectl, name: str):
-    autoscaler = beside.AUTOSCALERS[name]
-    made = rendered(capsys, *SIDECAR, "--autoscaler", name)
+@pytest.mark.parametrize("name", AUTOSCALERS)
+def test_the_api_server_takes_a_sidecar_with_every_field_known(kubectl: Kubectl, name: str):
+    autoscaler = AUTOSCALERS[name]
+    made = chart(place=name)
     if name in PATCHED:
         kubectl("apply", "-f", "-", stdin=yaml.safe_dump(shipped(autoscaler)))
     try:
@@ -137,13 +139,12 @@ def test_the_api_server_takes_a_sidecar_with_every_field_known(capsys, kubectl: 
 
 
 @pytest.mark.controlplane("kube-controller-manager")
-def test_the_hpa_controller_has_the_rights_that_it_needs_and_takes_a_lease_of_its_own(
-    capsys, plane: Plane, tmp_path: Path
-):
+def test_the_hpa_controller_has_the_rights_that_it_needs_and_takes_a_lease_of_its_own(plane: Plane, tmp_path: Path):
     """The container's own arguments, and its service account; only the way to the API server is another."""
-    account = rendered(capsys, *SIDECAR, "--autoscaler", "hpa-controller", "--part", "account", "--part", "roles")
+    trees = [*yaml.safe_load_all(chart("--set=crds.install=false", place="hpa-controller"))]
+    (pod,) = [tree for tree in trees if tree["kind"] == "Deployment"]
+    account = yaml.safe_dump_all(tree for tree in trees if tree["kind"] not in ("Deployment", "ConfigMap"))
     plane.kubectl("apply", "-f", "-", stdin=account)
-    pod = yaml.safe_load(rendered(capsys, *SIDECAR, "--autoscaler", "hpa-controller", "--part", "pod"))
     (container,) = [each for each in pod["spec"]["template"]["spec"]["containers"] if each["name"] == "hpa-controller"]
     kubeconfig = tmp_path / "kubeconfig"
     token = service_account(plane, HPA.namespace, HPA.account)

@@ -54,7 +54,7 @@ class Node:
         """One block of the page. What it prints."""
         command = ["bash", "-euo", "pipefail", "-c", step]
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=WITHIN_S, check=False
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=WITHIN_S, check=False
         )
         assert done.returncode == 0, f"{step}\n{done.stdout}{done.stderr}"
         return done.stdout

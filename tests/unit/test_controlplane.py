@@ -140,8 +140,19 @@ class TestBuilding:
         code, said, complained = self.finish(self.build("istiod"))
         assert (code, complained) == (0, "")
         assert "istiod: " in said
-        assert [line.split()[0] for line in parts.missing(parts.NAMES)] == ["istiod-1.30"], "which was not named"
+        assert [line.split()[0] for line in parts.missing(parts.NAMES)] == ["istiod-1.30", "helm"], (
+            "which were not named"
+        )
         assert (parts.config("istiod") / "istio" / "crd-all.gen.yaml").is_file()
+
+    def test_helm_is_built_alone_where_only_it_is_wanted(self, go):
+        assert parts.missing(["helm"]) == [
+            "helm v3.22.0 is not here: run `make helm` (tests/controlplane/README.md), or set HELM"
+        ]
+        code, said, complained = self.finish(self.build("--only", "helm"))
+        assert (code, complained) == (0, "")
+        assert "helm: " in said
+        assert {line.split()[0] for line in parts.missing(parts.NAMES)} == {*parts.NAMES} - {"helm"}
 
     def test_a_build_that_fails_says_what_failed_and_leaves_nothing_to_be_found(self, go, monkeypatch):
         monkeypatch.setenv("GO_FAILS", "1")
@@ -160,8 +171,8 @@ class TestBuilding:
 
 
 class TestMarker:
-    def run(self, file: str = "test_plane.py", **environment: str) -> str:
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"tests/controlplane/{file}"]
+    def run(self, file: str = "test_plane.py", which: str = "", **environment: str) -> str:
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"tests/controlplane/{file}", "-k", which]
         done = subprocess.run(
             command,
             cwd=ROOT,
@@ -182,6 +193,12 @@ class TestMarker:
         said = self.run(EXTAUTHZ_REQUIRE="controlplane")
         assert "2 errors" in said
         assert "skipped" not in said
+
+    @pytest.mark.parametrize(("required", "expected"), [("controlplane", "1 skipped"), ("helm", "1 error")])
+    def test_a_test_that_needs_helm_needs_nothing_else(self, required: str, expected: str):
+        said = self.run("../unit/render/test_chart.py", "uninstalling", EXTAUTHZ_REQUIRE=required)
+        assert expected in said
+        assert "helm v3.22.0 is not here: run `make helm`" in said
 
     @pytest.mark.parametrize(
         ("required", "expected"),

@@ -121,7 +121,7 @@ def test_each_rule_names_a_test_that_exists(number: str):
 
 def sources() -> list[Path]:
     """Every text that we wrote: code, tests, configuration, pages."""
-    folders = ("extauthz", "tests", "bench", "docs", "deploy", "envoy", "istio", "overlays", "compose")
+    folders = ("extauthz", "tests", "bench", "docs", "deploy", "charts", "envoy", "istio", "overlays", "compose")
     inside = [
         file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".yaml")
     ]

@@ -65,7 +65,7 @@ def test_a_cheaper_template_passes_and_a_dearer_one_does_not(cut: Asker):
 
 
 def test_what_does_not_use_the_resource_that_was_cut_grows_on():
-    free = workload("free", 1, {})
+    free = workload("free", 1, {"cpu": "0"})
     asking = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 8), free))
     limit(asking, "4")
     assert asking(scale("free", 5)).verdict is Verdict.ALLOW

@@ -35,7 +35,7 @@ def uncovered(asked: Evaluation) -> Decision | None:
 
 
 def granted(asked: Evaluation) -> Decision:
-    """Step: nothing speaks against it."""
+    """Nothing speaks against it."""
     proposal = asked.proposal
     remark, pends, intent_id = _recorded(asked)
     answer = asked.answer(

@@ -17,7 +17,6 @@ from extauthz.core.wire.gojson import MAX_CONTAINERS, MAX_DEPTH, Number
 
 _BREAK = object()
 
-_SELF_DESCRIBED = 55799
 _BIGNUMS = frozenset({2, 3})  # BignumTagForbidden
 _TIMES = frozenset({0, 1})  # become RFC 3339 text, or the number, depending on the target
 _LATER_ENCODINGS = frozenset({21, 22, 23})  # make base64 or hexadecimal text of a byte string, depending on the target

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.intents import Event
-from extauthz.core.model import Operation, Put, Request, Verdict, WorkloadRef, Write
+from extauthz.core.model import Fetch, NeedsFetch, Operation, Put, Request, Verdict, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
 
@@ -137,3 +138,18 @@ def test_a_gate_that_knows_nothing_yet_says_so_of_a_reading():
     assert empty.decide(read(scale("web", 9)), "j", 0.0).reason == "unsynced"
     ref = WorkloadRef("apps", "deployments", "team-a", "web")
     assert empty.ledger.get(ref) is None
+
+
+def test_what_a_decision_lacks_is_said_by_type_and_not_by_its_reason():
+    ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
+    nobody = WorkloadRef("apps", "deployments", "team-a", "nobody")
+    assert ask(scale("nobody", 2)).needs == NeedsFetch(Fetch.WORKLOAD, nobody)
+    elsewhere = create(workload("new", 1, namespace="new"))
+    assert ask(elsewhere).needs == NeedsFetch(Fetch.WORKLOAD, WorkloadRef("apps", "deployments", "new", "new"))
+    web = WorkloadRef("apps", "deployments", "team-a", "web")
+    ask.gate.bounds = Bounds(10.0, 60.0)
+    assert ask(scale("web", 2)).needs == NeedsFetch(Fetch.MAX_SCALE, web)
+    ask.gate.bounds.answered(web, 5, 0.0)
+    granted = ask(scale("web", 2))
+    assert (granted.needs, granted.grows) == (None, True)
+    assert ask(scale("web", 1)).grows is False

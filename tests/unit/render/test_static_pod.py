@@ -1,10 +1,10 @@
-"""``extauthz render static-pod``: what it prints is what the repository shows, and fits Envoy's bootstrap beside it."""
+"""``envoy/static-pod/``: its files fit each other, Envoy's bootstrap beside them, and the page that changes them."""
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +12,35 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import secrets, static_pod
+from extauthz.render import secrets
 
-ENVOY = Path(__file__).parents[3] / "envoy"
-SHOWN = sorted((ENVOY / "static-pod").glob("*.yaml"))
+ROOT = Path(__file__).parents[3]
+ENVOY = ROOT / "envoy"
 BOOTSTRAP = (ENVOY / "kube-controller-manager.yaml").read_text()
+PAGE = (ROOT / "docs" / "kube-controller-manager.md").read_text()
 
 
-def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["render", "static-pod", *words]) == 0
-    return capsys.readouterr().out
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Any:
+    """The files as the page's sed leaves them, for another folder, address and authority."""
+    places = {"DIR": "/opt/gate", "LISTEN": "127.0.0.2:8443", "APISERVER_CA": "/opt/ca.crt"}
+    (script,) = re.findall(r'^cat > "\$DIR/here.sed" (<<EOF.*?^EOF\n)', PAGE, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "here.sed"
+    subprocess.run(["bash", "-euc", f"cat > {file} {script}"], env=places, check=True)
+
+    def read(name: str) -> Any:
+        command = ["sed", "-f", str(file), str(ENVOY / "static-pod" / f"{name}.yaml")]
+        return yaml.safe_load(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    return read
 
 
-def part(capsys: pytest.CaptureFixture[str], name: str, *words: str) -> Any:
-    return yaml.safe_load(rendered(capsys, "--part", name, *words))
-
-
-def test_the_repository_shows_each_part():
-    assert {file.stem for file in SHOWN} == {*static_pod.PARTS}
-
-
-@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.stem)
-def test_what_the_repository_shows_is_what_render_prints(capsys, file: Path):
-    program, render, what, *words = shlex.split(file.read_text().partition("`")[2].partition("`")[0])
-    assert [program, render, what] == ["extauthz", "render", "static-pod"]
-    assert file.read_text() == rendered(capsys, *words), "run `make render`"
+def part(name: str) -> Any:
+    return yaml.safe_load((ENVOY / "static-pod" / f"{name}.yaml").read_text())
 
 
 def test_the_pod_has_every_file_that_envoy_reads(capsys):
-    spec = part(capsys, "pod")["spec"]
+    spec = part("pod")["spec"]
     (container,) = spec["containers"]
     mounted = tuple(each["mountPath"] for each in container["volumeMounts"])
     words, parts = shlex.split(BOOTSTRAP.partition("`")[2].partition("`")[0])[1:], BOOTSTRAP
@@ -55,45 +55,31 @@ def test_the_pod_has_every_file_that_envoy_reads(capsys):
     assert [each["hostPath"]["path"] for each in spec["volumes"]] == [*mounted]
 
 
-@pytest.mark.parametrize("listen", ["127.0.0.1:7443", "[::1]:8443"])
-def test_kube_controller_manager_dials_where_envoy_listens_and_its_probe_looks(capsys, listen: str):
-    (cluster,) = part(capsys, "kubeconfig", "--listen", listen)["clusters"]
-    assert cluster["cluster"]["server"] == f"https://{listen}"
-    probe = part(capsys, "pod", "--listen", listen)["spec"]["containers"][0]["readinessProbe"]["tcpSocket"]
-    assert [probe["host"], str(probe["port"])] == listen.replace("[", "").replace("]", "").rsplit(":", 1)
-
-
-def test_without_words_it_listens_where_the_bootstrap_that_is_shown_does(capsys):
+def test_kube_controller_manager_dials_where_envoy_listens_and_its_probe_looks():
     (listener,) = yaml.safe_load(BOOTSTRAP)["static_resources"]["listeners"]
     address = listener["address"]["socket_address"]
-    (cluster,) = part(capsys, "kubeconfig")["clusters"]
+    (cluster,) = part("kubeconfig")["clusters"]
     assert cluster["cluster"]["server"] == f"https://{address['address']}:{address['port_value']}"
+    probe = part("pod")["spec"]["containers"][0]["readinessProbe"]["tcpSocket"]
+    assert probe == {"host": address["address"], "port": address["port_value"]}
 
 
-def test_all_files_are_in_the_folder_that_is_mounted(capsys):
-    words = ("--folder", "/opt/gate/")
-    manager = part(capsys, "kubeadm", *words)["controllerManager"]
+def test_all_files_are_in_the_folder_that_is_mounted():
+    manager = part("kubeadm")["controllerManager"]
     (argument,), (volume,) = manager["extraArgs"], manager["extraVolumes"]
-    tree = part(capsys, "kubeconfig", *words)
+    tree = part("kubeconfig")
     files = [argument["value"], tree["users"][0]["user"]["tokenFile"]]
     files += [tree["clusters"][0]["cluster"]["certificate-authority"]]
-    files += part(capsys, "pod", *words)["spec"]["containers"][0]["args"][1:]
-    assert volume["mountPath"] == volume["hostPath"] == "/opt/gate"
-    assert [file.rpartition("/")[0] for file in files] == ["/opt/gate"] * 4
+    files += part("pod")["spec"]["containers"][0]["args"][1:]
+    assert {file.rpartition("/")[0] for file in files} == {volume["mountPath"]} == {volume["hostPath"]}
 
 
-def test_yaml_and_json_are_the_same(capsys):
-    assert part(capsys, "pod") == json.loads(rendered(capsys, "-o", "json"))
-
-
-def test_a_socket_that_nobody_could_dial_is_told(capsys):
-    assert main(["render", "static-pod", "--listen", "unix:/run/envoy.sock"]) == 64
-    assert "--listen must be host:port" in capsys.readouterr().err
-
-
-def test_every_flag_says_its_default(capsys):
-    with pytest.raises(SystemExit):
-        main(["render", "static-pod", "--help"])
-    flags = capsys.readouterr().out.partition("\nparts,")[0].split("\n  -")[2:]
-    assert len(flags) > 6
-    assert [flag for flag in flags if "Default:" not in flag] == []
+def test_the_page_changes_every_place(elsewhere: Any):
+    pod = elsewhere("pod")["spec"]
+    (container,) = pod["containers"]
+    assert container["readinessProbe"]["tcpSocket"] == {"host": "127.0.0.2", "port": 8443}
+    assert container["args"] == ["-c", "/opt/gate/envoy.yaml"]
+    assert [each["hostPath"]["path"] for each in pod["volumes"]] == ["/opt/gate", "/opt/ca.crt"]
+    assert elsewhere("kubeconfig")["clusters"][0]["cluster"]["server"] == "https://127.0.0.2:8443"
+    for name in ("pod", "kubeconfig", "kubeadm"):
+        assert "/etc/kubernetes" not in str(elsewhere(name))

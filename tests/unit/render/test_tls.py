@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
+from tests.rendering import AUTOSCALERS, chart
 
 Tree = Any
 Place = tuple[str | None, str]
@@ -108,14 +109,13 @@ def test_both_issuers_make_the_same_secrets(capsys, words: list[str]):
     assert secrets_of_cert_manager(capsys, *words) - authorities == secrets_of_files(capsys, *words)
 
 
-@pytest.mark.parametrize("autoscaler", ["keda", "knative", "hpa-controller"])
-def test_the_secrets_are_those_that_rendered_pods_mount(capsys, autoscaler: str):
-    words = ["--autoscaler", autoscaler]
-    beside = yaml.safe_load_all(rendered(capsys, "kubernetes", "--as", "sidecar", *words))
-    apart = yaml.safe_load_all(rendered(capsys, "kubernetes"))
-    wanted = mounted([*beside, *apart])
+@pytest.mark.helm
+@pytest.mark.parametrize("autoscaler", AUTOSCALERS)
+def test_the_secrets_are_those_that_the_charts_pods_mount(capsys, autoscaler: str):
+    texts = chart(place=autoscaler), chart("--no-hooks")
+    wanted = mounted([tree for text in texts for tree in yaml.safe_load_all(text) if tree])
     assert len(wanted) == 2
-    assert wanted <= secrets_of_files(capsys, "--as", "deployment", *words)
+    assert wanted <= secrets_of_files(capsys, "--as", "deployment", "--autoscaler", autoscaler)
 
 
 def test_a_gate_beside_its_envoy_needs_no_authority_of_the_cluster(capsys):

@@ -14,21 +14,17 @@ from extauthz.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "render.md"
 
-WHAT = ("envoy", "istio", "istio-pod", "kubernetes", "static-pod", "tls")
+WHAT = ("envoy", "istio", "istio-pod", "tls")
 FILE = {
     "envoy": {"profile": "scale", "gate-timeout": 7, "exempt-namespace": ["one", "two"]},
     "istio": {"client": "keda-operator", "gate-plain": True, "service-ip": "10.43.0.1"},
     "istio-pod": {"client": "keda-operator", "gate-plain": True},
-    "kubernetes": {"as": "sidecar", "autoscaler": "hpa-controller", "replicas": 5, "part": ["pod", "envoy"]},
-    "static-pod": {"part": "kubeadm", "folder": "/opt/gate", "listen": "127.0.0.1:8443"},
     "tls": {"issuer": "cert-manager", "days": 30, "name": ["10.96.0.1"], "output": "json"},
 }
 WORDS = {
     "envoy": ["--profile=scale", "--gate-timeout=7", "--exempt-namespace=one", "--exempt-namespace=two"],
     "istio": ["--client=keda-operator", "--gate-plain", "--service-ip=10.43.0.1"],
     "istio-pod": ["--client=keda-operator", "--gate-plain"],
-    "kubernetes": ["--as=sidecar", "--autoscaler=hpa-controller", "--replicas=5", "--part=pod", "--part=envoy"],
-    "static-pod": ["--part=kubeadm", "--folder=/opt/gate", "--listen=127.0.0.1:8443"],
     "tls": ["--issuer=cert-manager", "--days=30", "--name=10.96.0.1", "-ojson"],
 }
 
@@ -61,7 +57,7 @@ def test_a_file_says_what_flags_say(capsys, file: Path, what: str):
     ("what", "text", "words"),
     [
         ("envoy", "{exempt-namespace: [one]}", ["--exempt-namespace=three"]),
-        ("kubernetes", "{as: sidecar, part: [pod]}", ["--as", "deployment", "--part", "pdb"]),
+        ("tls", "{as: deployment, name: [a.example]}", ["--as", "sidecar", "--name", "b.example"]),
         ("istio", "{service-ip: 10.43.0.1}", ["--service-ip", "10.96.0.1"]),
         ("tls", "{output: json}", ["-oyaml"]),
         ("tls", "{output: json}", ["-o", "yaml"]),
@@ -78,23 +74,23 @@ def test_a_flag_wins_over_the_file(capsys, tmp_path: Path, what: str, text: str,
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("kubernetes: {replica: 3}", "kubernetes.replica: no such option; did you mean replicas?"),
-        ("kubernets: {}", "kubernets: no such section; did you mean kubernetes?"),
-        ("kubernetes: {mode: off}", "kubernetes.mode: False is no text or number; quote it, or leave"),
-        ("kubernetes: {mode: loud}", "kubernetes.mode: 'loud' is none of enforce, audit"),
-        ("kubernetes: {replicas: 0}", "kubernetes.replicas: '0' is no number of gates from 1 to 100"),
-        ("kubernetes: {part: pod}", "kubernetes.part: must be a list: write [one, another]"),
-        ("kubernetes: {image: [a]}", "kubernetes.image: ['a'] is no text or number; quote it, or leave"),
-        ("kubernetes: {values: x}", "kubernetes.values: no such option"),
-        ("kubernetes: [replicas]", "kubernetes: must be a mapping of options"),
-        ("- kubernetes", "must hold a mapping; write for example `kubernetes: {…}`"),
-        ("kubernetes: {", "line 1, column 14"),
+        ("tls: {day: 3}", "tls.day: no such option; did you mean days?"),
+        ("tsl: {}", "tsl: no such section; did you mean tls?"),
+        ("tls: {issuer: off}", "tls.issuer: False is no text or number; quote it, or leave"),
+        ("tls: {issuer: mine}", "tls.issuer: 'mine' is none of files, cert-manager"),
+        ("tls: {days: 0}", "tls.days: '0' is no number of days from 1 to 825"),
+        ("tls: {name: a.example}", "tls.name: must be a list: write [one, another]"),
+        ("tls: {namespace: [a]}", "tls.namespace: ['a'] is no text or number; quote it, or leave"),
+        ("tls: {values: x}", "tls.values: no such option"),
+        ("tls: [days]", "tls: must be a mapping of options"),
+        ("- tls", "must hold a mapping; write for example `tls: {…}`"),
+        ("tls: {", "line 1, column 7"),
     ],
 )
 def test_what_is_wrong_is_told_by_file_key_and_cure(capsys, tmp_path: Path, text: str, complaint: str):
     path = tmp_path / "values.yaml"
     path.write_text(text)
-    assert main(["render", "kubernetes", "--values", str(path)]) == 65
+    assert main(["render", "tls", "--values", str(path)]) == 65
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith(f"extauthz: {path}: ")
@@ -115,9 +111,9 @@ def test_a_file_that_is_not_there_is_told(capsys, tmp_path: Path):
 
 def test_options_that_contradict_each_other_are_told_from_a_file_too(capsys, tmp_path: Path):
     path = tmp_path / "values.yaml"
-    path.write_text("kubernetes: {ledger: memory}")
-    assert main(["render", "kubernetes", "--values", str(path)]) == 64
-    assert "--ledger memory is for a single gate" in capsys.readouterr().err
+    path.write_text("istio: {gate-plain: true, gate-ca: /ca.crt}")
+    assert main(["render", "istio", "--values", str(path)]) == 64
+    assert "--gate-plain and --gate-ca exclude each other" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", WHAT)
@@ -135,12 +131,11 @@ def test_the_schema_has_every_flag_of_every_command_and_no_other(capsys, what: s
 
 def test_the_schema_tells_kinds_and_choices(capsys):
     sections = schema(capsys)
-    options = sections["kubernetes"]["properties"]
-    assert options["replicas"]["type"] == "integer"
-    assert options["gate-timeout"]["type"] == "number"
-    assert options["mode"]["enum"] == ["enforce", "audit"]
-    assert options["part"]["type"] == "array"
-    assert sections["tls"]["properties"]["days"]["type"] == "integer"
+    assert sections["envoy"]["properties"]["gate-timeout"]["type"] == "number"
+    options = sections["tls"]["properties"]
+    assert options["days"]["type"] == "integer"
+    assert options["issuer"]["enum"] == ["files", "cert-manager"]
+    assert options["name"]["type"] == "array"
     assert sections["istio"]["properties"]["gate-plain"]["type"] == "boolean"
 
 

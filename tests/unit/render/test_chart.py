@@ -1,0 +1,262 @@
+"""``charts/extauthz``: ``deploy/`` is what it makes of its defaults, and each value changes what it says.
+
+``tests/controlplane/test_deploy.py``, ``test_rendered.py`` and ``test_chart.py`` hold it against a real API server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extauthz.service import settings
+from extauthz.service.version import VERSION
+from tests import rendering
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "charts" / "extauthz"
+VALUES_TEXT = (CHART / "values.yaml").read_text()
+VALUES = yaml.safe_load(VALUES_TEXT)
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+MADE = [file for file in rendering.shown() if rendering.words_of(file)[0] == "helm"]
+PLACES = SCHEMA["properties"]["place"]["enum"]
+
+Tree = Any
+
+
+def made(*words: str, namespace: str = "extauthz-system") -> dict[str, Tree]:
+    """What the chart makes, by kind and name."""
+    text = rendering.helm("template", "extauthz", "charts/extauthz", "--namespace", namespace, *words)
+    trees = [tree for tree in yaml.safe_load_all(text) if tree]
+    return {f"{tree['kind']}/{tree['metadata']['name']}": tree for tree in trees}
+
+
+def setting(*values: str) -> list[str]:
+    """``key=value`` as flags; the value is JSON."""
+    return [word for value in values for word in ("--set-json", value)]
+
+
+def refusal(*values: str) -> str:
+    with pytest.raises(RuntimeError) as error:
+        made(*setting(*values))
+    return str(error.value)
+
+
+def container(objects: dict[str, Tree]) -> Tree:
+    (only,) = objects["Deployment/extauthz"]["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def leaves(values: Tree, path: str = "") -> Iterator[str]:
+    """The keys of values.yaml with dots; what an empty or a free mapping holds is the user's."""
+    for key, value in values.items():
+        here = f"{path}.{key}".lstrip(".")
+        free = here.endswith(("resources", "podAnnotations"))
+        if isinstance(value, dict) and value and not free:
+            yield from leaves(value, here)
+        else:
+            yield here
+
+
+def described(path: str) -> Tree:
+    """The schema of a value."""
+    tree = SCHEMA
+    for key in path.split("."):
+        tree = tree["properties"][key]
+    return tree
+
+
+def test_the_version_is_the_packages():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+@pytest.mark.parametrize("path", [*leaves(VALUES)])
+def test_every_value_has_a_comment_and_a_schema(path: str):
+    assert described(path)
+    *_, key = path.split(".")
+    indent = "  " * path.count(".")
+    before = re.findall(rf"^(.*)\n{indent}{key}:", VALUES_TEXT, re.MULTILINE)
+    assert any(line.startswith(f"{indent}#") for line in before)
+
+
+def test_the_schema_knows_no_value_that_is_not_in_the_file():
+    def known(schema: Tree, path: str = "") -> Iterator[str]:
+        for key, tree in schema["properties"].items():
+            here = f"{path}.{key}".lstrip(".")
+            yield from known(tree, here) if "properties" in tree else [here]
+
+    assert {*known(SCHEMA)} - {"global"} == {*leaves(VALUES)}
+
+
+def test_the_choices_are_those_of_the_gate_itself():
+    properties = SCHEMA["properties"]
+    assert set(properties["logLevel"]["enum"]) == set(settings.Level)
+    for field in ("mode", "ledger"):
+        for choice in properties[field]["enum"]:
+            assert getattr(settings.Settings(**{field: choice}), field) == choice
+
+
+def test_every_file_of_deploy_is_made_by_the_chart_or_written_by_hand():
+    by_hand = {"kustomization.yaml", "namespace.yaml", "hpa-controller/kustomization.yaml"}
+    files = {str(file.relative_to(ROOT / "deploy")) for file in (ROOT / "deploy").rglob("*.yaml")}
+    assert {str(file.relative_to(ROOT / "deploy")) for file in MADE} == files - by_hand
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize("file", MADE, ids=lambda file: file.stem)
+def test_what_deploy_has_is_what_the_chart_makes(file: Path):
+    assert file.read_text() == rendering.rendered(file), "run `make render`"
+
+
+@pytest.mark.parametrize("file", sorted((CHART / "envoy").iterdir()), ids=lambda file: file.stem)
+def test_the_bootstraps_in_the_chart_are_what_render_prints(file: Path):
+    assert file.read_text() == rendering.rendered(file), "run `make render`"
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in ("keda", "knative")])
+def test_what_can_be_installed_is_linted_strictly(place: str):
+    rendering.helm("lint", "--strict", "charts/extauthz", "--set", f"place={place}")
+
+
+@pytest.mark.helm
+def test_deploy_is_all_that_it_makes_but_for_the_namespace_and_the_test():
+    names = yaml.safe_load((ROOT / "deploy" / "kustomization.yaml").read_text())["resources"]
+    trees = [tree for name in names for tree in yaml.safe_load_all((ROOT / "deploy" / name).read_text())]
+    deployed = {f"{tree['kind']}/{tree['metadata']['name']}": tree for tree in trees}
+    namespace = deployed.pop("Namespace/extauthz-system")
+    objects = made("--no-hooks")
+    assert objects == deployed
+    assert "labels" in namespace["metadata"]
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize("place", PLACES)
+def test_the_namespace_is_everywhere(place: str):
+    objects = made("--set", f"place={place}", namespace="elsewhere")
+    assert "extauthz-system" not in json.dumps(objects)
+    for tree in objects.values():
+        cluster_wide = tree["kind"].startswith(("ClusterRole", "CustomResourceDefinition"))
+        known = {"kube-system"} if tree["metadata"]["name"].endswith(":authentication") else {"elsewhere"}
+        assert cluster_wide or tree["metadata"]["namespace"] in known
+        assert {subject["namespace"] for subject in tree.get("subjects", [])} <= {"elsewhere"}
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize(
+    ("values", "flags"),
+    [
+        (['mode="audit"'], {"--mode=audit"}),
+        (['logLevel="debug"'], {"--log-level=debug"}),
+        (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
+        (['settings={"stale-after-s":60,"max-scale":"h"}'], {"--stale-after-s=60", "--max-scale=h"}),
+    ],
+    ids=["mode", "log-level", "ledger", "settings"],
+)
+def test_an_option_of_the_gate_is_a_flag_of_its_container(values: list[str], flags: set[str]):
+    assert set(container(made(*setting(*values)))["args"]) - set(container(made())["args"]) == flags
+
+
+@pytest.mark.helm
+def test_values_land_where_they_belong():
+    values = (
+        'image={"repository":"registry.example.com/gate","tag":"2","pullPolicy":"Always"}',
+        'imagePullSecrets=[{"name":"registry"}]',
+        "replicas=5",
+        'tls.secret="mine"',
+        'service.trafficDistribution="PreferSameZone"',
+        'networkPolicy.clients=["192.0.2.0/28"]',
+        'podLabels={"team":"platform"}',
+        'nodeSelector={"disk":"ssd"}',
+        'tolerations=[{"operator":"Exists"}]',
+        'affinity={"nodeAffinity":{}}',
+        'priorityClassName="high"',
+    )
+    objects = made(*setting(*values))
+    spec = objects["Deployment/extauthz"]["spec"]
+    pod = spec["template"]["spec"]
+    assert (container(objects)["image"], container(objects)["imagePullPolicy"]) == (
+        "registry.example.com/gate:2",
+        "Always",
+    )
+    assert spec["replicas"] == 5
+    assert pod["volumes"] == [{"name": "tls", "secret": {"secretName": "mine"}}]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert (pod["nodeSelector"], pod["priorityClassName"]) == ({"disk": "ssd"}, "high")
+    assert (pod["tolerations"], pod["affinity"]) == ([{"operator": "Exists"}], {"nodeAffinity": {}})
+    assert spec["template"]["metadata"]["labels"]["team"] == "platform"
+    assert spec["selector"]["matchLabels"] == {"app.kubernetes.io/name": "extauthz"}, "it can never be changed"
+    assert objects["Service/extauthz"]["spec"]["trafficDistribution"] == "PreferSameZone"
+    ask, _ = objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
+    assert {"ipBlock": {"cidr": "192.0.2.0/28"}} in ask["from"]
+
+
+@pytest.mark.helm
+def test_what_can_be_left_out_is_left_out():
+    values = ('service.trafficDistribution=""', "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false")
+    objects = made(*setting(*values, "crds.install=false", "rbac.create=false"), "--no-hooks")
+    assert {*objects} == {"Deployment/extauthz", "Service/extauthz", "Service/extauthz-gates"}
+    assert "trafficDistribution" not in objects["Service/extauthz"]["spec"]
+
+
+@pytest.mark.helm
+def test_a_digest_goes_before_the_tag():
+    digest = f"sha256:{'0' * 64}"
+    assert container(made("--set", f"image.digest={digest}"))["image"] == f"extauthz@{digest}"
+
+
+@pytest.mark.helm
+def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
+    objects = made("--set", "ledger=memory,replicas=1")
+    assert objects["Deployment/extauthz"]["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        (['ledger="memory"'], "ledger: memory is for a single gate: add replicas: 1, or leave ledger out"),
+        (['ledger="memory"', 'place="keda"'], "a rollout of keda runs two: leave it out"),
+        (['ledger="memory"', 'place="hpa-controller"'], "a rollout of hpa-controller runs two"),
+        (['place="keda"', "replicas=2"], "replicas: are the Deployment's own of keda: leave them out"),
+        (["replicas=0"], "replicas"),
+        (['replicas="3"'], "replicas"),
+        (['mode="off"'], "mode"),
+        (['place="node"'], "place"),
+        (["replica=3"], "replica"),
+        (['tls.secret="A"'], "secret"),
+        (['image.repository="a b"'], "repository"),
+        (['networkPolicy.clients=["192.0.2.1"]'], "clients"),
+        (['settings={"grpc":":1"}'], "'grpc'"),
+        (['settings={"stale after":1}'], "'stale after'"),
+    ],
+)
+def test_what_is_wrong_or_does_not_go_together_is_told(values: list[str], complaint: str):
+    assert complaint in refusal(*values)
+
+
+@pytest.mark.helm
+def test_uninstalling_leaves_the_quotas():
+    definitions = [tree for tree in made().values() if tree["kind"] == "CustomResourceDefinition"]
+    assert [tree["metadata"]["annotations"] for tree in definitions] == [{"helm.sh/resource-policy": "keep"}] * 2
+
+
+@pytest.mark.helm
+def test_the_test_of_a_release_is_the_doctor_with_an_account_of_its_own():
+    hooks = {name: tree for name, tree in made().items() if "helm.sh/hook" in tree["metadata"].get("annotations", {})}
+    assert {tree["metadata"]["name"] for tree in hooks.values()} == {"extauthz-doctor"}
+    pod = hooks["Pod/extauthz-doctor"]["spec"]
+    command = shlex.join([*pod["containers"][0]["command"], *pod["containers"][0]["args"]])
+    assert command.startswith("extauthz doctor --kubeconfig=")
+    assert pod["serviceAccountName"] == "extauthz-doctor"
+    verbs = {verb for rule in hooks["ClusterRole/extauthz-doctor"]["rules"] for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "create"}
+    (creates,) = [rule for rule in hooks["ClusterRole/extauthz-doctor"]["rules"] if "create" in rule["verbs"]]
+    assert creates["resources"] == ["subjectaccessreviews"]
