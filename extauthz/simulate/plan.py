@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, NamedTuple
 
-from .kinds import CLAIM_GI, CPUS
+from .kinds import CLAIM_GI, CPUS, KINDS
 
 FAULTS: Mapping[str, str] = {
     "lag": "watches bring events late, and one kind before another; answers to a gate's calls come late",
@@ -39,8 +39,8 @@ WHOLE = ("deploy", "roll", "rs", "sts")
 ALONE = ("deploy", "rs")
 """Kinds that leave no objects behind when they are deleted."""
 
-OTHERS = ("statefulsets", "replicasets", "persistentvolumeclaims", "tins")
-"""Other watched collections."""
+MADE = ("replicasets", "persistentvolumeclaims")
+"""What controllers make."""
 
 SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
 
@@ -253,7 +253,8 @@ def _crash(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
 
 
 def _watch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
-    kinds = ("deployments", "workspacequotas", "workspaceledgers", "namespaces", "", *OTHERS)
+    own = KINDS[random.choice(workloads).split("-")[1]].plural
+    kinds = (own, own, own, "workspacequotas", "workspaceledgers", "namespaces", "", *MADE)
     return {"gate": random.randrange(gates), "kind": random.choice(kinds), "for_s": round(random.uniform(0.1, 5.0), 2)}
 
 

@@ -10,7 +10,7 @@ FAULTS = "lag,late"
 WORDS = ("deploy",)
 STEPS = 40
 PACE = (0.7,)
-OFTEN = {"hold-watch": 6.0, "rollout": 0.0, "remake": 0.0}
+OFTEN = {"hold-watch": 6.0, "rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 def tick(self, now_s):

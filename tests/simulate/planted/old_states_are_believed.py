@@ -4,7 +4,7 @@ from extauthz.core.ledger.observations import Observations
 
 from .planting import replaced
 
-CAUGHT_BY = "never over"
+CAUGHT_BY = "nothing leaks"
 LEDGER = "memory"
 FAULTS = "lag"
 WORDS = ("deploy",)
