@@ -4,7 +4,7 @@ from extauthz.cluster import scaled
 
 from .planting import replaced
 
-CAUGHT_BY = "nothing leaks"
+CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "none"
 WORDS = ("tin", "deploy")
