@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from extauthz.core.model import Decision, Verdict
@@ -49,6 +50,8 @@ class Grant(NamedTuple):
     """When it was asked."""
     by: str
     """The gate, by its name in that life."""
+    free: bool
+    """It knew of no quota for it, and so agreed with no other gate upon it (docs/guarantee.md, cuts)."""
     charged: States
     """What all other workloads could come to, and what its own was lately."""
 
@@ -178,32 +181,44 @@ class Checks:
             self._states.append(self._asked(now_s + self._refused_s, promise))
 
     def _allowed(self, at_s: float, by: str, decision: Decision, promise: Promise, horizon: Horizon) -> None:
-        """There must be a view that this gate may have had. By it each quota that the write grows has room, and no
-        workload of a quota over its limit is raised above what it was."""
+        """There must be a view, and a state of the workload, that this gate may have known. By these each quota that
+        the write grows has room, and no workload of a quota over its limit is raised above what it was."""
         own = promise.key
         been = self._been[own].since(horizon(kind_of(own).collection)) if own in self._been else [None]
-        others = {
-            one.key for id_, one in self._reference.promises.items() if self._grants[id_].by != by and one.patches
-        }
+        of_others = {id_: one for id_, one in self._reference.promises.items() if self._grants[id_].by != by}
+        others = {one.key for one in of_others.values() if one.patches}
+        unknown = {id_ for id_ in of_others if self._grants[id_].free}
+        pending = [one for id_, one in self._reference.promises.items() if id_ not in unknown]
         over: list[dict[At, str]] = []
-        for view in self._views.believable(horizon):
-            over.append(self._wrong_by(horizon, others, view, promise, been))
+        for view, first in product(self._views.believable(horizon), been):
+            over.append(self._wrong_by(horizon, others, view, pending, promise, been, first))
             if not over[-1]:
                 break
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
         charged = {**self._reference.reachable(), own: {one for one in been if one is not None}}
-        self._grants[decision.id] = Grant(at_s, by, charged)
+        self._grants[decision.id] = Grant(at_s, by, decision.reason == "no-quota", charged)
 
     def _wrong_by(
-        self, horizon: Horizon, others: Container[Key], view: View, promise: Promise, been: Iterable[State | None]
+        self,
+        horizon: Horizon,
+        others: Container[Key],
+        view: View,
+        pending: Sequence[Promise],
+        promise: Promise,
+        been: Iterable[State | None],
+        first: State | None,
     ) -> dict[At, str]:
-        """Quotas where the write must not have been allowed, for a gate that decides by ``view``."""
+        """Quotas where the write must not have been allowed, for a gate that decides by ``view`` and to which its
+        workload is as in ``first``."""
         key = promise.key
         was = [one and one._replace(tier=view.tiers.get(key, one.tier)) for one in been]
-        before = self._reference.reachable(tiers=view.tiers)
+        before = self._reference.reachable(pending, view.tiers)
         before[key] = before.get(key, set()) | {one for one in was if one is not None}
-        after = self._reference.reachable([*self._reference.promises.values(), promise], view.tiers)
+        after = self._reference.reachable([*pending, promise], view.tiers)
+        if first != self._reference.workload(key):
+            known = first and first._replace(tier=view.tiers.get(key, first.tier))
+            after[key] = judge.reachable(known, promise.only_on, [*(one for one in pending if one.key == key), promise])
         wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, others, view, after))
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 
@@ -211,15 +226,21 @@ class Checks:
         self, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str
     ) -> None:
         """A write that a gate has allowed is in the API server. Each quota must have room for it by some view, and by
-        some limit since it was decided: a cut comes too late for what was granted before it. Where there was no room
-        already, it comes to no more than its workload was then."""
+        some limit since it was decided: a cut comes too late for what was granted before it, and so does a template
+        that was changed past the gates. Where there was no room already, it comes to no more than its workload was."""
         if promise.tier is not None:
             self._views.granted(promise.key)
         grant = self._grants.pop(decision_id)
+        if grant.free:
+            now_s, version = self._views.last
+            self.grew_ungated(now_s, version, *({key: [one] for key, one in some.items()} for some in (before, after)))
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
-        for view in self._views.believable(horizon):
-            over = self._landed_over(grant, horizon, view, _as_seen(before, view), _as_seen(after, view))
+        own = promise.key
+        been = [judge.landed(one, promise) for one in self._been[own].since(horizon(kind_of(own).collection))]
+        for view, now in product(self._views.believable(horizon), dict.fromkeys([after.get(own), *been])):
+            then = {**after, own: now} if now is not None else after
+            over = self._landed_over(grant, horizon, view, _as_seen(before, view), _as_seen(then, view))
             left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
             if not left:
                 return

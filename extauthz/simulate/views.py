@@ -93,6 +93,11 @@ class Views:
         yield from self._tiers.values()
         yield from self._members.values()
 
+    @property
+    def last(self) -> tuple[float, int]:
+        """Time and version of the last change."""
+        return self._times[-1], self._versions[-1]
+
     def version_at(self, at_s: float) -> int:
         """The version of the last change before a time."""
         number = bisect_right(self._times, at_s)

@@ -7,10 +7,10 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "lag,late"
-WORDS = ("deploy",)
-STEPS = 40
-PACE = (0.7,)
-OFTEN = {"hold-watch": 6.0, "rollout": 0.0, "remake": 0.0, "patch": 0.0}
+WORDS = ("rs", "deploy")
+STEPS = 150
+PACE = (0.5,)
+OFTEN = {"hold-watch": 4.0, "rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 def tick(self, now_s):
