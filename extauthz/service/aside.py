@@ -96,12 +96,16 @@ class AsideProcess:
         try:
             async with asyncio.timeout(self._longest_s):
                 return await self._exchange(request)
-        except (OSError, EOFError, TimeoutError) as error:
-            slow = isinstance(error, TimeoutError)
-            why = f"took more than {self._longest_s:g} s" if slow else "ended"
-            self._tell("error", "aside-ended", why=why)
-            await self._end()
-            return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
+        except TimeoutError:
+            why = f"took more than {self._longest_s:g} s"
+        except (OSError, EOFError):
+            why = "ended"
+        except Exception as error:  # noqa: BLE001 (one body must not end the reading of all that come after it)
+            why = "gave an answer that cannot be read"
+            self._tell("error", "aside-answer", error=repr(error))
+        self._tell("error", "aside-ended", why=why)
+        await self._end()
+        return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
 
     async def _exchange(self, request: Request) -> Reading:
         process = self._process

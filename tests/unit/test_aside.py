@@ -17,6 +17,7 @@ OTHER = REQUEST._replace(body=b'{"spec":')
 
 HANGS = (sys.executable, "-c", "import time; time.sleep(600)")
 ENDS = (sys.executable, "-c", "import sys; sys.stdin.buffer.read(4)")
+TALKS_NONSENSE = (sys.executable, "-c", r"import os, sys; os.write(1, b'\0\0\0\1x'); sys.stdin.read()")
 ENDS_HALFWAY = (
     sys.executable,
     "-c",
@@ -26,7 +27,7 @@ ENDS_HALFWAY = (
 
 class Told(list[str]):
     def __call__(self, level: str, event: str, **fields: object) -> None:
-        self.append(f"{level} {event} {fields['why']}")
+        self.append(f"{level} {event} {fields.get('why', '')}".strip())
 
 
 def aside(command: tuple[str, ...] = COMMAND, longest_s: float = 60.0) -> tuple[AsideProcess, Told]:
@@ -49,6 +50,7 @@ async def test_it_says_what_is_said_here():
         pytest.param(ENDS, "ended", id="ends"),
         pytest.param(ENDS_HALFWAY, "ended", id="ends-halfway"),
         pytest.param(("/no/such/program",), "ended", id="cannot-be-started"),
+        pytest.param(TALKS_NONSENSE, "gave an answer that cannot be read", id="talks-nonsense"),
     ],
 )
 async def test_where_it_ends_the_body_is_refused_by_name_and_a_new_one_reads_on(command, why):

@@ -50,6 +50,10 @@ class Number(float):
         number.text = text
         return number
 
+    def __reduce__(self) -> tuple[type[Number], tuple[str]]:
+        """A copy, and a number that comes from another process, is spelled the same."""
+        return Number, (self.text,)
+
 
 def _object(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
     # Of duplicate keys Go merges structs and lets the last scalar win, differently in typed and untyped targets.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from hypothesis import example, given
@@ -147,3 +148,14 @@ def test_of_what_counts_there_may_be_only_so_much(values, expected):
 def test_what_is_no_write_or_cannot_be_read_stays():
     assert isinstance(read_aside(Request("GET", OBJECT, {}, b"")), NotAWrite)
     assert read_aside(Request("PUT", OBJECT, {}, b"{")).code == "json-syntax"
+
+
+@pytest.mark.parametrize("amount", [b"0.5", b"1e2", b"3.0"])
+def test_what_is_read_comes_through_a_pipe_with_the_spelling_of_its_numbers(amount):
+    resources = b'{"name":"main","resources":{"requests":{"cpu":%s}}}' % amount
+    body = b'{"spec":{"template":{"spec":{"containers":[%s]}}}}' % resources
+    target = "/apis/apps/v1/namespaces/shop/deployments/web"
+    found = read_aside(Request("PATCH", target, {"content-type": "application/merge-patch+json"}, body))
+    back = pickle.loads(pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
+    (container,) = back.change.patch["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"]["cpu"].text == amount.decode()
