@@ -22,7 +22,7 @@ OPERATION: Final = 8
 TOKEN: Final = 2
 """A token of one of its pointers."""
 
-WALKED: Final = 4
+WALKED: Final = 6
 """A value that a JSON Patch moves or copies, each time."""
 
 CONTAINER: Final = 24
@@ -36,6 +36,12 @@ TEXT_BYTES: Final = 16
 
 TEMPLATE_BYTES: Final = 16
 """Bytes of the pod template in the cluster that are decoded for one unit."""
+
+MERGED_BYTES: Final = 4
+"""The same where a strategic merge patch also compares its lists, item by item."""
+
+FLOW: Final = 1
+"""A bracket or brace of YAML: libyaml looks at all open ones for each character that follows."""
 
 OPEN: Final = 10
 """A container that an apply is compared with, or brings: the owners of its fields are not known."""

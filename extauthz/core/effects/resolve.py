@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from extauthz.core.budget import Work, of_meaning
+from extauthz.core.budget import MERGED_BYTES, TEMPLATE_BYTES, Work, of_meaning
 from extauthz.core.effects import weights
 from extauthz.core.effects.applied import applied
 from extauthz.core.effects.outcome import Area, outcome, touched
@@ -108,7 +108,7 @@ def _merge(write: Write, change: MergePatch, base: Observed | None, work: Work) 
 
 
 def _strategic(write: Write, change: StrategicMergePatch, base: Observed | None, work: Work) -> Outcome:
-    document = strategic.merge(_document(write, base, work), change.patch)
+    document = strategic.merge(_document(write, base, work, MERGED_BYTES), change.patch)
     return _left_behind(write, document, touched(change.patch), work, converted_int32)
 
 
@@ -125,9 +125,9 @@ def _left_behind(
     return result
 
 
-def _document(write: Write, base: Observed | None, work: Work) -> Partial:
+def _document(write: Write, base: Observed | None, work: Work, bytes_a_unit: int = TEMPLATE_BYTES) -> Partial:
     if base is not None and not write.scale:
-        weights.of_observed(base.template, work)
+        weights.of_observed(base.template, work, bytes_a_unit)
     return scale_document(write.ref, base) if write.scale else document(write.ref, base)
 
 

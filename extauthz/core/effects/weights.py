@@ -33,11 +33,11 @@ def of_metadata(root: Mapping[str, Tree], work: Work) -> None:
         work.spend(AMOUNT * _length(metadata.get(key)), f"metadata.{key}", "have fewer of them")
 
 
-def of_observed(template: Template | None, work: Work) -> None:
-    """Pay for decoding the observed object. Raises MeaningError."""
+def of_observed(template: Template | None, work: Work, bytes_a_unit: int = TEMPLATE_BYTES) -> None:
+    """Pay for decoding the observed object, and for comparing it. Raises MeaningError."""
     if template is not None:
         cure = "send the whole object by PUT, or spec.replicas alone"
-        work.spend(len(template.text) // TEMPLATE_BYTES, "the pod template that the write changes", cure)
+        work.spend(len(template.text) // bytes_a_unit, "the pod template that the write changes", cure)
 
 
 def _weights(spec: Mapping[str, Tree]) -> Iterator[int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from extauthz.core.budget import TEXT_BYTES, YAML_NODE, Work
+from extauthz.core.budget import FLOW, TEXT_BYTES, YAML_NODE, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
 from extauthz.core.wire import gojson, yamlscalars
@@ -62,9 +62,10 @@ def loads(data: bytes, work: Work | None = None) -> Tree:
 
 
 def _compose(text: str, work: Work | None) -> Tree:
-    _check_directives(text)
     if work is not None:
         work.spend(len(text) // TEXT_BYTES, "the YAML text", _CURE)
+        work.spend(FLOW * (text.count("[") + text.count("{")), "the brackets of the YAML text", _CURE)
+    _check_directives(text)
     try:
         tree = Composer(_events(text), work=work).document()
     except yaml.YAMLError as error:
