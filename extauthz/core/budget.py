@@ -19,7 +19,7 @@ YAML_NODE: Final = 8
 OPERATION: Final = 8
 """An operation of a JSON Patch."""
 
-TOKEN: Final = 2
+TOKEN: Final = 3
 """A token of one of its pointers."""
 
 WALKED: Final = 6
