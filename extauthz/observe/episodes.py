@@ -43,6 +43,8 @@ class Episode(Generic[Note]):
     """When its event is due."""
     asked: int | None
     """The replica count that was refused last; ``None``: something else was refused."""
+    reason: str
+    """Of the last refusal."""
     count: int = 1
     told: int = 0
     """The count that was written last."""
@@ -71,11 +73,10 @@ class Episodes(Generic[Note]):
         return len(self._open)
 
     def decided(self, decision: Decision, now_s: float) -> bool:
-        """Take a decision. True if an event is due at once. No episodes begin by dry runs, audit, and refusals as
-        unavailable, nor by a create: its author reads the answer, and its object does not exist.
+        """Take a decision. True if an event is due at once.
 
-        Dry runs, audit, and refusals for want of knowledge are no episodes; nor is a create, whose author reads the
-        answer and whose object there is not.
+        Dry runs, audit, and refusals as unavailable begin no episode. Nor does a create: its author reads the answer,
+        and its object does not exist.
         """
         ref = decision.ref
         if ref is None or decision.dry_run:
@@ -89,12 +90,12 @@ class Episodes(Generic[Note]):
         if episode is not None:
             episode.count += 1
             episode.last_s = now_s
-            episode.asked = decision.replicas
+            episode.asked, episode.reason = decision.replicas, decision.reason
             return False
         if len(self._open) >= self._most:
             self.dropped += 1
             return False
-        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, decision.replicas)
+        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, decision.replicas, decision.reason)
         return True
 
     def _allowed(self, ref: WorkloadRef, decision: Decision) -> bool:
@@ -104,7 +105,9 @@ class Episodes(Generic[Note]):
             return False
         to = f" to {decision.replicas} replicas" if decision.replicas is not None else ""
         times = "once" if episode.count == 1 else f"{episode.count} times"
-        news = f"{subject(ref)} may grow{to}: its workspace quota has room again, after it was refused {times}"
+        had_no_room = episode.reason == "exceeded-quota"
+        why = "its workspace quota has room again" if had_no_room else "nothing refuses it any more"
+        news = f"{subject(ref)} may grow{to}: {why}, after it was refused {times}"
         self._end(episode, news)
         return True
 

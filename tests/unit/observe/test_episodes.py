@@ -137,3 +137,12 @@ def test_what_ended_is_bounded_too_while_nobody_takes_it():
         episodes.decided(DENIED, 0.0)
         episodes.decided(ALLOWED, 1.0)
     assert (len(episodes.take_ended()), episodes.dropped) == (1, 2)
+
+
+def test_good_news_speak_of_room_only_if_the_last_refusal_did():
+    silent = DENIED._replace(reason="must-specify", sentence="must specify requests.cpu for: main")
+    for refusals, words in (([DENIED, silent], "nothing refuses it any more"), ([silent, DENIED], "has room again")):
+        episodes = blocked(*((15.0 * n, one) for n, one in enumerate(refusals)))
+        episodes.decided(ALLOWED, 60.0)
+        (ended,) = episodes.take_ended()
+        assert words in ended.good_news
