@@ -55,6 +55,10 @@ class Workspace:
         """Replaces the limits."""
         self.api.patch("WorkspaceQuota", self.name, None, {"spec": {"hard": dict(hard)}})
 
+    def allow_unspecified(self) -> None:
+        """Pods need not state what they need of what is limited."""
+        self.api.patch("WorkspaceQuota", self.name, None, {"spec": {"onUnknown": {"unspecified": "Allow"}}})
+
     def create(self, tree: Tree) -> Tree:
         """Create an object in the first namespace."""
         tree["metadata"].setdefault("namespace", self.namespace)

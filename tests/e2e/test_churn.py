@@ -32,6 +32,8 @@ HARD = {
 def test_what_a_quota_uses_is_what_kubectl_shows_to_be_there(world, workspace):
     assert world.manager.running
     acme, other = workspace(HARD), workspace(HARD)
+    for one in (acme, other):
+        one.allow_unspecified()
     paid = {
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",
@@ -40,6 +42,7 @@ def test_what_a_quota_uses_is_what_kubectl_shows_to_be_there(world, workspace):
             "namespaceSelector": {"matchLabels": {"workspace": acme.name}},
             "workloadSelector": {"matchLabels": {"tier": "paid"}},
             "hard": HARD,
+            "onUnknown": {"unspecified": "Allow"},
         },
     }
     namespaces = [acme.namespace, other.namespace, acme.add_namespace(f"{acme.name}-moves")]
