@@ -14,7 +14,7 @@ from . import judge
 from .judge import At, Key, Members, Promise, State, States, View
 from .kinds import kind_of, workload_of
 from .reference import COUNTED, ReferenceModel
-from .views import KEPT_S, UNSEEN_S, Horizon, Past, Views
+from .views import KEPT_S, UNSEEN_S, Horizon, Past, Views, known_of
 
 PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
@@ -184,7 +184,7 @@ class Checks:
         """There must be a view, and a state of the workload, that this gate may have known. By these each quota that
         the write grows has room, and no workload of a quota over its limit is raised above what it was."""
         own = promise.key
-        been = self._been[own].since(horizon(kind_of(own).collection)) if own in self._been else [None]
+        been = self._been[own].since(known_of(own, horizon)) if own in self._been else [None]
         of_others = {id_: one for id_, one in self._reference.promises.items() if self._grants[id_].by != by}
         others = {one.key for one in of_others.values() if one.patches}
         unknown = {id_ for id_ in of_others if self._grants[id_].free}
@@ -237,7 +237,7 @@ class Checks:
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
-        been = [judge.landed(one, promise) for one in self._been[own].since(horizon(kind_of(own).collection))]
+        been = [judge.landed(one, promise) for one in self._been[own].since(known_of(own, horizon))]
         for view, now in product(self._views.believable(horizon), dict.fromkeys([after.get(own), *been])):
             then = {**after, own: now} if now is not None else after
             over = self._landed_over(grant, horizon, view, _as_seen(before, view), _as_seen(then, view))

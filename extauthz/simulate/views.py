@@ -149,3 +149,10 @@ class Views:
 
 _MADE_IN = {"roll": REPLICA_SET.collection, "sts": CLAIMS}
 """The collections with the members of a workload."""
+
+
+def known_of(key: Key, horizon: Horizon) -> int:
+    """The version up to which everything of a workload is known: itself, and what controllers made for it."""
+    made_in = _MADE_IN.get(word_of(key[1]))
+    own = horizon(kind_of(key).collection)
+    return own if made_in is None else min(own, horizon(made_in))
