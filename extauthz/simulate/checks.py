@@ -237,8 +237,9 @@ class Checks:
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
-        been = [judge.landed(one, promise) for one in self._been[own].since(known_of(own, horizon))]
-        for view, now in product(self._views.believable(horizon), dict.fromkeys([after.get(own), *been])):
+        been = [] if promise.patches else self._been[own].since(known_of(own, horizon))
+        ends = dict.fromkeys([after.get(own), *(judge.landed(one, promise) for one in been)])
+        for view, now in product(self._views.believable(horizon), ends):
             then = {**after, own: now} if now is not None else after
             over = self._landed_over(grant, horizon, view, _as_seen(before, view), _as_seen(then, view))
             left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
