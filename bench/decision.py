@@ -13,7 +13,7 @@ from statistics import median
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import read
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 
@@ -99,9 +99,9 @@ def _batch_us(gate: Gate, requests: Sequence[Request]) -> float:
     spent_s = time.process_time() - start
     for decision in decisions:
         assert decision.verdict is Verdict.ALLOW, decision.sentence
-        assert decision.intent is not None, decision.sentence
-        gate.ledger.pending.settle(decision.intent, Event.NOT_FORWARDED, 0.0)
-    assert not gate.ledger.intents, "all were settled"
+        assert decision.pending_write is not None, decision.sentence
+        gate.ledger.pending.settle(decision.pending_write, Event.NOT_FORWARDED, 0.0)
+    assert not gate.ledger.pending_writes, "all were settled"
     return spent_s / len(requests) * 1e6
 
 

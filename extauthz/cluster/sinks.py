@@ -16,7 +16,7 @@ from extauthz.cluster.facts import Workload
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.intents import is_newer
+from extauthz.core.ledger.pending_write import is_newer
 from extauthz.core.model import Observed, Tree, WorkloadRef
 from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector

@@ -108,7 +108,7 @@ class StrategicMergePatch:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A server-side apply configuration (fully specified intent of one field manager)."""
+    """A server-side apply configuration (fully specified pending write of one field manager)."""
 
     configuration: Tree
 
@@ -320,12 +320,12 @@ class Decision(NamedTuple):
     """What quotas in mode Audit would have refused for want of room."""
     fits: int | None = None
     """Largest replica count that fits; ``None``: not asked for, or no bound."""
-    intent: str | None = None
-    """The id of the intent that was recorded, if one was."""
+    pending_write: str | None = None
+    """The id of the pending write that was recorded, if one was."""
     max_scale: int | None = None
     """The most replicas that the platform's own service allows, if it was asked and sets a bound."""
     pends: bool = False
-    """It was allowed and may still land. Its intent is recorded, or would be if it were charged."""
+    """It was allowed and may still land. Its pending write is recorded, or would be if it were charged."""
     grows: bool = False
     """It was allowed and raises something that a quota limits."""
     uncovered: bool = False

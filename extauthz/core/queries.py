@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.intents import Intent, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Amounts, Observed, Shortage, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.quota.tree import QuotaNode, QuotaTree, TreeProblem
@@ -178,10 +178,12 @@ class Queries:
     def pending(self, quota: str | None = None) -> Iterator[Pending]:
         """Every write that pends, oldest first; or those that may count in one quota."""
         node = self._node(quota) if quota is not None else None
-        for ref, intent in list(self._ledger.pending):
-            if quota is None or (node in self._ledger.pending.nodes(intent.id)):
-                touches = intent.touches
-                yield Pending(intent.id, ref, intent.replicas, touches, intent.state, intent.expires_s)
+        for ref, pending_write in list(self._ledger.pending):
+            if quota is None or (node in self._ledger.pending.nodes(pending_write.id)):
+                touches = pending_write.touches
+                yield Pending(
+                    pending_write.id, ref, pending_write.replicas, touches, pending_write.state, pending_write.expires_s
+                )
 
     # How much there is.
 
@@ -201,5 +203,5 @@ class Queries:
 _NEVER: Final = float("inf")
 
 
-def _count(replicas: int) -> Intent:
-    return Intent("", replicas, (), (), False, NO_PRECONDITION, _NEVER)
+def _count(replicas: int) -> PendingWrite:
+    return PendingWrite("", replicas, (), (), False, NO_PRECONDITION, _NEVER)

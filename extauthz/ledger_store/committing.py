@@ -230,7 +230,7 @@ class Committer:
 
     def _decide(self, waiter: _Waiter) -> bool:
         """Decide it by what is known now. True: it is granted once the object is written. Else it is answered."""
-        if waiter.decision.intent == waiter.decision.id and self.replica.agrees(waiter.decision.id):
+        if waiter.decision.pending_write == waiter.decision.id and self.replica.agrees(waiter.decision.id):
             return self._answer(waiter, waiter.decision)  # a write that was in doubt was carried out
         if waiter.rounds and waiter.remakes:  # what the look has shown may be outdated
             return self._answer(waiter, _refused(waiter.decision, "ledger-unavailable", "is behind another gate"))
@@ -238,11 +238,11 @@ class Committer:
         decision_id = waiter.decision.id
         decision = self._gate.decide(waiter.reading, decision_id, self._clock(), source=waiter.source)
         waiter.decision = decision
-        if decision.intent is None:
+        if decision.pending_write is None:
             return self._answer(waiter, decision)
         if self.replica.holds and decision.grows:
             return self._take_back(waiter, "hold", HELD)
-        if self.replica.is_full(decision.intent):
+        if self.replica.is_full(decision.pending_write):
             why = "has no room in the ledger: too many writes under this quota may still land; try again shortly"
             return self._take_back(waiter, "ledger-full", why)
         return True
@@ -260,7 +260,7 @@ class Committer:
     def _undo(self, waiter: _Waiter) -> None:
         """Nothing of it counts, unless the object has it. A pending write that it only renewed was there before, and
         stays."""
-        if waiter.decision.intent == waiter.decision.id and not self.replica.agrees(waiter.decision.id):
+        if waiter.decision.pending_write == waiter.decision.id and not self.replica.agrees(waiter.decision.id):
             self._gate.ledger.pending.forget(waiter.decision.id)
 
     async def _write(self, batch: list[_Waiter]) -> float:
@@ -315,11 +315,11 @@ class Committer:
 
     def _holds(self, stored: Stored, batch: list[_Waiter]) -> bool:
         """Whether the doubtful write was carried out: the object has all of its batch, or nothing."""
-        new = [one.decision.id for one in batch if one.decision.intent == one.decision.id]
+        new = [one.decision.id for one in batch if one.decision.pending_write == one.decision.id]
         if not new:
             return False
         try:
-            return all(one in decode(stored.payload).intents for one in new)
+            return all(one in decode(stored.payload).pending_writes for one in new)
         except ValueError:
             return False
 
@@ -337,4 +337,6 @@ class Committer:
 def _refused(decision: Decision, reason: str, why: str) -> Decision:
     """The same write, not granted."""
     sentence = sentences.unavailable(decision.ref, why)
-    return decision._replace(verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, intent=None, pends=False)
+    return decision._replace(
+        verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, pending_write=None, pends=False
+    )

@@ -41,7 +41,7 @@ class TooLargeError(ValueError):
 class Payload:
     """The content of the ledger object."""
 
-    intents: Mapping[str, str] = field(default_factory=dict)
+    pending_writes: Mapping[str, str] = field(default_factory=dict)
     """Pending writes by id, each as ``record.dump`` has it."""
     templates: Mapping[str, str] = field(default_factory=dict)
     """Templates that they name, by hash."""
@@ -71,10 +71,12 @@ def encode(payload: Payload) -> str:
         "templates": len(payload.templates),
     }
     lines = [json.dumps(header, separators=(",", ":"))]
-    lines += [f"{key} {text}" for table in (payload.templates, payload.intents) for key, text in table.items()]
+    lines += [f"{key} {text}" for table in (payload.templates, payload.pending_writes) for key, text in table.items()]
     text = base64.b64encode(zlib.compress("\n".join(lines).encode(), level=1)).decode()
     if len(text) > MAX_TEXT_BYTES:
-        raise TooLargeError(f"{len(payload.intents)} pending writes take {len(text)} bytes; {MAX_TEXT_BYTES} fit")
+        raise TooLargeError(
+            f"{len(payload.pending_writes)} pending writes take {len(text)} bytes; {MAX_TEXT_BYTES} fit"
+        )
     return text
 
 
@@ -109,7 +111,7 @@ def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
         raise PayloadError("its header is not as gates write it")
     return Payload(
         templates=dict(map(_pair, lines[:count])),
-        intents=dict(map(_pair, lines[count:])),
+        pending_writes=dict(map(_pair, lines[count:])),
         watermark={str(kind): int(version) for kind, version in watermark.items()},
         clock_ms=_whole(header["clock_ms"]),
         holds=bool(header["holds"]),

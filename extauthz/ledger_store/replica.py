@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 from cachetools import FIFOCache
 
 from extauthz.core.ledger import record
-from extauthz.core.ledger.intents import Intent, is_newer
 from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.record import RecordError
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store.payload import OtherFormatError, Payload, PayloadError, decode, encode
@@ -124,8 +124,8 @@ class Replica:
             return
         try:
             payload = self._written if stored.payload == self._text else decode(stored.payload)
-            before = self.payload.intents if base is not None and base.uid == stored.uid else {}
-            changed = [one for one in payload.intents if before.get(one) != payload.intents[one]]
+            before = self.payload.pending_writes if base is not None and base.uid == stored.uid else {}
+            changed = [one for one in payload.pending_writes if before.get(one) != payload.pending_writes[one]]
             found = [self._load(one, payload) for one in changed]
         except (PayloadError, RecordError) as error:
             self._cannot_read(stored, error)
@@ -135,10 +135,10 @@ class Replica:
         self.released = self.released and payload.holds
         self.base, self.payload, self.unreadable, self._is_new = stored, payload, "", False
         self._seen_s = self._clock() if seen_s is None else seen_s
-        for vanished in before.keys() - payload.intents.keys():
+        for vanished in before.keys() - payload.pending_writes.keys():
             self._ledger.pending.forget(vanished)
-        for ref, intent in found:
-            self._adopt(ref, intent)
+        for ref, pending_write in found:
+            self._adopt(ref, pending_write)
 
     def gone(self) -> None:
         """The object has gone. Its writes are still pending, and will be in the next object."""
@@ -146,17 +146,17 @@ class Replica:
             self._start_over(None, holds=self._holds_new)
             self.unreadable = ""
 
-    def _load(self, intent_id: str, payload: Payload) -> tuple[WorkloadRef, Intent]:
+    def _load(self, pending_id: str, payload: Payload) -> tuple[WorkloadRef, PendingWrite]:
         """Raises RecordError."""
         now_s = self._clock()
         try:
-            tree = json.loads(payload.intents[intent_id])
+            tree = json.loads(payload.pending_writes[pending_id])
             left_ms = int(tree["until_ms"]) - payload.clock_ms
             templates = [payload.templates[key] for key in tree.get("templates", ())]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise RecordError(repr(error)) from error
         expires_s = now_s + max(left_ms, 0) / 1000
-        return record.load({**tree, "id": intent_id, "templates": templates}, expires_s, now_s)
+        return record.load({**tree, "id": pending_id, "templates": templates}, expires_s, now_s)
 
     def _cannot_read(self, stored: Stored, error: Exception) -> None:
         """An object that cannot be read takes no room away: all that is known stays. An object that no gate wrote is
@@ -172,19 +172,24 @@ class Replica:
         self.payload = self._anew(clock_ms, holds=holds)
         self._forget_lines()
 
-    def _adopt(self, ref: WorkloadRef, intent: Intent) -> None:
+    def _adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """A pending write of another gate, or one of this gate that is agreed now."""
-        line = self._lines.get(intent.id)
-        if intent.id in self._abandoned or (line is not None and line.text == self.payload.intents[intent.id]):
+        line = self._lines.get(pending_write.id)
+        if pending_write.id in self._abandoned or (
+            line is not None and line.text == self.payload.pending_writes[pending_write.id]
+        ):
             return
-        self._ledger.pending.forget(intent.id)
-        self._ledger.adopt(ref, intent)
-        self._set_line(intent.id, self._line(ref, intent)._replace(text=self.payload.intents[intent.id]))
+        self._ledger.pending.forget(pending_write.id)
+        self._ledger.adopt(ref, pending_write)
+        self._set_line(
+            pending_write.id,
+            self._line(ref, pending_write)._replace(text=self.payload.pending_writes[pending_write.id]),
+        )
 
-    def abandon(self, intent_id: str) -> None:
+    def abandon(self, pending_id: str) -> None:
         """A pending write of this gate was not granted after all. If it gets into the object, it is taken out again."""
-        self._abandoned[intent_id] = None
-        self._ledger.pending.forget(intent_id)
+        self._abandoned[pending_id] = None
+        self._ledger.pending.forget(pending_id)
 
     # What stands in the way of a grant.
 
@@ -203,20 +208,20 @@ class Replica:
         """Whether none of them can land any more. Growth still waits for a list and a write."""
         return self.payload.holds and self.now_ms() >= self.payload.hold_ends_ms
 
-    def agrees(self, intent_id: str) -> bool:
+    def agrees(self, pending_id: str) -> bool:
         """Whether the object has a pending write that memory has too."""
-        return intent_id in self.payload.intents and self._ledger.pending.follows(intent_id)
+        return pending_id in self.payload.pending_writes and self._ledger.pending.follows(pending_id)
 
-    def is_full(self, intent_id: str) -> bool:
+    def is_full(self, pending_id: str) -> bool:
         """Whether a new pending write, which is in memory so far, is more than its tenant may have in the object."""
-        found = self._ledger.pending.get(intent_id)
-        if found is None or intent_id in self.payload.intents:
+        found = self._ledger.pending.get(pending_id)
+        if found is None or pending_id in self.payload.pending_writes:
             return False
         line = self._line(*found)
-        self._set_line(intent_id, line)
+        self._set_line(pending_id, line)
         is_full = any(self._taken[tenant] > MAX_TENANT_BYTES for tenant in line.tenants)
         if is_full:
-            self._drop_line(intent_id)
+            self._drop_line(pending_id)
         return is_full
 
     # What to write.
@@ -226,7 +231,7 @@ class Replica:
         self._keep_lines()
         if self.base is None or (self.payload.holds and self.released):
             return True
-        known = self.payload.intents
+        known = self.payload.pending_writes
         if len(known) != len(self._lines) or any(known.get(one) != line.text for one, line in self._lines.items()):
             return True
         waits = self._lines or self.payload.holds
@@ -236,7 +241,7 @@ class Replica:
         """The object with all pending writes that are in memory, and how many these are. Raises TooLargeError."""
         payload = self._next()
         self._text, self._written = encode(payload), payload
-        return self._text, len(payload.intents)
+        return self._text, len(payload.pending_writes)
 
     def _next(self) -> Payload:
         self._keep_lines()
@@ -247,31 +252,31 @@ class Replica:
         for kind, version in self._progress.seen().items():
             if version:  # where there is no object of a kind, nobody can have seen one
                 watermark[kind] = max(version, watermark.get(kind, 0))
-        intents = {intent_id: line.text for intent_id, line in self._lines.items()}
+        pending_writes = {pending_id: line.text for pending_id, line in self._lines.items()}
         holds, now_ms = self.payload.holds and not self.released, self.now_ms()
         # A hold begins when the object is made, and not when it was missed: others may have lost one meanwhile.
         ends_ms = now_ms + self._window_ms() if self._is_new else self.payload.hold_ends_ms
-        return Payload(intents, templates, watermark, now_ms, holds, ends_ms)
+        return Payload(pending_writes, templates, watermark, now_ms, holds, ends_ms)
 
     def _keep_lines(self) -> None:
         """A line for each pending write in memory, and no others."""
-        for ref, intent in self._ledger.pending:
-            line = self._lines.get(intent.id)
-            if line is None or intent.expires_s > line.expires_s or _leaves(intent) > line.leaves:
-                self._set_line(intent.id, self._line(ref, intent))
-        if len(self._lines) > self._ledger.intents:
-            for intent_id in [one for one in self._lines if not self._ledger.pending.follows(one)]:
-                self._drop_line(intent_id)
+        for ref, pending_write in self._ledger.pending:
+            line = self._lines.get(pending_write.id)
+            if line is None or pending_write.expires_s > line.expires_s or _leaves(pending_write) > line.leaves:
+                self._set_line(pending_write.id, self._line(ref, pending_write))
+        if len(self._lines) > self._ledger.pending_writes:
+            for pending_id in [one for one in self._lines if not self._ledger.pending.follows(one)]:
+                self._drop_line(pending_id)
 
-    def _set_line(self, intent_id: str, line: Line) -> None:
-        if intent_id in self._lines:
-            self._drop_line(intent_id)
-        self._lines[intent_id] = line
+    def _set_line(self, pending_id: str, line: Line) -> None:
+        if pending_id in self._lines:
+            self._drop_line(pending_id)
+        self._lines[pending_id] = line
         for tenant in line.tenants:
             self._taken[tenant] += line.size
 
-    def _drop_line(self, intent_id: str) -> None:
-        line = self._lines.pop(intent_id)
+    def _drop_line(self, pending_id: str) -> None:
+        line = self._lines.pop(pending_id)
         for tenant in line.tenants:
             self._taken[tenant] -= line.size
             if not self._taken[tenant]:
@@ -283,17 +288,19 @@ class Replica:
         self._taken.clear()
         self.released = False
 
-    def _line(self, ref: WorkloadRef, intent: Intent) -> Line:
-        tree = record.dump(ref, intent)
-        texts = [template.text.decode() for template in intent.templates]
+    def _line(self, ref: WorkloadRef, pending_write: PendingWrite) -> Line:
+        tree = record.dump(ref, pending_write)
+        texts = [template.text.decode() for template in pending_write.templates]
         templates = {hashlib.blake2b(text.encode(), digest_size=12).hexdigest(): text for text in texts}
         if templates:
             tree["templates"] = list(templates)
-        tree["until_ms"] = self.now_ms() + max(ceil((intent.expires_s - self._clock()) * 1000), 0) + 1
+        tree["until_ms"] = self.now_ms() + max(ceil((pending_write.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
-        tenants = self._ledger.pending.leaf_quotas(intent.id) or frozenset({f"namespace {ref.namespace}"})
-        return Line(json.dumps(tree, separators=(",", ":")), templates, tenants, intent.expires_s, _leaves(intent))
+        tenants = self._ledger.pending.leaf_quotas(pending_write.id) or frozenset({f"namespace {ref.namespace}"})
+        return Line(
+            json.dumps(tree, separators=(",", ":")), templates, tenants, pending_write.expires_s, _leaves(pending_write)
+        )
 
 
-def _leaves(intent: Intent) -> int:
-    return len(intent.templates) + len(intent.labels)
+def _leaves(pending_write: PendingWrite) -> int:
+    return len(pending_write.templates) + len(pending_write.labels)

@@ -200,8 +200,8 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
         fields["audit"] = [_shortage(row) for row in decision.audit]
     if decision.unspecified:
         fields["unspecified"] = [_unspecified(row) for row in decision.unspecified]
-    if decision.intent is not None:
-        fields["intent"] = decision.intent
+    if decision.pending_write is not None:
+        fields["intent"] = decision.pending_write
 
 
 def _add_counts(fields: Fields, decision: Decision) -> None:

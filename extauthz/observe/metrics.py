@@ -23,7 +23,7 @@ class Levels(NamedTuple):
     """Of at most ``metrics-max-quotas`` quotas."""
     quotas: int
     left_out: int
-    intents: int
+    pending_writes: int
     workloads: int
     ready: bool
     log_dropped: int
@@ -88,7 +88,7 @@ class Metrics:
         self._skipped[why,] = self._skipped.get((why,), 0) + 1
 
     def read(self, result: str, ended: int) -> None:
-        """Count a consistent read, and the intents that it ended."""
+        """Count a consistent read, and the pending writes that it ended."""
         self._reads[result,] = self._reads.get((result,), 0) + 1
         self._ended_by_reads += ended
 
@@ -135,7 +135,7 @@ class Metrics:
             "extauthz_would_refuse_total": dict(self._would),
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_left_out": {(): now.left_out},
-            "extauthz_intents": {(): now.intents},
+            "extauthz_intents": {(): now.pending_writes},
             "extauthz_answers_total": dict(self._answers),
             "extauthz_access_log_skipped_total": dict(self._skipped),
             "extauthz_reads_total": dict(self._reads),

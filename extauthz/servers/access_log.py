@@ -2,10 +2,10 @@
 
 The protocol is Envoy's ``envoy.service.accesslog.v3.AccessLogService``
 (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/service/accesslog/v3/als.proto). It is a stream of what has
-happened, beside the requests. No request waits for it: if an entry is lost, the landing window ends its intent.
+happened, beside the requests. No request waits for it: if an entry is lost, the landing window ends its pending write.
 
-Whoever may open this stream may end intents, and so give room away. The server trusts its peer as much as the ext_authz
-server does, which is the same server: mTLS says who it is.
+Whoever may open this stream may end pending writes, and so give room away. The server trusts its peer as much as the
+ext_authz server does, which is the same server: mTLS says who it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXT_AUTHZ = "envoy.filters.http.ext_authz"
 """The namespace under which Envoy keeps the dynamic metadata of a CheckResponse."""
 
 Answered: TypeAlias = Callable[[str, Fate], None]
-"""Decision id → what happened to the request. An id that is not known, or whose intent has ended, changes nothing."""
+"""Decision id → what happened to the request. An unknown id, or one whose pending write has ended, changes nothing."""
 
 Skipped: TypeAlias = Callable[[str], None]
 """Called with the reason why an entry (or a whole message) was left out: one of ``SKIPS``."""

@@ -162,7 +162,7 @@ class App:
             rows=list(_of_first(most, queries.rows())),
             quotas=queries.quota_count,
             left_out=max(queries.quota_count - most, 0),
-            intents=queries.pending_count,
+            pending_writes=queries.pending_count,
             workloads=queries.workload_count,
             ready=not self._stage,
             log_dropped=self._log.dropped,

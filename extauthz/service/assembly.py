@@ -33,7 +33,7 @@ from extauthz.service.settings import Settings, policy
 from extauthz.settlement.settlement import Settlement
 
 TICK_S = 1.0
-"""How late an intent may end. The landing window is much longer."""
+"""How late a pending write may end. The landing window is much longer."""
 
 CHECKED_FOR_S = 10.0
 """How long a look at the inputs counts. Only a process that was suspended exceeds it."""

@@ -205,5 +205,5 @@ def _briefly(look: Look) -> Look:
 
 
 def new_id() -> str:
-    """64 random bits in hex that nobody can guess: an access log that names an id may end its intent."""
+    """64 random bits in hex that nobody can guess: an access log that names an id may end its pending write."""
     return secrets.token_hex(8)

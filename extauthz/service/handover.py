@@ -30,8 +30,8 @@ class Handover(Protocol):
             OSError: it cannot be marked as taken; then a clean stop could not leave anything either.
         """
 
-    def leave(self, intents: Sequence[Record]) -> None:
-        """Keep the intents of a clean stop.
+    def leave(self, pending_writes: Sequence[Record]) -> None:
+        """Keep the pending writes of a clean stop.
 
         Raises:
             OSError: they are not kept, and the next start holds.
@@ -51,15 +51,15 @@ class HandoverFile:
         """As ``take``."""
         return take(self._path)
 
-    def leave(self, intents: Sequence[Record]) -> None:
+    def leave(self, pending_writes: Sequence[Record]) -> None:
         """As ``leave``."""
-        leave(self._path, intents)
+        leave(self._path, pending_writes)
 
 
 class Taken(NamedTuple):
     """What a start found."""
 
-    intents: Sequence[Record]
+    pending_writes: Sequence[Record]
     unclean: str | None
     """Why nothing can be taken over, or ``None``."""
 
@@ -75,18 +75,18 @@ def take(path: Path) -> Taken:
     return taken
 
 
-def leave(path: Path, intents: Sequence[Record]) -> None:
-    """Write the intents of a clean stop.
+def leave(path: Path, pending_writes: Sequence[Record]) -> None:
+    """Write the pending writes of a clean stop.
 
     Raises:
         OSError: the marker stays, and the next start holds.
     """
-    _write(path, left(intents))
+    _write(path, left(pending_writes))
 
 
-def left(intents: Sequence[Record]) -> Record:
+def left(pending_writes: Sequence[Record]) -> Record:
     """What a clean stop leaves."""
-    return {"version": VERSION, "clean": True, "intents": list(intents)}
+    return {"version": VERSION, "clean": True, "intents": list(pending_writes)}
 
 
 def _read(path: Path) -> Taken:
@@ -106,8 +106,8 @@ def parsed(text: str | bytes) -> Taken:
     except ValueError as error:
         return Taken((), f"the handover cannot be read: {error}")
     match tree:
-        case {"version": 1, "clean": True, "intents": list(intents)}:
-            return Taken(intents, None)
+        case {"version": 1, "clean": True, "intents": list(pending_writes)}:
+            return Taken(pending_writes, None)
         case {"version": 1, "clean": False}:
             return Taken((), "the last run did not stop cleanly")
     return Taken((), "the handover is not of a version that this release reads")

@@ -18,7 +18,7 @@ class Holding:
     """Takes over what the last run left, and hands over what this one leaves (docs/design.md L5).
 
     Args:
-        handover: where the intents are kept between two runs; ``None``: nowhere.
+        handover: where the pending writes are kept between two runs; ``None``: nowhere.
     """
 
     def __init__(self, settings: Settings, gate: Gate, log: Log, clock: Clock, handover: Handover | None) -> None:
@@ -32,7 +32,7 @@ class Holding:
         self._released = False
 
     def take_over(self) -> None:
-        """Take over the intents of the last run, or begin a recovery hold if they are not known.
+        """Take over the pending writes of the last run, or begin a recovery hold if they are not known.
 
         Raises:
             SettingsError: the handover file cannot be written.
@@ -49,16 +49,16 @@ class Holding:
 
     def _taken_over(self, handover: Handover) -> str | None:
         try:
-            intents, unclean = handover.take()
+            pending_writes, unclean = handover.take()
         except OSError as error:
             why = f"{error.strerror}; name a file in a directory that the gate may write"
             raise SettingsError(f"--handover {handover}: {why}") from None
         try:
-            self._gate.import_intents(intents, self._clock())
+            self._gate.import_pending_writes(pending_writes, self._clock())
         except HandoverError as error:
             return str(error)
         if unclean is None:
-            self._log.event("info", "taken-over", intents=len(intents), path=str(handover))
+            self._log.event("info", "taken-over", pending_writes=len(pending_writes), path=str(handover))
         return unclean
 
     def _without_a_handover(self) -> str | None:
@@ -91,14 +91,14 @@ class Holding:
         ]
 
     def hand_over(self) -> None:
-        """Leave the intents to the next run. A gate in mode audit leaves none: it does not know what it let pass."""
+        """Leave the pending writes to the next run. In mode audit it leaves none: it does not know what it let pass."""
         handover = self._handover
         if handover is None or self._settings.mode == "audit":
             return
-        intents = self._gate.export_intents(self._clock())
+        pending_writes = self._gate.export_pending_writes(self._clock())
         try:
-            handover.leave(intents)
+            handover.leave(pending_writes)
         except OSError as error:  # the marker stays, and the next start holds
             self._log.event("error", "not-handed-over", path=str(handover), why=error.strerror)
         else:
-            self._log.event("info", "handed-over", path=str(handover), intents=len(intents))
+            self._log.event("info", "handed-over", path=str(handover), pending_writes=len(pending_writes))

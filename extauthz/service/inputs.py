@@ -75,7 +75,7 @@ class QuotaInput(Input, Protocol):
 
 
 class StateInput(Input, Protocol):
-    """Where the state comes from. It also ends intents."""
+    """Where the state comes from. It also ends pending writes."""
 
     @property
     def reads(self) -> ConsistentReads | None:
@@ -181,8 +181,8 @@ class QuotaFileInput(FileInput[Value]):
 
 
 class StateFileInput(FileInput[Value]):
-    """A state file. It has no watch that could settle an intent: the landing window ends one, and then the file is
-    believed."""
+    """A state file. It has no watch that could settle a pending write: the landing window ends it, and then the file
+    is believed."""
 
     reads = None
     heed = None
@@ -201,7 +201,7 @@ class StateFileInput(FileInput[Value]):
         super().__init__("state", watched, put_in_force, log, metrics)
 
     def is_believed(self) -> bool:
-        """While a change of the file stands refused, intents stay."""
+        """While a change of the file stands refused, pending writes stay."""
         return not self.refused
 
     async def list_anew(self) -> None:

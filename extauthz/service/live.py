@@ -1,4 +1,4 @@
-"""Quotas and state from a live cluster: followed by watches, noticed when they stall, read where an intent waits."""
+"""Quotas and state from a live cluster: followed by watches, read where a pending write waits."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class LiveStateInput:
         """Nothing can be had before ``follow``."""
 
     async def follow(self) -> None:
-        """Follow for ever, and read where an intent waits for it."""
+        """Follow for ever, and read where a pending write waits for it."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cluster.run())
             await self.known.wait()

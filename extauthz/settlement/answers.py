@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 
 
 class Fate(NamedTuple):
@@ -53,7 +53,7 @@ UNFINISHED = frozenset({408})
 
 
 def event(fate: Fate) -> Event:
-    """The event of the intent. In doubt ``ANSWERED_UNCLEAR``: then only the landing window ends it.
+    """The event of the pending write. In doubt ``ANSWERED_UNCLEAR``: then only the landing window ends it.
 
     An answer counts only if the API server gave it, in the only attempt, and nothing went wrong on the way. 2xx says
     that the write has landed. Any other 4xx says only that the API server is done with the request: 400 also comes when

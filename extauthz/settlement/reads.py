@@ -13,13 +13,13 @@ from typing import NamedTuple, Protocol
 
 from cachetools import TTLCache
 
-from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.model import WorkloadRef
 from extauthz.kube.backoff import Backoff
 
 AT_ONCE = 16
-"""Reads under way for intents, and as many for checks, so that neither holds up the other. The API server's default
-share for a client of its own flow is some 30 requests (APF)."""
+"""Reads under way for pending writes, and as many for checks, so that neither holds up the other. The API server's
+default share for a client of its own flow is some 30 requests (APF)."""
 
 WAITING_AT_MOST = 256
 """Checks that may wait for a read; beyond that they are answered by what is known."""
@@ -77,7 +77,7 @@ class ConsistentReads:
     Args:
         bring: reads one.
         pending: whose writes end by that.
-        told: each result, the workload, how many intents ended, and what is wrong.
+        told: each result, the workload, how many pending writes ended, and what is wrong.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ConsistentReads:
         self._told = told
         self._clock = clock
         self._for_checks = asyncio.Semaphore(AT_ONCE)
-        self._for_intents = 0
+        self._for_pending_writes = 0
         self._under_way: dict[WorkloadRef, asyncio.Task[bool]] = {}
         self._queue: dict[WorkloadRef, float] = {}
         """Workloads to read, and from when on."""
@@ -143,15 +143,15 @@ class ConsistentReads:
             self._queue.setdefault(ref, now_s)
         due = [ref for ref, not_before_s in self._queue.items() if not_before_s <= now_s]
         for ref in due:
-            if self._for_intents >= AT_ONCE:
+            if self._for_pending_writes >= AT_ONCE:
                 return
             wait = self._waits.get(ref)
             if ref not in self._under_way and (wait is None or wait.until_s <= now_s):
-                self._for_intents += 1
+                self._for_pending_writes += 1
                 self._begin(ref, self._read(ref)).add_done_callback(self._one_less)
 
     def _one_less(self, _: asyncio.Task[bool]) -> None:
-        self._for_intents -= 1
+        self._for_pending_writes -= 1
 
     def _begin(self, ref: WorkloadRef, reading: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
         self._queue.pop(ref, None)

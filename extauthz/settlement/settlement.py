@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extauthz.core.ledger.intents import Event
-from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pending_write import Event
+from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.settlement.answers import Fate, event
 from extauthz.settlement.reads import ConsistentReads
 

@@ -98,8 +98,10 @@ class Convergence:
             except PayloadError as error:
                 found.append(f"the ledger cannot be read: {error}")
             else:
-                if payload.intents or payload.holds:
-                    found.append(f"the ledger has intents {list(payload.intents)}, holds: {payload.holds}")
+                if payload.pending_writes or payload.holds:
+                    found.append(
+                        f"the ledger has pending writes {list(payload.pending_writes)}, holds: {payload.holds}"
+                    )
         return found
 
     def _wrong(self, member: Member) -> list[str]:
@@ -112,8 +114,8 @@ class Convergence:
             row = rows.get((quota, key))
             if row is None or row.used != amount * NANO.get(key, 10**9):
                 found.append(f"counts {row.used if row else None} of {key} in {quota}, where {amount} is in use")
-        if member.gate.ledger.intents:
-            found.append(f"follows {[intent.id for _, intent in member.gate.ledger.pending]}")
+        if member.gate.ledger.pending_writes:
+            found.append(f"follows {[pending_write.id for _, pending_write in member.gate.ledger.pending]}")
         if drift := member.gate.ledger.drift():
             found.append(f"has drifted by {drift}")
         return found
@@ -141,4 +143,4 @@ class Convergence:
         else:
             told = f"{decision.verdict}: {decision.sentence}" if decision is not None else "no answer"
             world.checks.broken("no starvation", f"{member.name} should {expected} {key[1]} one more, and says {told}")
-        await world.until(lambda: not member.gate.ledger.intents, GROWS_WITHIN_S)
+        await world.until(lambda: not member.gate.ledger.pending_writes, GROWS_WITHIN_S)

@@ -146,9 +146,9 @@ class Handover:
         taken, self._text = parsed(self._text), json.dumps(RUNNING)
         return taken
 
-    def leave(self, intents: Sequence[Record]) -> None:
+    def leave(self, pending_writes: Sequence[Record]) -> None:
         """As in a file."""
-        self._text = json.dumps(left(intents))
+        self._text = json.dumps(left(pending_writes))
 
 
 class Member:

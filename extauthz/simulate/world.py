@@ -23,8 +23,8 @@ from .reference import ReferenceModel
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 30.0
-"""How long an intent may live at most. Its landing window may begin again with each gate that sees it first. Then a
-read ends it, which may have to be tried again."""
+"""How long a pending write may live at most. Its landing window may begin again with each gate that sees it first. Then
+a read ends it, which may have to be tried again."""
 
 UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
 """Faults after which a refused write may stay in a ledger object for longer than the next write of it."""

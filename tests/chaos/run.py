@@ -104,7 +104,7 @@ def run(
 
 
 def _restless(sites: Sites, judge: Judge, watcher: Watcher) -> list[str]:
-    """Waits until all intents have ended and every gate counts what is really there; else what it is that differs."""
+    """Waits until no write is pending and every gate counts what is really there; else what it is that differs."""
     newest = int(sites.plane.api.call("GET", "/api/v1/namespaces")["metadata"]["resourceVersion"])
     eventually(lambda: watcher.revision >= newest or watcher.failure, lambda: (watcher.revision, newest))
     found: list[str] = []
@@ -112,12 +112,12 @@ def _restless(sites: Sites, judge: Judge, watcher: Watcher) -> list[str]:
     def is_at_rest() -> bool:
         found[:] = [wrong for number, site in enumerate(sites) for wrong in _wrong(number, site, judge)]
         try:
-            intents = sites.payload().intents
+            pending_writes = sites.payload().pending_writes
         except RefusedError as error:
             found.append(f"the ledger was deleted, and not made anew yet: {error}")
         else:
-            if intents:
-                found.append(f"the ledger still holds {len(intents)} pending writes")
+            if pending_writes:
+                found.append(f"the ledger still holds {len(pending_writes)} pending writes")
         return not found
 
     deadline = time.monotonic() + REST_WITHIN_S

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.quota.spec import parse
 from extauthz.core.quota.standing import Standing, standing
 from extauthz.core.quota.tree import QuotaTree

@@ -103,7 +103,7 @@ def test_the_room_of_a_gate_that_was_killed_is_held_until_another_learns_what_be
     sites[0].gate.kill()
     assert granted.allowed
     assert not ask(sites[1], "dead", "other", 1).allowed
-    assert granted.id in sites.payload().intents
+    assert granted.id in sites.payload().pending_writes
     sites[2].settle(granted, 409)
     eventually(lambda: ask(sites[1], "dead", "other", 10).allowed)
     sites[0].gate.start()
@@ -118,10 +118,10 @@ def test_or_until_w_and_a_gate_that_starts_again_holds_nothing_back(sites: Sites
     again = ask(sites[0], "alone", "web", 10)
     assert again.allowed, again
     sites[0].settle(again, 409)
-    assert granted.id in sites.payload().intents
+    assert granted.id in sites.payload().pending_writes
     assert not ask(sites[0], "alone", "other", 1).allowed
     eventually(lambda: ask(sites[1], "alone", "other", 1).allowed)
-    assert granted.id not in sites.payload().intents
+    assert granted.id not in sites.payload().pending_writes
 
 
 def test_a_ledger_that_somebody_deletes_is_made_again_with_all_in_it_and_holds_growth_back_for_w(sites: Sites):
@@ -139,7 +139,7 @@ def test_a_ledger_that_somebody_deletes_is_made_again_with_all_in_it_and_holds_g
         return found if found["metadata"]["uid"] != before else None
 
     eventually(made_again)
-    eventually(lambda: granted.id in sites.payload().intents)
+    eventually(lambda: granted.id in sites.payload().pending_writes)
     assert sites.payload().holds
     assert ask(sites[1], "deleted", "other", 0).allowed, "shrinking passes"
     eventually(lambda: not sites.payload().holds)
@@ -171,7 +171,7 @@ def test_a_quota_that_moves_under_another_root_counts_there_with_all_that_was_gr
         eventually(lambda site=site: "exceeded workspace quota: big" in ask(site, "small", "other", 1).message)
     for site in sites:
         assert not ask(site, "big", "other", 1).allowed, "all know of the move, and what is over the limit stays so"
-    eventually(lambda: moved.id not in sites.payload().intents)
+    eventually(lambda: moved.id not in sites.payload().pending_writes)
 
 
 def test_after_a_restart_of_the_api_server_everything_granted_still_holds(sites: Sites):

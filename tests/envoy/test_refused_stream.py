@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.render.options import Endpoint
 from extauthz.servers import access_log
 from extauthz.settlement import answers

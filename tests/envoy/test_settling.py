@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.render.options import Endpoint, GateTls, SidecarOptions
 from extauthz.service import handover
 from extauthz.testing.apiserver import ApiServer, Break
@@ -231,7 +231,7 @@ def test_a_write_that_succeeds_holds_its_room_until_the_picture_shows_it(authori
         assert not real.has_room("ok")
 
 
-def test_an_answer_after_a_restart_of_the_gate_ends_the_intent_that_was_handed_over(
+def test_an_answer_after_a_restart_of_the_gate_ends_the_pending_write_that_was_handed_over(
     authority: Authority, tmp_path: Path
 ):
     with Real(authority, tmp_path) as real, ThreadPoolExecutor() as threads:

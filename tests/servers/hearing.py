@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.servers.access_log import AccessLogs
 from extauthz.settlement.answers import Fate, event
 

@@ -19,7 +19,7 @@ import grpc
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.memory import MemoryStore
@@ -116,7 +116,7 @@ class Member:
         self.gate.ledger.pending.settle(decision_id, Event.REFUSED, time.monotonic())
 
     def live(self) -> set[str]:
-        return {intent.id for _, intent in self.gate.ledger.pending}
+        return {pending_write.id for _, pending_write in self.gate.ledger.pending}
 
 
 @asynccontextmanager
@@ -280,4 +280,4 @@ def _stored(members: Sequence[Member]) -> set[str]:
         for name, one in member.store.stored.items():
             if name not in newest or int(one.version) > int(newest[name].version):
                 newest[name] = one
-    return {intent_id for one in newest.values() for intent_id in decode(one.payload).intents}
+    return {pending_id for one in newest.values() for pending_id in decode(one.payload).pending_writes}

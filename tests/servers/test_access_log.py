@@ -1,4 +1,4 @@
-"""The access-log door: from each entry that Envoy can send to the event of an intent."""
+"""The access-log door: from each entry that Envoy can send to the event of a pending write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.servers import access_log
 from extauthz.settlement import answers
 from extauthz.settlement.answers import Fate
@@ -284,7 +284,7 @@ def test_no_bytes_whatever_raise(raw: bytes):
 
 
 @given(st.builds(entry, st.text(max_size=20), st.integers(0, 2**32 - 1), st.text(max_size=40)))
-def test_no_entry_whatever_raises_or_ends_an_intent_by_another_rule(made: HTTPAccessLogEntry):
+def test_no_entry_whatever_raises_or_ends_a_pending_write_by_another_rule(made: HTTPAccessLogEntry):
     heard = Heard()
     heard.door.take(message(made))
     assert len(heard.answers) + len(heard.skips) == 1

@@ -331,7 +331,7 @@ class TestTls:
 
 
 class TestHandover:
-    def test_a_clean_stop_hands_its_intents_to_the_next_start(self, tmp_path: Path) -> None:
+    def test_a_clean_stop_hands_its_pending_writes_to_the_next_start(self, tmp_path: Path) -> None:
         flags = ("--handover", str(tmp_path / "handover.json"))
         with Running(tmp_path, *flags, "--window-s", "1") as gate:  # a first start holds: let that pass
             assert "grants no growth" in gate.get("/readyz")[1]

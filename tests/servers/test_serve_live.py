@@ -101,7 +101,7 @@ def test_an_answered_write_is_settled_by_a_read_that_begins_after_w(api, tmp_pat
         assert any("fieldSelector=metadata.name%3Dweb" in one.target for one in api.seen)
 
 
-def test_while_the_api_server_does_not_answer_reads_an_intent_holds_its_room(api, tmp_path):
+def test_while_the_api_server_does_not_answer_reads_a_pending_write_holds_its_room(api, tmp_path):
     with Live(tmp_path, "--window-s=1") as gate:
         assert gate.check(4).ok_response is not None
         api.tokens = {"another"}

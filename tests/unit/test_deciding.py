@@ -180,7 +180,7 @@ class Asking:
             "fits",
             "fits every quota",
             WEB,
-            intent=decision_id if charge else None,
+            pending_write=decision_id if charge else None,
             pends=True,
             uncovered=self.uncovered,
         )
@@ -195,7 +195,7 @@ class Asking:
 
 async def agree(reading: Reading, source: str, decision: Decision) -> Decision:
     assert reading is READING
-    assert decision.intent is None, "nothing is recorded before it is agreed upon"
+    assert decision.pending_write is None, "nothing is recorded before it is agreed upon"
     return decision._replace(reason="agreed")
 
 
@@ -221,7 +221,7 @@ async def test_a_write_that_no_quota_may_cover_is_recorded_and_answered_at_once(
     decision = asked(REQUEST)
     log.close()
     assert isinstance(decision, Decision)
-    assert (decision.reason, decision.intent) == ("fits", decision.id)
+    assert (decision.reason, decision.pending_write) == ("fits", decision.id)
 
 
 async def test_a_failure_while_others_are_asked_is_refused_by_name() -> None:

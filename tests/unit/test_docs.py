@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from extauthz.core import resources
-from extauthz.core.ledger.intents import diagram
+from extauthz.core.ledger.pending_write import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
 from extauthz.core.quota.tree import QuotaTree

@@ -46,7 +46,7 @@ def test_a_start_after_a_crash_finds_the_marker(path: Path) -> None:
 def test_a_spoilt_file_is_unclean_and_no_error(content: bytes, why: str, path: Path) -> None:
     path.write_bytes(content)
     taken = handover.take(path)
-    assert taken.intents == ()
+    assert taken.pending_writes == ()
     assert taken.unclean is not None
     assert why in taken.unclean
 

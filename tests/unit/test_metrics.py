@@ -24,7 +24,7 @@ def metrics() -> Metrics:
         rows,
         quotas=7,
         left_out=6,
-        intents=2,
+        pending_writes=2,
         workloads=5,
         ready=True,
         log_dropped=1,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from extauthz.core.ledger import intents
+from extauthz.core.ledger import pending_write
 from tests.mutants import known
 from tests.mutants.mutate import mutants
 from tests.mutants.trying import Measured
@@ -71,8 +71,8 @@ def test_what_decides_nothing_is_left_alone(source: str):
 
 
 def test_every_change_of_a_real_file_can_be_run_and_differs():
-    source = inspect.getsource(intents)
-    found = list(mutants("intents.py", source))
+    source = inspect.getsource(pending_write)
+    found = list(mutants("pending_write.py", source))
     assert len(found) > 20
     for one in found:
         assert ast.dump(ast.parse(one.after)) != ast.dump(ast.parse(source)), one.diff()

@@ -12,49 +12,49 @@ from extauthz.core.decision import sentences
 from extauthz.core.decision.effects import is_harmless, is_patch
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
-from extauthz.core.ledger.intents import Intent
+from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.model import Decision, Observed, Operation, Outcome, Verdict
 
 
 def under_way(asked: Evaluation) -> Decision | None:
     """Step: another change of the workload may still land, and the result depends on which is first."""
-    intent = asked.intent
-    if not intent.touches or asked.entry is None or is_harmless(asked.observed, intent):
+    pending_write = asked.pending_write
+    if not pending_write.touches or asked.entry is None or is_harmless(asked.observed, pending_write):
         return None
-    others = [one for one in asked.entry.live_intents() if one.touches]
-    if not others or not _disturb(asked, intent, others):
+    others = [one for one in asked.entry.live_pending_writes() if one.touches]
+    if not others or not _disturb(asked, pending_write, others):
         return None
     patch, *more = others
     is_create = asked.write.operation is Operation.CREATE
     left = _left_of(patch, asked.born) if is_create and asked.born is not None and not more else None
     if left is None:
         return _refusal(asked, others)
-    asked.intent = _with(intent, left)
+    asked.pending_write = _with(pending_write, left)
     return None
 
 
-def _disturb(asked: Evaluation, intent: Intent, others: list[Intent]) -> bool:
+def _disturb(asked: Evaluation, pending_write: PendingWrite, others: list[PendingWrite]) -> bool:
     """Whether the result depends on the order in which ``intent`` and the ``others`` land."""
     observed = asked.observed
-    if observed is None or asked.write.operation is Operation.CREATE or intent.changes(observed):
+    if observed is None or asked.write.operation is Operation.CREATE or pending_write.changes(observed):
         return True
     return is_patch(asked.write) and any(one.changes(observed) for one in others)
 
 
-def _left_of(patch: Intent, born: Observed) -> Outcome | None:
+def _left_of(patch: PendingWrite, born: Observed) -> Outcome | None:
     """What a pending patch of a deleted object leaves on ``born``; ``None``: that is not known."""
     outcome = resolve(patch.write, born) if patch.write is not None else None
     return outcome if isinstance(outcome, Outcome) else None
 
 
-def _with(intent: Intent, left: Outcome) -> Intent:
+def _with(pending_write: PendingWrite, left: Outcome) -> PendingWrite:
     """The patch may set its count on either template, or leave its template under any count."""
-    templates = tuple(dict.fromkeys(intent.templates + left.templates))
-    labels = tuple(dict.fromkeys(intent.labels + left.label_sets))
-    return replace(intent, templates=templates, labels=labels, keeps_count=True)
+    templates = tuple(dict.fromkeys(pending_write.templates + left.templates))
+    labels = tuple(dict.fromkeys(pending_write.labels + left.label_sets))
+    return replace(pending_write, templates=templates, labels=labels, keeps_count=True)
 
 
-def _refusal(asked: Evaluation, others: list[Intent]) -> Decision:
+def _refusal(asked: Evaluation, others: list[PendingWrite]) -> Decision:
     left_s = max(one.expires_s for one in others) - asked.now_s
     sentence = sentences.change_under_way(asked.write.ref, left_s)
     return asked.answer(Verdict.UNAVAILABLE, "change-under-way", sentence)

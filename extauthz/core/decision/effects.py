@@ -7,7 +7,7 @@ from dataclasses import replace
 from extauthz.core.decision import unknowns
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
-from extauthz.core.ledger.intents import Intent
+from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Unreadable, Verdict, Write
 
 
@@ -41,7 +41,7 @@ def _is_only_a_count(outcome: Outcome) -> bool:
 def intended(asked: Evaluation) -> None:
     """Step: work out what it may leave, in the form that the ledger follows."""
     asked.born = _born(asked) if asked.creates and asked.observed is None else None
-    asked.intent = _intent(asked)
+    asked.pending_write = _pending_write(asked)
     asked.free = _why_free(asked)
 
 
@@ -50,23 +50,23 @@ def _why_free(asked: Evaluation) -> str:
         return "; a question, charged nothing"
     if asked.policy.mode == "audit":
         return "; mode audit, charged as observed"
-    if is_harmless(asked.observed, asked.intent):
+    if is_harmless(asked.observed, asked.pending_write):
         return "; can land only on what is observed"
     return ""
 
 
-def _intent(asked: Evaluation) -> Intent:
+def _pending_write(asked: Evaluation) -> PendingWrite:
     write, observed, outcome = asked.write, asked.observed, asked.outcome
     templates, expires_s = outcome.templates, asked.now_s + asked.policy.window_s
     if write.scale:  # a count and nothing else
         count, keeps = outcome.replicas, outcome.keeps_count
-        return Intent(
+        return PendingWrite(
             asked.id, count, (), (), False, write.precondition, expires_s, source=asked.source, keeps_count=keeps
         )
     if not templates and observed is not None and observed.template is not None and _copies(write):
         templates = (observed.template,)
     touches = bool(templates) or outcome.labels is not None
-    return Intent(
+    return PendingWrite(
         id=asked.id,
         replicas=outcome.replicas,
         templates=templates,
@@ -107,18 +107,18 @@ def _born(asked: Evaluation) -> Observed:
     return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)
 
 
-def is_harmless(observed: Observed | None, intent: Intent) -> bool:
+def is_harmless(observed: Observed | None, pending_write: PendingWrite) -> bool:
     """The API server will take it only on exactly what is observed, and it raises neither count nor cost of that.
 
     Each by itself: a dearer template under fewer replicas would meet the count of another write that lands later.
     """
-    version = intent.precondition.resource_version
+    version = pending_write.precondition.resource_version
     if observed is None or not version or version != observed.resource_version:
         return False
     return (
-        (intent.replicas is None or intent.replicas <= observed.replicas)
-        and all(template == observed.template for template in intent.templates)
-        and all(labels == observed.labels for labels in intent.labels)
-        and not intent.frees
-        and intent.owner in (None, observed.owner)
+        (pending_write.replicas is None or pending_write.replicas <= observed.replicas)
+        and all(template == observed.template for template in pending_write.templates)
+        and all(labels == observed.labels for labels in pending_write.labels)
+        and not pending_write.frees
+        and pending_write.owner in (None, observed.owner)
     )

@@ -9,8 +9,8 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.model import (
     Decision,
     Observed,
@@ -47,14 +47,14 @@ class Evaluation:
     creates: bool = field(init=False)
     """It creates the object, if there is none."""
     outcome: Outcome = field(init=False)
-    intent: Intent = field(init=False)
+    pending_write: PendingWrite = field(init=False)
     """What it may leave."""
     born: Observed | None = field(init=False)
     """The object that a create makes where there is none."""
     free: str = field(init=False)
     """Why nothing of it is recorded; empty: it is recorded."""
     proposal: Proposal = field(init=False)
-    twin: Intent | None = None
+    twin: PendingWrite | None = None
     """The pending write that also stands for this one."""
 
     # What a grant says.
@@ -80,7 +80,7 @@ class Evaluation:
 
     def propose(self) -> None:
         """Work out its effect on all quotas, and record nothing."""
-        self.proposal = self.state.ledger.propose(self.ref, self.intent, self.born, self.entry)
+        self.proposal = self.state.ledger.propose(self.ref, self.pending_write, self.born, self.entry)
 
     def unavailable(self, reason: str, why: str, setting: OnUnknown = "deny") -> Decision:
         """A refusal because something is not known. With ``setting`` "allow" the write passes, with the same reason."""
@@ -96,7 +96,7 @@ class Evaluation:
         shortages: tuple[Shortage, ...] = (),
         audit: tuple[Shortage, ...] = (),
         fits: int | None = None,
-        intent: str | None = None,
+        pending_write: str | None = None,
         *,
         max_scale: int | None = None,
         pends: bool = False,
@@ -119,7 +119,7 @@ class Evaluation:
             shortages,
             audit,
             fits,
-            intent,
+            pending_write,
             max_scale,
             pends,
             grows,

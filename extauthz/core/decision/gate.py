@@ -26,12 +26,12 @@ class Gate(ClusterState):
         self.bounds: Bounds | None = None
         """Bounds of replicas in addition to quotas; ``None``: there are none."""
 
-    def export_intents(self, now_s: float) -> list[dict[str, object]]:
-        """Live intents as JSON-ready records, for the next start (docs/design.md L5)."""
+    def export_pending_writes(self, now_s: float) -> list[dict[str, object]]:
+        """Live pending writes as JSON-ready records, for the next start (docs/design.md L5)."""
         return handover.dump(self.ledger, now_s)
 
-    def import_intents(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
-        """Take over the intents of a clean stop.
+    def import_pending_writes(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:
+        """Take over the pending writes of a clean stop.
 
         Raises:
             HandoverError: a record is not one that ``export_intents`` wrote.

@@ -16,7 +16,7 @@ class _Recorded(NamedTuple):
     """Why it is not recorded; empty: it is."""
     pends: bool = False
     id: str | None = None
-    """Id of the intent that stands for it."""
+    """Id of the pending write that stands for it."""
 
 
 def uncovered(asked: Evaluation) -> Decision | None:
@@ -31,20 +31,20 @@ def uncovered(asked: Evaluation) -> Decision | None:
     if pending_limits.reached(asked) is not None:
         return answer
     recorded = _recorded(asked)
-    return answer._replace(pends=recorded.pends, intent=recorded.id)
+    return answer._replace(pends=recorded.pends, pending_write=recorded.id)
 
 
 def granted(asked: Evaluation) -> Decision:
     """Nothing speaks against it."""
     proposal = asked.proposal
-    remark, pends, intent_id = _recorded(asked)
+    remark, pends, pending_id = _recorded(asked)
     answer = asked.answer(
         Verdict.ALLOW,
         asked.reason,
         asked.why + remark + asked.remark,
-        asked.intent.replicas,
+        asked.pending_write.replicas,
         audit=proposal.audit,
-        intent=intent_id,
+        pending_write=pending_id,
         max_scale=asked.max_scale,
         pends=pends,
         grows=bool(proposal.grows),
@@ -59,7 +59,7 @@ def _recorded(asked: Evaluation) -> _Recorded:
     if not asked.charge:
         return _Recorded("; a question, charged nothing", pends=True)
     if asked.twin is not None:
-        asked.state.ledger.pending.renew(asked.twin, asked.intent.expires_s)
+        asked.state.ledger.pending.renew(asked.twin, asked.pending_write.expires_s)
         return _Recorded("", pends=True, id=asked.twin.id)
-    asked.state.ledger.record(asked.proposal, asked.intent)
-    return _Recorded("", True, asked.intent.id)
+    asked.state.ledger.record(asked.proposal, asked.pending_write)
+    return _Recorded("", True, asked.pending_write.id)

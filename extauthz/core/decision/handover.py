@@ -1,4 +1,4 @@
-"""Intents as JSON-ready records: a clean stop hands them to the next start (docs/design.md L5)."""
+"""Pending writes as JSON-ready records: a clean stop hands them to the next start (docs/design.md L5)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ class HandoverError(ValueError):
 
 
 def dump(ledger: Ledger, now_s: float) -> list[dict[str, object]]:
-    """Every live intent. Times are seconds left, because the next start has another clock."""
-    return [{**record.dump(ref, intent), "left_s": intent.expires_s - now_s} for ref, intent in ledger.pending]
+    """Every live pending write. Times are seconds left, because the next start has another clock."""
+    return [
+        {**record.dump(ref, pending_write), "left_s": pending_write.expires_s - now_s}
+        for ref, pending_write in ledger.pending
+    ]
 
 
 def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> None:
-    """Record every intent again.
+    """Record every pending write again.
 
     Raises:
         HandoverError: a record is not one that ``dump`` wrote; the ledger then holds those before it.
@@ -29,9 +32,9 @@ def load(ledger: Ledger, records: Iterable[Record], now_s: float) -> None:
         try:
             if not isinstance(left_s, int | float):
                 raise RecordError("left_s must be a number of seconds")
-            ref, intent = record.load(one, now_s + left_s, now_s)
-            if ledger.pending.follows(intent.id):
-                raise RecordError(f"there is another intent {intent.id}")
+            ref, pending_write = record.load(one, now_s + left_s, now_s)
+            if ledger.pending.follows(pending_write.id):
+                raise RecordError(f"there is another pending write {pending_write.id}")
         except RecordError as error:
-            raise HandoverError(f"intent {number}: {error}") from error
-        ledger.adopt(ref, intent)
+            raise HandoverError(f"pending write {number}: {error}") from error
+        ledger.adopt(ref, pending_write)

@@ -16,18 +16,18 @@ EXCEEDED = "exceeded-max-scale"
 
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: it exceeds what the service allows, or that is not known."""
-    intent = asked.intent
-    if asked.bounds is None or intent.replicas is None:
+    pending_write = asked.pending_write
+    if asked.bounds is None or pending_write.replicas is None:
         return None
-    if intent.replicas <= asked.proposal.before.envelope.replicas:
+    if pending_write.replicas <= asked.proposal.before.envelope.replicas:
         return None  # its count is not above all that the workload may have already
     bound = asked.bounds.known(asked.write.ref, asked.now_s)
     if bound.freshness is Freshness.UNASKED:
         return _unknown(asked, UNASKED)._replace(needs=NeedsFetch(Fetch.MAX_SCALE, asked.write.ref))
     if bound.freshness is Freshness.UNKNOWN and asked.policy.on_max_scale_unknown == "deny":
         return _unknown(asked, UNKNOWN)
-    if bound.most is not None and intent.replicas > bound.most:
-        return _denied(asked, intent.replicas, bound, bound.most)
+    if bound.most is not None and pending_write.replicas > bound.most:
+        return _denied(asked, pending_write.replicas, bound, bound.most)
     asked.max_scale = bound.most
     if bound.freshness is Freshness.KEPT:
         asked.reason = KEPT

@@ -13,9 +13,9 @@ from extauthz.core.decision import sentences
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.ledger import memory
 from extauthz.core.ledger.coverage import leaves
-from extauthz.core.ledger.intents import Intent, State
 from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.ledger.pending import UNCOVERED
+from extauthz.core.ledger.pending_write import PendingWrite, State
+from extauthz.core.ledger.pending_writes import UNCOVERED
 from extauthz.core.model import NO_PRECONDITION, Decision
 
 MAX_IDENTICAL = 16
@@ -33,7 +33,7 @@ def reached(asked: Evaluation) -> Decision | None:
     """Step: one more write would be too many, and no pending write stands for it too."""
     if asked.free:
         return None
-    asked.twin = _twin(asked.intent, asked.proposal)
+    asked.twin = _twin(asked.pending_write, asked.proposal)
     found = _bound_met(asked) if asked.twin is None else None
     if found is None:
         return None
@@ -43,15 +43,15 @@ def reached(asked: Evaluation) -> Decision | None:
     return asked.unavailable(reason, why)
 
 
-def _twin(intent: Intent, proposal: Proposal) -> Intent | None:
+def _twin(pending_write: PendingWrite, proposal: Proposal) -> PendingWrite | None:
     """The open write that stands for ``intent`` too, once enough writes of the same effect are under way."""
-    live = proposal.entry.intents
-    if live is None or len(live) < MAX_IDENTICAL or intent.precondition != NO_PRECONDITION:
+    live = proposal.entry.pending_writes
+    if live is None or len(live) < MAX_IDENTICAL or pending_write.precondition != NO_PRECONDITION:
         return None
     alike = [
         one
         for one in live.values()
-        if one.state is State.OPEN and one.replicas == intent.replicas and one.effect == intent.effect
+        if one.state is State.OPEN and one.replicas == pending_write.replicas and one.effect == pending_write.effect
     ]
     return max(reversed(alike), key=lambda one: one.expires_s) if len(alike) >= MAX_IDENTICAL else None
 
@@ -61,12 +61,12 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
 
     Nobody has more pending writes than there are in all.
     """
-    policy, ledger, source, intent = asked.policy, asked.state.ledger, asked.source, asked.intent
-    in_all = ledger.intents
+    policy, ledger, source, pending_write = asked.policy, asked.state.ledger, asked.source, asked.pending_write
+    in_all = ledger.pending_writes
     if source and in_all >= policy.max_intents_per_source <= ledger.pending.of_source(source):
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
-    live = asked.proposal.entry.intents or {}
-    if _is_one_too_many(intent, live, policy.max_intents_per_workload):
+    live = asked.proposal.entry.pending_writes or {}
+    if _is_one_too_many(pending_write, live, policy.max_intents_per_workload):
         return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
     if in_all >= policy.max_intents:
         return "too-many-intents", f"{in_all} writes"
@@ -74,12 +74,12 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
         for root in asked.proposal.after.trees:
             if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
-    return None if intent.counts_alone else _memory_met(ledger, asked.proposal, intent)
+    return None if pending_write.counts_alone else _memory_met(ledger, asked.proposal, pending_write)
 
 
-def _memory_met(ledger: Ledger, proposal: Proposal, intent: Intent) -> tuple[str, str] | None:
+def _memory_met(ledger: Ledger, proposal: Proposal, pending_write: PendingWrite) -> tuple[str, str] | None:
     """The same of what changes hold in memory. A write of a count alone is never refused for it."""
-    more = intent.held_bytes = memory.held_by(intent)
+    more = pending_write.held_bytes = memory.held_by(pending_write)
     for quota in leaves(proposal.after.envelope_in) or UNCOVERED:
         held = ledger.pending.bytes_held_in(quota)
         if held + more > MAX_BYTES_IN_QUOTA:
@@ -90,9 +90,9 @@ def _memory_met(ledger: Ledger, proposal: Proposal, intent: Intent) -> tuple[str
     return None
 
 
-def _is_one_too_many(intent: Intent, live: Mapping[str, Intent], most: int) -> bool:
+def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrite], most: int) -> bool:
     """Whether there are ``most`` different effects already. A retry adds none."""
     if len(live) < most:
         return False
     different = {one.effect for one in live.values()}
-    return intent.effect not in different and len(different) >= most
+    return pending_write.effect not in different and len(different) >= most

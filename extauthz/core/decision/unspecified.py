@@ -38,7 +38,7 @@ def refused(asked: Evaluation) -> Decision | None:
         asked.unspecified = tuple(rows)
         return None
     sentence = sentences.must_specify(asked.write.ref, refusing)
-    answer = asked.answer(Verdict.DENY, REASON, sentence, asked.intent.replicas, audit=asked.proposal.audit)
+    answer = asked.answer(Verdict.DENY, REASON, sentence, asked.pending_write.replicas, audit=asked.proposal.audit)
     return answer._replace(unspecified=tuple(rows))
 
 
@@ -69,8 +69,11 @@ def _templates(asked: Evaluation) -> Iterable[Template]:
     Of each write the first: server-side apply may also leave less, as its manager owned what it leaves out, and nobody
     can tell. Were that enough, every apply of something else would be refused. What it does leave is seen afterwards.
     """
-    if asked.intent.templates:
-        return asked.intent.templates[:1]
+    if asked.pending_write.templates:
+        return asked.pending_write.templates[:1]
     entry = asked.proposal.entry
     shown = [entry.shown.template] if entry.shown is not None and entry.shown.template is not None else []
-    return [*shown, *(intent.templates[0] for intent in entry.live_intents() if intent.templates)]
+    return [
+        *shown,
+        *(pending_write.templates[0] for pending_write in entry.live_pending_writes() if pending_write.templates),
+    ]

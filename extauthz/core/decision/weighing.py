@@ -20,10 +20,10 @@ def weighed(asked: Evaluation) -> None:
 
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: some quota has no room for what grows."""
-    proposal, intent, ledger = asked.proposal, asked.intent, asked.state.ledger
+    proposal, pending_write, ledger = asked.proposal, asked.pending_write, asked.state.ledger
     if not proposal.shortages:
         return None
-    fits = ledger.largest_replicas(asked.ref, intent, proposal)
-    sentence = sentences.exceeded(asked.write.ref, proposal.shortages, fits, ledger.surge(proposal, intent))
+    fits = ledger.largest_replicas(asked.ref, pending_write, proposal)
+    sentence = sentences.exceeded(asked.write.ref, proposal.shortages, fits, ledger.surge(proposal, pending_write))
     short, audit = proposal.shortages, proposal.audit
-    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, intent.replicas, short, audit, fits)
+    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, pending_write.replicas, short, audit, fits)

@@ -8,7 +8,7 @@ from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.intents import Intent
+from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one
 from extauthz.core.ledger.position import NOTHING, NOWHERE, Position, Product, charge
 from extauthz.core.model import Amounts, Observed, Template
@@ -31,13 +31,15 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
 
 
 def _only_its_count_may_change(entry: Entry) -> bool:
-    if entry.intents and not all(intent.counts_alone for intent in entry.intents.values()):
+    if entry.pending_writes and not all(pending_write.counts_alone for pending_write in entry.pending_writes.values()):
         return False
-    return not entry.children or not _some_child_has_intents(entry)
+    return not entry.children or not _some_child_has_pending_writes(entry)
 
 
-def _some_child_has_intents(entry: Entry) -> bool:
-    return any(child.intents or (child.children and _some_child_has_intents(child)) for child in _children(entry))
+def _some_child_has_pending_writes(entry: Entry) -> bool:
+    return any(
+        child.pending_writes or (child.children and _some_child_has_pending_writes(child)) for child in _children(entry)
+    )
 
 
 def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
@@ -66,7 +68,7 @@ def _per_object(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Amount
         return count_one(entry.ref)
     amounts = _excess(entry, costs)
     for one in _family(entry):
-        if one.observed is not None or (pending and any(i.creates for i in one.live_intents())):
+        if one.observed is not None or (pending and any(i.creates for i in one.live_pending_writes())):
             _add(amounts, count_one(one.ref))
     return amounts
 
@@ -200,13 +202,13 @@ def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable
 
 
 def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
-    """Every pair of count and pod that may come together, whichever intents land, in whatever order.
+    """Every pair of count and pod that may come together, whichever pending writes land, in whatever order.
 
     A write of the count alone may land on any template, and a write of the template alone under any count. A write of
     both brings them together: its template never meets the observed count, nor the count of another such write.
     """
-    intents = entry.live_intents()
-    own_alone = [t for intent in intents if _is_alone(intent) for t in intent.templates]
+    pending_writes = entry.live_pending_writes()
+    own_alone = [t for pending_write in pending_writes if _is_alone(pending_write) for t in pending_write.templates]
     alone: list[Template | None] = [*own_alone, *_templates_of_revisions(entry)]
     observed = [entry.shown.template] if entry.shown is not None else []
     left, left_count = _leaving(entry, costs)
@@ -223,18 +225,26 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     yield product(count, observed)
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
-    both = [intent for intent in intents if intent.replicas is not None and intent.templates]
-    for intent in both:
-        yield product(intent.replicas or 0, intent.templates)
-    counts = [intent.replicas for intent in intents if intent.replicas is not None and not intent.templates]
+    both = [
+        pending_write
+        for pending_write in pending_writes
+        if pending_write.replicas is not None and pending_write.templates
+    ]
+    for pending_write in both:
+        yield product(pending_write.replicas or 0, pending_write.templates)
+    counts = [
+        pending_write.replicas
+        for pending_write in pending_writes
+        if pending_write.replicas is not None and not pending_write.templates
+    ]
     if counts:
-        yield product(max(counts), [*observed, *(t for intent in both for t in intent.templates)])
-    yield Product(max([count, *(intent.replicas or 0 for intent in intents)]) + left_count, {})
+        yield product(max(counts), [*observed, *(t for pending_write in both for t in pending_write.templates)])
+    yield Product(max([count, *(pending_write.replicas or 0 for pending_write in pending_writes)]) + left_count, {})
 
 
-def _is_alone(intent: Intent) -> bool:
+def _is_alone(pending_write: PendingWrite) -> bool:
     """It may leave the count as it is. So its template may meet every count."""
-    return intent.replicas is None or intent.keeps_count
+    return pending_write.replicas is None or pending_write.keeps_count
 
 
 def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
@@ -249,11 +259,11 @@ def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
     return total, count
 
 
-def pods_of(entry: Entry, intent: Intent, pod_costs: PodCosts) -> Amounts:
+def pods_of(entry: Entry, pending_write: PendingWrite, pod_costs: PodCosts) -> Amounts:
     """The most expensive pod that the count of ``intent`` may multiply, if it were on ``entry``, or is."""
-    joint = not _is_alone(intent) and bool(intent.templates)
-    others = [one for one in entry.live_intents() if one is not intent]
-    templates: list[Template | None] = [*intent.templates, *_templates_of_revisions(entry)]
+    joint = not _is_alone(pending_write) and bool(pending_write.templates)
+    others = [one for one in entry.live_pending_writes() if one is not pending_write]
+    templates: list[Template | None] = [*pending_write.templates, *_templates_of_revisions(entry)]
     templates += [t for one in others if not joint or _is_alone(one) for t in one.templates]
     if not joint and entry.shown is not None:
         templates.append(entry.shown.template)
@@ -293,7 +303,7 @@ def _templates_of_revisions(entry: Entry) -> list[Template | None]:
     for child in _children(entry):
         if child.observed is not None and child.top_replicas():
             templates.append(child.observed.template)
-        templates += [template for intent in child.live_intents() for template in intent.templates]
+        templates += [template for pending_write in child.live_pending_writes() for template in pending_write.templates]
     return templates
 
 

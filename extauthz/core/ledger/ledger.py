@@ -12,10 +12,10 @@ from typing import NamedTuple
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.envelope import pods_of
-from extauthz.core.ledger.intents import Intent
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.ledger.position import Position, Step
 from extauthz.core.ledger.store import Store
@@ -81,7 +81,7 @@ class Ledger:
         return len(self.workloads)
 
     @property
-    def intents(self) -> int:
+    def pending_writes(self) -> int:
         """How many writes are pending."""
         return len(self.pending)
 
@@ -92,7 +92,7 @@ class Ledger:
     # Deciding: synchronous, and nothing is recorded unless told.
 
     def propose(
-        self, ref: WorkloadRef, intent: Intent, born: Observed | None = None, known: Entry | None = None
+        self, ref: WorkloadRef, pending_write: PendingWrite, born: Observed | None = None, known: Entry | None = None
     ) -> Proposal:
         """Work out ``intent`` on ``ref`` against all quotas, without recording it.
 
@@ -102,26 +102,26 @@ class Ledger:
         known = known if known is not None else self.workloads.get(ref)
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.root
-        step = self._step(entry, self.usage.position(head), intent)
+        step = self._step(entry, self.usage.position(head), pending_write)
         before, after, base, own = step
         return Proposal(entry, head, before, after, base, own, *self.usage.accounts.weigh(step))
 
-    def _step(self, entry: Entry, before: Position, intent: Intent) -> Step:
-        if before.pod is not None and intent.counts_alone and entry.head is None:
-            count = intent.replicas or 0
+    def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
+        if before.pod is not None and pending_write.counts_alone and entry.head is None:
+            count = pending_write.replicas or 0
             after = before.with_count(count)
             if after is not before and not entry.children:  # what rises above the one rises above the other
                 return Step(before, after, before, after)
             base = before.settled
             return Step(before, after, base, after if base is before else base.with_count(count))
-        pending = entry.live_intents()
-        after = self._with(entry, (*pending, intent))
+        pending = entry.live_pending_writes()
+        after = self._with(entry, (*pending, pending_write))
         if not pending:
             return Step(before, after, before, after)
-        return Step(before, after, self._with(entry, ()), self._with(entry, (intent,)))
+        return Step(before, after, self._with(entry, ()), self._with(entry, (pending_write,)))
 
-    def _with(self, entry: Entry, intents: tuple[Intent, ...]) -> Position:
-        return self.usage.add_up(entry.with_intents(intents).root)
+    def _with(self, entry: Entry, pending_writes: tuple[PendingWrite, ...]) -> Position:
+        return self.usage.add_up(entry.with_pending_writes(pending_writes).root)
 
     def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
         entry = Entry(ref)
@@ -129,48 +129,54 @@ class Ledger:
         entry.head = self.ownership.head_of(entry)
         return entry
 
-    def largest_replicas(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
+    def largest_replicas(self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal) -> int | None:
         """The highest count that would have fitted; ``None``: no count can be named."""
         if proposal.head is not proposal.entry or proposal.head.children or not self._is_linear(proposal):
-            return self._largest_in_family(ref, intent, proposal)
-        alone = pods_of(proposal.head.with_intents(()), intent, self.pod_costs)
-        per_pod = pods_of(proposal.head, intent, self.pod_costs)
+            return self._largest_in_family(ref, pending_write, proposal)
+        alone = pods_of(proposal.head.with_pending_writes(()), pending_write, self.pod_costs)
+        per_pod = pods_of(proposal.head, pending_write, self.pod_costs)
         return self.usage.accounts.largest_replicas(proposal.step, per_pod, alone)
 
     def _is_linear(self, proposal: Proposal) -> bool:
         """Each replica costs the same."""
         return not proposal.head.claims and not self.pod_costs.charge_surge
 
-    def _largest_in_family(self, ref: WorkloadRef, intent: Intent, proposal: Proposal) -> int | None:
+    def _largest_in_family(self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal) -> int | None:
         """By bisection: how much of a count its family covers depends on its other members."""
-        if intent.replicas is None:
+        if pending_write.replicas is None:
             return None
-        fits, too_many = -1, intent.replicas
+        fits, too_many = -1, pending_write.replicas
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
-            tried = self.propose(ref, replace(intent, replicas=middle), proposal.entry.born)
+            tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.born)
             fits, too_many = (fits, middle) if tried.shortages else (middle, too_many)
         return fits if fits >= 0 else None
 
-    def surge(self, proposal: Proposal, intent: Intent) -> int:
+    def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
         """Pods of a rollout that the count of ``intent``, or else the observed one, is charged with."""
         ref, observed = proposal.entry.ref, proposal.entry.observed
-        count = intent.replicas if intent.replicas is not None else observed.replicas if observed is not None else 0
+        count = (
+            pending_write.replicas
+            if pending_write.replicas is not None
+            else observed.replicas
+            if observed is not None
+            else 0
+        )
         return self.pod_costs.with_surge(ref, observed, count) - count
 
-    def record(self, proposal: Proposal, intent: Intent) -> None:
+    def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
         """Record an allowed ``intent`` as it was proposed. Nothing may have changed in between."""
         entry = proposal.entry
-        if not entry.intents:  # with one it is held already
+        if not entry.pending_writes:  # with one it is held already
             self.workloads.hold(entry)
         if proposal.head is not entry:
             self.workloads.hold(proposal.head)
-        if entry.observed is None and not entry.intents:
+        if entry.observed is None and not entry.pending_writes:
             entry.head = None  # so far its owner does not know of it
             self.ownership.regroup(entry)
-        self.pending.add(entry, intent, proposal.after)
+        self.pending.add(entry, pending_write, proposal.after)
         self.usage.book(proposal.head, proposal.before, proposal.after)
 
-    def adopt(self, ref: WorkloadRef, intent: Intent) -> None:
-        """Record an intent that another gate, or an earlier life of this one, has granted."""
-        self.record(self.propose(ref, intent), intent)
+    def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
+        """Record a pending write that another gate, or an earlier life of this one, has granted."""
+        self.record(self.propose(ref, pending_write), pending_write)

@@ -12,9 +12,9 @@ from cachetools import FIFOCache
 from extauthz.core.kinds import PODS
 from extauthz.core.ledger.claims import ephemeral
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.intents import Event, is_newer
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pending_write import Event, is_newer
+from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pods import Pods, is_group
 from extauthz.core.ledger.position import NOWHERE
 from extauthz.core.ledger.store import Store
@@ -94,7 +94,7 @@ class Observations:
             yield
 
     def replace(self, workloads: Iterable[tuple[WorkloadRef, Observed]]) -> None:
-        """Take a whole new state, whatever its versions. Objects that are not in it are gone. Intents stay (L4)."""
+        """Take a whole new state, whatever its versions. Objects not in it are gone. Pending writes stay (L4)."""
         absent = {ref for kind in {*self._workloads.kinds(), PODS} for ref in self._there(kind)}
         for ref, observed in workloads:
             absent.discard(ref)
@@ -164,12 +164,12 @@ class Observations:
         before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
         if observed is not None:
             entry.born = None
-        elif entry.intents:
+        elif entry.pending_writes:
             entry.born = entry.shown
         entry.observed = observed
         if observed is not None:
-            for intent in entry.live_intents():
-                intent.find(observed)
+            for pending_write in entry.live_pending_writes():
+                pending_write.find(observed)
         self._ownership.regroup(entry)
         for ref, old in before:
             self._usage.shift(ref, old, NOWHERE)
@@ -180,9 +180,13 @@ class Observations:
             self._ownership.release(one)
 
     def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
-        passed = [intent for intent in entry.live_intents() if intent.passed_by(before, entry.observed)]
-        for intent in passed:
-            intent.on(Event.PRECONDITION_PASSED)
+        passed = [
+            pending_write
+            for pending_write in entry.live_pending_writes()
+            if pending_write.passed_by(before, entry.observed)
+        ]
+        for pending_write in passed:
+            pending_write.on(Event.PRECONDITION_PASSED)
         if passed:
             self._pending.end(entry, passed)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extauthz.core.ledger.intents import Intent, State
+from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.model import OwnerRef, Precondition, Template, WorkloadRef
 
 Record = Mapping[str, object]
@@ -17,27 +17,27 @@ class RecordError(ValueError):
     """A record is not one that ``dump`` wrote. The text says what is wrong with it."""
 
 
-def dump(ref: WorkloadRef, intent: Intent) -> dict[str, object]:
-    """The record of an intent on ``ref``. Members with their usual value are left out."""
+def dump(ref: WorkloadRef, pending_write: PendingWrite) -> dict[str, object]:
+    """The record of a pending write on ``ref``. Members with their usual value are left out."""
     record: dict[str, object] = {
-        "replicas": intent.replicas,
-        "templates": [template.text.decode() for template in intent.templates],
-        "labels": list(intent.labels),
-        "creates": intent.creates,
-        "precondition": list(intent.precondition) if any(intent.precondition) else None,
-        "state": intent.state.value if intent.state is not State.OPEN else None,
-        "source": intent.source,
-        "owner": list(intent.owner) if intent.owner is not None else None,
-        "frees": intent.frees,
-        "keeps_count": intent.keeps_count,
-        "renewed": intent.renewed,
+        "replicas": pending_write.replicas,
+        "templates": [template.text.decode() for template in pending_write.templates],
+        "labels": list(pending_write.labels),
+        "creates": pending_write.creates,
+        "precondition": list(pending_write.precondition) if any(pending_write.precondition) else None,
+        "state": pending_write.state.value if pending_write.state is not State.OPEN else None,
+        "source": pending_write.source,
+        "owner": list(pending_write.owner) if pending_write.owner is not None else None,
+        "frees": pending_write.frees,
+        "keeps_count": pending_write.keeps_count,
+        "renewed": pending_write.renewed,
     }
-    named = {"id": intent.id, "workload": list(ref)}
+    named = {"id": pending_write.id, "workload": list(ref)}
     return named | {key: value for key, value in record.items() if value or (key == "replicas" and value is not None)}
 
 
-def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, Intent]:
-    """The intent of a record.
+def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, PendingWrite]:
+    """The pending write of a record.
 
     Args:
         expires_s: when its landing window has elapsed, and ``now_s``, on this gate's clock. A write that was answered
@@ -52,7 +52,7 @@ def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, I
         raise RecordError(repr(error)) from error
 
 
-def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, Intent]:
+def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, PendingWrite]:
     group, resource, namespace, name = map(str, _list(record["workload"]))
     replicas = record.get("replicas")
     if not isinstance(replicas, int | None):
@@ -60,7 +60,7 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
     version, uid = _list(record.get("precondition", [None, None]))
     state = State(str(record.get("state", State.OPEN)))
     owner = record.get("owner")
-    return WorkloadRef(group, resource, namespace, name), Intent(
+    return WorkloadRef(group, resource, namespace, name), PendingWrite(
         id=str(record["id"]),
         replicas=replicas,
         templates=tuple(Template(str(text).encode()) for text in _list(record.get("templates", []))),

@@ -16,8 +16,9 @@ _Spaces: TypeAlias = dict[str, _Names]
 class Store:
     """Entries by reference.
 
-    A workload with no intent and no family is kept as its ``Observed`` under its name; ``get`` makes an ``Entry`` of it
-    that lasts as long as its user. Whoever is about to change one says ``hold`` first, and ``release`` afterwards.
+    A workload with no pending write and no family is kept as its ``Observed`` under its name; ``get`` makes an
+    ``Entry`` of it that lasts as long as its user. Whoever is about to change one says ``hold`` first, and
+    ``release`` afterwards.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class Store:
                 yield from _entries(kind, namespace, names)
 
     def held(self) -> Iterator[Entry]:
-        """Workloads that are kept as entries: all with an intent or a family."""
+        """Workloads that are kept as entries: all with a pending write or a family."""
         for spaces in self._kinds.values():
             for names in spaces.values():
                 yield from (found for found in names.values() if isinstance(found, Entry))

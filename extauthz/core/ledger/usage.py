@@ -33,7 +33,7 @@ class Usage:
     # What bears on the positions of many.
 
     def set_tree(self, tree: QuotaTree) -> None:
-        """Put another quota tree in force; intents stay.
+        """Put another quota tree in force; pending writes stay.
 
         Use and reservations are counted anew, unless only limits have changed: those may at any time, with whatever
         number of workloads, and hold nothing up.
@@ -98,10 +98,10 @@ class Usage:
             self._recounting.moved(ref, before, after)
 
     def book(self, head: Entry, before: Position, after: Position) -> None:
-        """``shift``, and keep the position while an intent lives on the workload."""
+        """``shift``, and keep the position while a pending write lives on the workload."""
         if after is not before:
             self.shift(head.ref, before, after)
-        head.standing = after if head.intents else None
+        head.standing = after if head.pending_writes else None
 
     def change(self, head: Entry, mutate: Callable[[], None]) -> None:
         """Do a change of the position of ``head``, and ``book`` it."""
@@ -131,7 +131,7 @@ class Usage:
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
 
-        Usage is put right and no intent is touched (docs/design.md L4). One count at a time.
+        Usage is put right and no pending write is touched (docs/design.md L4). One count at a time.
 
         Returns:
             What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.

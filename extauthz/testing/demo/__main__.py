@@ -64,11 +64,11 @@ def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
     recording = world.cluster.meet(scene.recording, scene.workload)
     if world.gate.running:
         world.cluster.show(world.gate)
-    intents = world.intents()
+    pending_writes = world.pending_writes()
     answer = world.send(recording)
     held = world.cluster.replicas(scene.workload) if scene.workload else None
     wrong = complaints(scene, answer, held)
-    if scene.uncharged and world.intents() != intents:
+    if scene.uncharged and world.pending_writes() != pending_writes:
         wrong.append("a question was charged")
     row = Row(scene.who, scene.what, outcome_of(answer), answer.code, _held(scene, held), sentence_of(answer))
     screen.step(f"{scene.who}: {scene.what}", f"{answer.protocol}  {row.outcome} {row.code}", good=not wrong)

@@ -43,7 +43,7 @@ class Scene:
     """Said before, where something happens that is no request."""
     before: Callable[[World], None] = lambda world: None
     uncharged: bool = False
-    """The gate's count of intents must stay."""
+    """The gate's count of pending writes must stay."""
 
 
 def outcome_of(answer: Answer) -> Outcome:

@@ -126,7 +126,7 @@ class World:
         """All that the gate has written so far."""
         return self._gate_log.read_text() if self._gate_log.exists() else ""
 
-    def intents(self) -> float:
+    def pending_writes(self) -> float:
         """How many allowed writes the gate thinks may still land."""
         return self.gate.metric("extauthz_intents") if self.gate.running else 0.0
 

@@ -1,6 +1,6 @@
 """The bound of writes under way in one tree counts those of all trees: one tenant's flood stops the others."""
 
-from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pending_writes import PendingWrites
 
 from .planting import replaced
 

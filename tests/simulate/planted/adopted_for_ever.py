@@ -10,9 +10,9 @@ FAULTS = "late,unheard,crash"
 GATES = 3
 
 
-def adopt(self, ref, intent):
-    intent.expires_s += 1e9
-    original(self, ref, intent)
+def adopt(self, ref, pending_write):
+    pending_write.expires_s += 1e9
+    original(self, ref, pending_write)
 
 
 original = Replica._adopt

@@ -12,7 +12,7 @@ FAULTS = "none"
 def exceeded(asked):
     refused = weighing.exceeded(asked)
     if refused is not None and asked.charge:
-        asked.state.ledger.record(asked.proposal, asked.intent)
+        asked.state.ledger.record(asked.proposal, asked.pending_write)
     return refused
 
 

@@ -14,7 +14,7 @@ PACE = (0.005,)
 
 async def commit(self, reading, source, decision):
     early = self._gate.decide(reading, decision.id, self._clock(), source=source)
-    if early.intent is None:
+    if early.pending_write is None:
         return early
     return await original(self, reading, source, early)
 

@@ -1,6 +1,6 @@
-"""An intent ends because a newer, lower target was observed: the slow write lands after it."""
+"""A pending write ends because a newer, lower target was observed: the slow write lands after it."""
 
-from extauthz.core.ledger.intents import Intent
+from extauthz.core.ledger.pending_write import PendingWrite
 
 from .planting import replaced
 
@@ -18,8 +18,8 @@ def passed_by(self, before, observed):
     return original(self, before, observed)
 
 
-original = Intent.passed_by
+original = PendingWrite.passed_by
 
 
 def planted():
-    return replaced(Intent, passed_by=passed_by)
+    return replaced(PendingWrite, passed_by=passed_by)

@@ -1,6 +1,6 @@
-"""An intent ends by any consistent read of its workload, though nobody has heard an answer and W has not passed."""
+"""A pending write ends by any consistent read of its workload, without an answer and before W has passed."""
 
-from extauthz.core.ledger.intents import Event, Intent, State
+from extauthz.core.ledger.pending_write import Event, PendingWrite, State
 
 from .planting import replaced
 
@@ -17,8 +17,8 @@ def on_read(self, started_s):
     return self.state is State.ENDED
 
 
-original = Intent.on_read
+original = PendingWrite.on_read
 
 
 def planted():
-    return replaced(Intent, on_read=on_read)
+    return replaced(PendingWrite, on_read=on_read)

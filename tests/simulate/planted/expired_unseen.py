@@ -1,6 +1,6 @@
-"""An intent ends when W has passed, without a read: the watch that would show what it did is stalled."""
+"""A pending write ends when W has passed, without a read: the watch that would show what it did is stalled."""
 
-from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pending_writes import PendingWrites
 
 from .planting import replaced
 
@@ -14,8 +14,8 @@ OFTEN = {"hold-watch": 4.0, "rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 def tick(self, now_s):
-    for _, intent in list(self._expired(now_s)):
-        self.forget(intent.id)
+    for _, pending_write in list(self._expired(now_s)):
+        self.forget(pending_write.id)
     return 0
 
 

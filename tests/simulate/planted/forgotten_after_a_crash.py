@@ -1,4 +1,4 @@
-"""A gate that was killed starts again and grants at once, without the intents of its earlier life."""
+"""A gate that was killed starts again and grants at once, without the pending writes of its earlier life."""
 
 from extauthz.core.decision.cluster_state import ClusterState
 

@@ -11,8 +11,8 @@ FAULTS = "deleted,late,crash"
 
 
 def gone(self):
-    for intent_id in self.payload.intents:
-        self._ledger.pending.forget(intent_id)
+    for pending_id in self.payload.pending_writes:
+        self._ledger.pending.forget(pending_id)
     original(self)
 
 

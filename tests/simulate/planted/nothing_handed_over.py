@@ -12,4 +12,4 @@ OFTEN = {"rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 def planted():
-    return replaced(Gate, export_intents=lambda self, now_s: [])
+    return replaced(Gate, export_pending_writes=lambda self, now_s: [])

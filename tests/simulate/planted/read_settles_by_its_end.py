@@ -2,7 +2,7 @@
 
 import asyncio
 
-from extauthz.core.ledger.pending import PendingWrites
+from extauthz.core.ledger.pending_writes import PendingWrites
 
 from .planting import replaced
 

@@ -1,7 +1,7 @@
 """A time-out of Envoy is taken for a refusal of the API server."""
 
-from extauthz.core.ledger import intents
-from extauthz.core.ledger.intents import TRANSITIONS, Event, State
+from extauthz.core.ledger import pending_write
+from extauthz.core.ledger.pending_write import TRANSITIONS, Event, State
 
 from .planting import replaced
 
@@ -13,4 +13,4 @@ FAULTS = "late"
 def planted():
     rows = {state: dict(row) for state, row in TRANSITIONS.items()}
     rows[State.OPEN][Event.ANSWERED_UNCLEAR] = State.ENDED
-    return replaced(intents, TRANSITIONS=rows)
+    return replaced(pending_write, TRANSITIONS=rows)

@@ -16,7 +16,7 @@ from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection, connect
@@ -141,13 +141,13 @@ async def test_answers_of_one_workload_close_together_cost_one_read_and_end_toge
     await running.reads.read(WEB)
     for replicas in (3, 4):
         decision = running.decide(scale("web", replicas))
-        assert decision.intent
+        assert decision.pending_write
         ref = running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s)
         assert ref == WEB
         running.reads.soon(ref)
-    assert running.gate.ledger.intents == 2
+    assert running.gate.ledger.pending_writes == 2
     running.now_s += reads.COALESCE_S
-    await running.until(lambda: running.gate.ledger.intents == 0)
+    await running.until(lambda: running.gate.ledger.pending_writes == 0)
     assert len(running.targets("metadata.name%3Dweb")) == 2
     assert running.told[-1] == (Result.OK, 2)
 
@@ -161,21 +161,21 @@ async def test_a_read_that_began_before_the_answer_ends_nothing(reading):
     reading.now_s += 1
     reading.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, reading.now_s)
     assert await early
-    assert reading.gate.ledger.intents == 1
+    assert reading.gate.ledger.pending_writes == 1
     reading.now_s += 1
     await reading.reads.read(WEB)
-    assert reading.gate.ledger.intents == 0
+    assert reading.gate.ledger.pending_writes == 0
 
 
-async def test_an_intent_whose_w_has_elapsed_is_ended_by_a_read_that_nobody_asked_for(running):
+async def test_a_pending_write_whose_w_has_elapsed_is_ended_by_a_read_that_nobody_asked_for(running):
     running.put(workload("web", 2))
     await running.reads.read(WEB)
-    assert running.decide(scale("web", 4)).intent
+    assert running.decide(scale("web", 4)).pending_write
     running.now_s += WINDOW_S - 1
     await asyncio.sleep(3 * reads.TICK_S)
-    assert running.gate.ledger.intents == 1
+    assert running.gate.ledger.pending_writes == 1
     running.now_s += 2
-    await running.until(lambda: running.gate.ledger.intents == 0)
+    await running.until(lambda: running.gate.ledger.pending_writes == 0)
     assert running.pods() == 2
 
 
@@ -184,15 +184,15 @@ async def test_a_create_that_left_its_name_to_the_server_is_ended_by_a_list_of_a
     made = workload("", 3)
     made["metadata"] |= {"generateName": "web-"}
     decision = running.decide(create(made))
-    assert decision.intent, decision
+    assert decision.pending_write, decision
     running.put(workload("web-abc", 3))
     running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
     running.now_s += reads.COALESCE_S
-    await running.until(lambda: running.gate.ledger.intents == 0)
+    await running.until(lambda: running.gate.ledger.pending_writes == 0)
     assert running.pods() == 3
 
 
-async def test_a_read_that_fails_keeps_the_intent_and_is_tried_again_later(running):
+async def test_a_read_that_fails_keeps_the_pending_write_and_is_tried_again_later(running):
     running.put(workload("web", 2))
     await running.reads.read(WEB)
     decision = running.decide(scale("web", 4))
@@ -201,14 +201,14 @@ async def test_a_read_that_fails_keeps_the_intent_and_is_tried_again_later(runni
     running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
     running.now_s += reads.COALESCE_S
     await running.until(lambda: (Result.REFUSED, 0) in running.told)
-    assert running.gate.ledger.intents == 1
+    assert running.gate.ledger.pending_writes == 1
     failed = len(running.api.seen)
     await asyncio.sleep(3 * reads.TICK_S)
     assert len(running.api.seen) == failed, "not before its time"
     running.now_s += 3
     await running.until(lambda: (Result.UNREACHABLE, 0) in running.told)
     running.now_s += 10
-    await running.until(lambda: running.gate.ledger.intents == 0)
+    await running.until(lambda: running.gate.ledger.pending_writes == 0)
     assert running.told[-1] == (Result.OK, 1)
 
 
@@ -238,7 +238,7 @@ async def test_no_more_reads_are_under_way_at_once_than_are_allowed(running, mon
     assert len(running.api.seen) == 2
 
 
-async def test_looks_do_not_hold_up_what_intents_wait_for(running, monkeypatch):
+async def test_looks_do_not_hold_up_what_pending_writes_wait_for(running, monkeypatch):
     running.api.reading.faults.extend([Fault(then="hang", only="unseen")] * reads.AT_ONCE)
     looks = [asyncio.create_task(running.reads.look(WEB._replace(name=f"unseen{n}"))) for n in range(2 * reads.AT_ONCE)]
     await running.until(lambda: len(running.targets("unseen")) == reads.AT_ONCE)

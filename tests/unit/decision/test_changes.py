@@ -7,7 +7,7 @@ import json
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import (
@@ -72,7 +72,7 @@ def test_another_change_waits_for_the_one_under_way_and_is_told_for_how_long():
     assert ask(set_container(main="2")).reason == "fits"
     ask.now_s = 30.5
     refused = ask(label(x="y"))
-    assert (refused.verdict, refused.reason, refused.intent) == (*UNDER_WAY, None)
+    assert (refused.verdict, refused.reason, refused.pending_write) == (*UNDER_WAY, None)
     assert refused.sentence == (
         'deployments.apps "web" was not decided: another change of it is under way and may still land; '
         "try again in about 60 s at the latest"
@@ -131,7 +131,7 @@ def test_after_its_end_the_next_change_goes():
     ask = asker(web())
     first = ask(set_container(main="2"))
     assert asked(ask, label(x="y")) == UNDER_WAY
-    ask.gate.ledger.pending.settle(first.intent, Event.ANSWERED_OK, 1.0)
+    ask.gate.ledger.pending.settle(first.pending_write, Event.ANSWERED_OK, 1.0)
     assert asked(ask, label(x="y")) == UNDER_WAY, "it has landed, but is not read yet"
     ask.gate.load_state(picture(web(1, version="2", main="2")), 2.0)
     ask.gate.ledger.pending.read(observe(web())[0], 2.0)
@@ -241,7 +241,7 @@ def test_the_count_of_the_patch_may_meet_the_new_template():
 def test_a_create_waits_where_what_the_patch_leaves_cannot_be_told():
     ask = recreated(asker(web(1, a="5", b="1"), hard="99"), web())
     heir = asker(hard="99")
-    heir.gate.import_intents(ask.gate.export_intents(0.0), 0.0)
+    heir.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 0.0)
     assert asked(Asker(heir.gate, "h"), create(web(1, a="5"))) == UNDER_WAY, "the patch itself is not handed over"
     replaced = [{"op": "replace", "path": "/spec/template/spec/containers/1/resources/requests/cpu", "value": "4"}]
     other = recreated(asker(web(1, a="1", b="1"), hard="99"), web(), change=patch(path("web"), replaced, "json"))
@@ -277,7 +277,7 @@ def test_a_zero_that_takes_a_revision_from_its_owner_is_weighed_and_followed(ref
     assert ask(scale("web-0", 5, resource="replicasets")).verdict is Verdict.ALLOW
     assert ask(freed).verdict is Verdict.DENY, "its Deployment makes 5 others, and the scale to 5 may land after it"
     alone = asker(workload("web", 5), revision(5), hard="10")
-    assert alone(freed).intent is not None
+    assert alone(freed).pending_write is not None
     assert alone(patch(target, {"spec": {"replicas": 0}})).reason == "zero"
 
 
@@ -298,10 +298,10 @@ def test_identical_retries_are_one_effect_and_the_last_of_many_renews_the_window
     seen = []
     for second in range(20):
         ask.now_s = float(second)
-        seen.append(ask(scale("web", 4)).intent)
+        seen.append(ask(scale("web", 4)).pending_write)
     assert seen[:16] == [f"d{n}" for n in range(1, 17)]
     assert seen[16:] == ["d16"] * 4, "the newest of the sixteen is renewed"
-    assert ask.gate.ledger.intents == 16
+    assert ask.gate.ledger.pending_writes == 16
     for name in seen[:15]:
         ask.gate.ledger.pending.settle(name, Event.REFUSED, 20.0)
     ask.gate.ledger.pending.settle("d16", Event.REFUSED, 20.0)
@@ -328,7 +328,7 @@ def test_a_renewed_write_expires_after_those_recorded_meanwhile():
     ask.now_s = 10.0
     ask(scale("api", 2))
     ask.now_s = 20.0
-    assert ask(scale("web", 2)).intent == "d16"
+    assert ask(scale("web", 2)).pending_write == "d16"
     assert [ask.gate.ledger.pending.consistent_read(at) for at in (90.0, 100.0, 110.0)] == [15, 1, 1]
 
 

@@ -9,7 +9,7 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.handover import HandoverError
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
@@ -132,22 +132,22 @@ def test_a_dry_run_takes_the_same_path_and_charges_nothing(query: str):
     ask = asker(workload("web", 3))
     request = scale("web", 4)
     question = ask(request._replace(target=request.target + query))
-    assert (question.verdict, question.intent, question.dry_run) == (Verdict.ALLOW, None, True)
+    assert (question.verdict, question.pending_write, question.dry_run) == (Verdict.ALLOW, None, True)
     too_much = scale("web", 5)
     assert ask(too_much._replace(target=too_much.target + query)).verdict is Verdict.DENY
-    assert ask.gate.ledger.intents == 0
+    assert ask.gate.ledger.pending_writes == 0
 
 
 def test_asking_without_charge_takes_the_same_path_and_charges_nothing():
     ask = asker(workload("web", 3))
     assert ask(scale("web", 4), charge=False).reason == "fits"
     assert ask(scale("web", 5), charge=False).verdict is Verdict.DENY
-    assert ask.gate.ledger.intents == 0
+    assert ask.gate.ledger.pending_writes == 0
 
 
 def test_a_read_is_not_a_write():
     allowed = asker()(Request("GET", path("web"), {}, b""))
-    assert (allowed.verdict, allowed.intent) == (Verdict.ALLOW, None)
+    assert (allowed.verdict, allowed.pending_write) == (Verdict.ALLOW, None)
 
 
 BROKEN = Request("PATCH", path("web", sub="scale"), {"content-type": "application/merge-patch+json"}, b'{"spec":')
@@ -229,7 +229,7 @@ def test_no_clock_ends_a_hold():
 def test_a_namespace_under_no_quota_is_left_alone():
     ask = Asker(gate([quota("acme", {"pods": "1"})], namespaces={"team-a": {}}))
     allowed = ask(scale("nobody", 50))
-    assert (allowed.verdict, allowed.reason, allowed.intent) == (Verdict.ALLOW, "no-quota", None)
+    assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "no-quota", None)
     assert ask(BROKEN).reason == "no-quota", "nor does it matter that a write there cannot be read"
 
 
@@ -237,12 +237,12 @@ def test_a_workload_under_no_quota_is_followed_as_a_label_may_bring_it_under_one
     quotas = [quota("acme", {"requests.cpu": "4"}, namespaces={}, workloads={"tier": "a"})]
     ask = Asker(gate(quotas, workload("web", 1)))
     allowed = ask(scale("web", 50))
-    assert (allowed.reason, allowed.intent) == ("no-quota", allowed.id)
+    assert (allowed.reason, allowed.pending_write) == ("no-quota", allowed.id)
     denied = ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}}))
     assert denied.shortages[0].requested == 50 * NANO, "the scale to 50 may land after the label"
 
 
-def test_intents_are_bounded_per_workload_and_over_all():
+def test_pending_writes_are_bounded_per_workload_and_over_all():
     ask = asker(workload("web", 2), workload("api", 1), policy=Policy(max_intents_per_workload=2, max_intents=3))
     assert [ask(scale("web", count)).verdict for count in (2, 1)] == [Verdict.ALLOW] * 2
     assert ask(put_scale("web", 2, "9")).reason == "too-many-intents"
@@ -289,16 +289,16 @@ def test_a_count_that_may_land_on_a_pending_template_is_weighed_with_it():
     assert ask(scale("web", 1)).verdict is Verdict.ALLOW
 
 
-def test_intents_are_handed_over_with_what_is_left_of_w():
+def test_pending_writes_are_handed_over_with_what_is_left_of_w():
     ask = asker(workload("web", 1), workload("api", 1))
     ask(scale("web", 3))
     ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}}}))
     ask(put_scale("web", 2, "1"))
     ask(create(workload("new", 0)))
-    records = json.loads(json.dumps(ask.gate.export_intents(30.0)))
+    records = json.loads(json.dumps(ask.gate.export_pending_writes(30.0)))
     heir = asker(workload("web", 1), workload("api", 1))
-    heir.gate.import_intents(records, 1000.0)
-    assert heir.gate.export_intents(1000.0) == records
+    heir.gate.import_pending_writes(records, 1000.0)
+    assert heir.gate.export_pending_writes(1000.0) == records
     assert list(heir.gate.usage()) == list(ask.gate.usage())
     assert heir.gate.ledger.pending.consistent_read(1059.0) == 0
     assert heir.gate.ledger.pending.consistent_read(1060.0) == 4
@@ -309,17 +309,17 @@ def test_after_a_handover_growth_goes_on_and_a_change_waits_for_the_one_of_befor
     ask(scale("web", 3))
     ask(patch(path("web"), {"metadata": {"labels": {"x": "y"}}}))
     heir = Asker(asker(workload("web", 1), workload("api", 1)).gate, "heir-")
-    heir.gate.import_intents(ask.gate.export_intents(30.0), 1000.0)
+    heir.gate.import_pending_writes(ask.gate.export_pending_writes(30.0), 1000.0)
     assert heir(scale("web", 3)).verdict is Verdict.ALLOW
     assert heir(scale("api", 2)).reason == "exceeded-quota", "what was handed over holds its room"
     assert heir(patch(path("web"), {"metadata": {"labels": {"x": "z"}}})).reason == "change-under-way"
 
 
-def test_an_intent_that_is_handed_over_twice_is_an_error():
+def test_a_pending_write_that_is_handed_over_twice_is_an_error():
     ask = asker(workload("web", 1))
     ask(scale("web", 3))
-    with pytest.raises(HandoverError, match="another intent d1"):
-        asker(workload("web", 1)).gate.import_intents(ask.gate.export_intents(0.0) * 2, 0.0)
+    with pytest.raises(HandoverError, match="another pending write d1"):
+        asker(workload("web", 1)).gate.import_pending_writes(ask.gate.export_pending_writes(0.0) * 2, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -329,9 +329,9 @@ def test_an_intent_that_is_handed_over_twice_is_an_error():
 def test_a_handover_that_can_not_be_read_is_an_error(field: str, value: object):
     ask = asker(workload("web", 1))
     ask(scale("web", 3))
-    record = ask.gate.export_intents(0.0)[0]
-    with pytest.raises(HandoverError, match="intent 0"):
-        asker(workload("web", 1)).gate.import_intents([record | {field: value}], 0.0)
+    record = ask.gate.export_pending_writes(0.0)[0]
+    with pytest.raises(HandoverError, match="pending write 0"):
+        asker(workload("web", 1)).gate.import_pending_writes([record | {field: value}], 0.0)
 
 
 def test_a_key_that_grows_and_has_no_cost_a_pod_does_not_bound_the_replicas():
@@ -464,7 +464,7 @@ def test_a_flood_from_one_source_ends_and_others_go_on():
     assert "already follows 2 writes of 10.0.0.9 that may still land" in refused.sentence
     assert ask(from_source(scale("web", 2), "10.0.0.8")).verdict is Verdict.ALLOW
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW, "of one that nobody vouches for, none is counted"
-    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(first.pending_write, Event.REFUSED, 1.0)
     assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
     assert ask(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.UNAVAILABLE
     assert ask.gate.ledger.pending.consistent_read(135.0) == 4
@@ -488,7 +488,7 @@ def test_a_flood_in_one_tree_ends_and_other_trees_go_on():
     assert "already follows 2 writes under workspace quota acme that may still land" in refused.sentence
     assert ask(scale("c", 2)).verdict is Verdict.ALLOW
     assert ask(scale("a", 0)).verdict is Verdict.ALLOW, "zero needs no intent"
-    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(first.pending_write, Event.REFUSED, 1.0)
     assert ask(scale("a", 3)).verdict is Verdict.ALLOW
     assert ask.gate.ledger.pending.consistent_read(135.0) == 3
     assert (ask.gate.ledger.pending.of_tree("acme"), ask.gate.ledger.pending.of_tree("other")) == (0, 0)
@@ -498,18 +498,18 @@ def test_sources_are_counted_on_after_a_handover():
     ask = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
     left = ask(from_source(scale("web", 2), "10.0.0.9"))
     heir = asker(workload("web", 1), hard={"requests.cpu": "9"}, policy=Policy(max_intents_per_source=1))
-    heir.gate.import_intents(ask.gate.export_intents(0.0), 5.0)
+    heir.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 5.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).reason == "too-many-intents-of-source"
-    heir.gate.ledger.pending.settle(left.intent, Event.REFUSED, 6.0)
+    heir.gate.ledger.pending.settle(left.pending_write, Event.REFUSED, 6.0)
     assert heir(from_source(scale("web", 2), "10.0.0.9")).verdict is Verdict.ALLOW
 
 
 def test_an_answered_write_that_was_handed_over_waits_for_a_read_by_its_heir():
     ask = asker(workload("web", 1))
     left = ask(scale("web", 2))
-    ask.gate.ledger.pending.settle(left.intent, Event.ANSWERED_OK, 1.0)
+    ask.gate.ledger.pending.settle(left.pending_write, Event.ANSWERED_OK, 1.0)
     heir = asker(workload("web", 1))
-    heir.gate.import_intents(ask.gate.export_intents(2.0), 1000.0)
+    heir.gate.import_pending_writes(ask.gate.export_pending_writes(2.0), 1000.0)
     (ref,) = heir.gate.ledger.pending.due(1000.0)
     assert heir.gate.ledger.pending.read(ref, 1000.0) == 0
     assert heir.gate.ledger.pending.read(ref, 1000.5) == 1

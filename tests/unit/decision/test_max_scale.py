@@ -29,7 +29,7 @@ def test_growth_up_to_the_bound_passes_and_beyond_it_is_denied_with_the_numbers(
     assert (allowed.verdict, allowed.reason, allowed.max_scale) == (Verdict.ALLOW, "fits", 5)
     denied = world()(scale("web", 6))
     assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-max-scale")
-    assert (denied.max_scale, denied.fits, denied.intent, denied.shortages) == (5, 5, None, ())
+    assert (denied.max_scale, denied.fits, denied.pending_write, denied.shortages) == (5, 5, None, ())
     assert denied.sentence == (
         'deployments.apps "web" is forbidden: exceeded max available scale: requested: replicas=6, used: replicas=3, '
         "limited: replicas=5; largest allowed replicas: 5"
@@ -75,7 +75,7 @@ def test_what_was_not_asked_is_not_decided_and_records_nothing():
     ask = world(asked=False)
     undecided = ask(scale("web", 4))
     assert (undecided.verdict, undecided.reason) == (Verdict.UNAVAILABLE, "max-scale-unasked")
-    assert ask.gate.ledger.intents == 0
+    assert ask.gate.ledger.pending_writes == 0
     ask.gate.bounds.answered(WEB, 5, 0.0)
     assert ask(scale("web", 4)).verdict is Verdict.ALLOW
 
@@ -89,7 +89,7 @@ def test_a_service_that_says_nothing_refuses_by_name_unless_the_setting_lets_it_
     lenient = world(asked=False, on_max_scale_unknown="allow")
     lenient.gate.bounds.failed(WEB, 0.0)
     allowed = lenient(scale("web", 4))
-    assert (allowed.verdict, allowed.reason, allowed.intent) == (Verdict.ALLOW, "max-scale-unknown", allowed.id)
+    assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "max-scale-unknown", allowed.id)
     assert lenient(scale("web", 11)).verdict is Verdict.DENY, "the quotas hold all the same"
 
 

@@ -11,7 +11,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.pending_limits import MAX_BYTES, MAX_BYTES_IN_QUOTA
 from extauthz.core.intake.read import read
 from extauthz.core.ledger import memory
-from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.ledger.pending_write import Event, PendingWrite
 from extauthz.core.model import NO_PRECONDITION, Request, Template, Verdict, Write
 from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
 
@@ -98,10 +98,10 @@ def test_what_has_ended_holds_nothing():
     first, second = ask(large("t0")), ask(large("t0"))
     fill(ask, "t0")
     for decision in (first, second):
-        ask.gate.ledger.pending.settle(str(decision.intent), Event.REFUSED, 1.0)
+        ask.gate.ledger.pending.settle(str(decision.pending_write), Event.REFUSED, 1.0)
     assert ask(large("t0")).pends
     ask.gate.ledger.pending.consistent_read(90.0)
-    assert (held(ask.gate), ask.gate.ledger.pending.bytes_held_in("t0"), ask.gate.ledger.intents) == (0, 0, 0)
+    assert (held(ask.gate), ask.gate.ledger.pending.bytes_held_in("t0"), ask.gate.ledger.pending_writes) == (0, 0, 0)
 
 
 def test_a_question_holds_nothing():
@@ -130,16 +130,16 @@ def test_a_patch_holds_about_what_is_counted(kind: str):
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert isinstance(write, Write)
-    counted = memory.held_by(intent(write=write))
+    counted = memory.held_by(pending_write(write=write))
     assert 0.8 * taken < counted < 2 * taken
 
 
-def intent(**more: object) -> Intent:
-    return Intent("d1", None, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=1.0, **more)  # type: ignore[arg-type]
+def pending_write(**more: object) -> PendingWrite:
+    return PendingWrite("d1", None, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=1.0, **more)  # type: ignore[arg-type]
 
 
 def test_templates_and_labels_are_counted_by_their_text_and_a_count_by_nothing():
-    made = intent()
+    made = pending_write()
     assert memory.held_by(made) == 0
     made.templates, made.labels = (Template(b"12345"), Template(b"123")), ("a=1", "b=22")
     assert memory.held_by(made) == 15

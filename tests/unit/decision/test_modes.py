@@ -40,7 +40,7 @@ def test_a_gate_that_only_audits_allows_all_and_says_what_the_answer_would_have_
     enforced = Asker(gate([quota("acme", CPU)], workload("web", 3)))(request_)
     allowed = auditing()(request_)
     assert (enforced.verdict, enforced.would) == (would, None)
-    assert (allowed.verdict, allowed.would, allowed.intent) == (Verdict.ALLOW, would, None)
+    assert (allowed.verdict, allowed.would, allowed.pending_write) == (Verdict.ALLOW, would, None)
     assert (allowed.reason, allowed.shortages, allowed.fits) == (enforced.reason, enforced.shortages, enforced.fits)
     assert allowed.sentence == f"allowed, as the gate only audits; else: {enforced.sentence}"
     assert reason in (allowed.reason, "body-syntax")
@@ -50,10 +50,10 @@ def test_a_gate_that_only_audits_charges_what_is_observed_and_follows_nothing():
     ask = auditing()
     for _ in range(3):
         allowed = ask(scale("web", 4))
-        assert (allowed.verdict, allowed.would, allowed.intent) == (Verdict.ALLOW, None, None)
+        assert (allowed.verdict, allowed.would, allowed.pending_write) == (Verdict.ALLOW, None, None)
         assert allowed.sentence == "fits every quota; mode audit, charged as observed"
     (row,) = ask.gate.usage()
-    assert (row.used, row.reserved, ask.gate.ledger.intents) == (3 * 10**9, 0, 0)
+    assert (row.used, row.reserved, ask.gate.ledger.pending_writes) == (3 * 10**9, 0, 0)
 
 
 @pytest.mark.parametrize("trouble", ["hold", "stale"])

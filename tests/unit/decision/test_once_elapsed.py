@@ -18,7 +18,7 @@ WEB = workload("web", 1)
 
 def test_a_write_that_is_allowed_is_recorded_unless_it_is_told_otherwise():
     asked = gate(TEN, WEB)
-    assert asked.decide(read(scale("web", 2)), "d1", 0.0).intent == "d1"
+    assert asked.decide(read(scale("web", 2)), "d1", 0.0).pending_write == "d1"
     assert len(asked.ledger.pending) == 1
 
 
@@ -34,10 +34,10 @@ def test_writes_whose_window_has_elapsed_stand_for_no_new_one(pass_time: Callabl
     ask = Asker(gate(TEN, WEB))
     for _ in range(MAX_IDENTICAL):
         ask(scale("web", 2))
-    assert ask(scale("web", 2)).intent == f"d{MAX_IDENTICAL}", "the newest stands for it"
+    assert ask(scale("web", 2)).pending_write == f"d{MAX_IDENTICAL}", "the newest stands for it"
     ask.now_s = 200.0
     pass_time(ask.gate, ask.now_s)
-    assert ask(scale("web", 2)).intent == f"d{MAX_IDENTICAL + 2}"
+    assert ask(scale("web", 2)).pending_write == f"d{MAX_IDENTICAL + 2}"
 
 
 def test_what_a_gate_knows_is_outdated_only_while_it_is_told_so():
@@ -54,8 +54,8 @@ def test_a_patch_that_takes_a_revision_from_its_owner_takes_the_one_that_is_made
     revision = workload("web-0", 2, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
     ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2), revision))
     freed = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"x": "y"}, "ownerReferences": []}})
-    assert ask(freed).intent is not None
+    assert ask(freed).pending_write is not None
     ask.gate.load_state(picture(workload("web", 2)), 1.0)
     made = ask(create(revision))
-    assert made.intent is not None
+    assert made.pending_write is not None
     assert {row.used + row.reserved for row in ask.gate.usage()} == {4 * 10**9}

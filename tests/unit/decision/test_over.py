@@ -193,7 +193,10 @@ def everything(ask: Asker) -> object:
         list(ask.gate.usage()),
         ledger.drift(),
         len(ledger),
-        [(ref, intent.id, intent.templates, intent.labels) for ref, intent in ledger.pending],
+        [
+            (ref, pending_write.id, pending_write.templates, pending_write.labels)
+            for ref, pending_write in ledger.pending
+        ],
     )
 
 

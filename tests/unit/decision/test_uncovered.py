@@ -8,7 +8,7 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Fetch, NeedsFetch, Operation, Put, Request, Verdict, WorkloadRef, Write
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
@@ -32,7 +32,7 @@ def books(ask: Asker) -> tuple[int, int]:
 def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
     ask = asker(workspace="acme")
     allowed = ask(scale("web", 9))
-    assert (allowed.verdict, allowed.reason, allowed.intent) == (Verdict.ALLOW, "no-quota", "d1")
+    assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "no-quota", "d1")
     assert (allowed.pends, allowed.uncovered) == (True, True)
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: "10"})]), 1.0)
     assert books(ask) == (2, 8)
@@ -55,7 +55,7 @@ def test_a_namespace_that_is_labelled_into_a_quota_brings_what_may_still_land():
 def test_a_workload_that_is_labelled_into_a_quota_brings_what_may_still_land():
     ask = asker(quota("acme", {CPU: "10"}, namespaces={}, workloads={"tier": "a"}))
     allowed = ask(scale("web", 100))
-    assert (allowed.reason, allowed.intent, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, False)
+    assert (allowed.reason, allowed.pending_write, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, False)
     label = patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})
     assert ask(label).verdict is Verdict.DENY
     ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
@@ -85,8 +85,8 @@ def test_both_ends_of_a_label_count_what_may_still_land():
 def test_what_is_not_recorded_of_a_namespace_without_quota(request_: Request, charge: bool, pends: bool):
     ask = asker(quota("acme", {CPU: "10"}))
     decision = ask(request_, charge=charge)
-    assert (decision.verdict, decision.intent, decision.pends) == (Verdict.ALLOW, None, pends)
-    assert ask.gate.ledger.intents == 0
+    assert (decision.verdict, decision.pending_write, decision.pends) == (Verdict.ALLOW, None, pends)
+    assert ask.gate.ledger.pending_writes == 0
 
 
 def test_there_nothing_is_refused_and_nothing_is_recorded_beyond_the_bounds():
@@ -123,7 +123,7 @@ def test_the_same_write_is_decided_alike_whatever_it_was_read_from():
     assert decided.verdict is Verdict.DENY
     assert decided.sentence == ask(put_scale("web", 30), charge=False).sentence
     granted = write._replace(change=Put({"spec": {"replicas": 3}}))
-    assert ask.gate.decide(granted, "j1", 0.0, source="10.0.0.9").intent == "j1"
+    assert ask.gate.decide(granted, "j1", 0.0, source="10.0.0.9").pending_write == "j1"
     assert ask.gate.ledger.pending.of_source("10.0.0.9") == 1
 
 

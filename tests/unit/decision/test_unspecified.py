@@ -9,7 +9,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.unspecified import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Verdict
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
 
@@ -49,9 +49,9 @@ def test_more_pods_that_ask_for_nothing_are_refused_as_resource_quota_refuses_th
     assert refused.sentence == (
         'deployments.apps "mute" is forbidden: failed workspace quota: acme: must specify requests.cpu for: main'
     )
-    assert (refused.intent, refused.fits, refused.needs) == (None, None, None)
+    assert (refused.pending_write, refused.fits, refused.needs) == (None, None, None)
     assert [row[:4] for row in refused.unspecified] == [("acme", ("acme",), "requests.cpu", ("main",))]
-    assert ask.gate.ledger.intents == 0
+    assert ask.gate.ledger.pending_writes == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from extauthz.core.budget import AT_ONCE, AT_ONCE_BYTES, REST
 from extauthz.core.effects.resolve import resolve
 from extauthz.core.intake.aside import read_aside
 from extauthz.core.intake.read import MAX_BODY_BYTES, Reader, read
-from extauthz.core.model import NotAWrite, Observed, Outcome, Request, Unreadable, Write
+from extauthz.core.model import NotAWrite, Observed, Request, Unreadable, Write
 from extauthz.core.objects.partial import KNOWN
 from tests.fuzz.measure import OBJECT, Case, observed
 from tests.fuzz.shapes import KINDS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
@@ -489,7 +489,7 @@ def test_a_deployment_that_may_leave_its_custom_resource_is_charged_beside_it():
     see(ask, rollout(2), made, revision("web-1", 2), *pods(2, WEB_SET))
     freed = ask(patch(path("web"), {"metadata": {"ownerReferences": []}}))
     assert (freed.verdict, books(ask)) == (Verdict.ALLOW, (2, 2))
-    ask.gate.ledger.pending.settle(freed.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(freed.pending_write, Event.REFUSED, 1.0)
     grown = ask(scale("web", 5))
     assert (grown.verdict, books(ask)) == (Verdict.ALLOW, (2, 3)), "what it has above its owner"
     assert ask(scale("web-1", 12, resource="replicasets")).verdict is Verdict.DENY

@@ -1,7 +1,7 @@
 """The gate and the second judge, asked the same in small worlds, say the same.
 
-The judge (``extauthz.simulate.judge``) knows nothing of intents, envelopes and accounts: it follows every order in
-which what was allowed may land, and adds up.
+The judge (``extauthz.simulate.judge``) knows nothing of pending writes, envelopes and accounts: it follows every order
+in which what was allowed may land, and adds up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Template, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
@@ -51,7 +51,7 @@ def test_an_identical_retry_adds_nothing_to_the_envelope():
     for _ in range(3):
         assert ask(scale("web", 5)).verdict is Verdict.ALLOW
     assert books(ask) == (3, 2)
-    assert ask.gate.ledger.intents == 3
+    assert ask.gate.ledger.pending_writes == 3
 
 
 def test_a_slow_write_keeps_its_room_though_a_later_lower_one_was_observed():
@@ -62,7 +62,7 @@ def test_a_slow_write_keeps_its_room_though_a_later_lower_one_was_observed():
     ask.gate.load_state(picture(workload("web", 3, version="2"), workload("api", 0)), 1.0)
     assert books(ask) == (3, 7)
     assert ask(scale("api", 1)).verdict is Verdict.DENY
-    ask.gate.ledger.pending.settle(slow.intent, Event.REFUSED, 2.0)
+    ask.gate.ledger.pending.settle(slow.pending_write, Event.REFUSED, 2.0)
     assert books(ask) == (3, 0)
     assert ask(scale("api", 7)).verdict is Verdict.ALLOW
 
@@ -70,42 +70,42 @@ def test_a_slow_write_keeps_its_room_though_a_later_lower_one_was_observed():
 def test_a_write_that_grows_nothing_is_pinned_so_that_it_can_not_grow_later():
     ask = asker(workload("web", 8), workload("api", 0))
     pinned = ask(scale("web", 8))
-    assert (pinned.reason, pinned.intent) == ("no-growth", pinned.id)
+    assert (pinned.reason, pinned.pending_write) == ("no-growth", pinned.id)
     ask.gate.load_state(picture(workload("web", 2, version="2"), workload("api", 0)), 1.0)
     assert ask(scale("api", 3)).verdict is Verdict.DENY, "the pinned →8 may still land"
 
 
 def test_a_write_bound_to_the_observed_version_that_exceeds_nothing_observed_is_free():
     ask = asker(workload("web", 8, version="41"))
-    assert ask(put_scale("web", 8, version="41")).intent is None
-    assert ask(put_scale("web", 5, version="41")).intent is None
-    assert ask(put_scale("web", 8, version="40")).intent is not None, "another version: it is pinned"
-    assert ask(put_scale("web", 9, version="41")).intent is not None, "it grows"
+    assert ask(put_scale("web", 8, version="41")).pending_write is None
+    assert ask(put_scale("web", 5, version="41")).pending_write is None
+    assert ask(put_scale("web", 8, version="40")).pending_write is not None, "another version: it is pinned"
+    assert ask(put_scale("web", 9, version="41")).pending_write is not None, "it grows"
 
 
-def test_a_bound_write_under_an_intent_s_envelope_is_not_free():
+def test_a_bound_write_under_a_pending_write_s_envelope_is_not_free():
     """It grows nothing above the envelope, but the envelope may shrink before it lands."""
     ask = asker(workload("web", 3, version="41"))
     first = ask(scale("web", 10))
     bound = ask(put_scale("web", 10, version="41"))
-    assert bound.intent is not None
-    ask.gate.ledger.pending.settle(first.intent, Event.REFUSED, 1.0)
+    assert bound.pending_write is not None
+    ask.gate.ledger.pending.settle(first.pending_write, Event.REFUSED, 1.0)
     assert books(ask) == (3, 7)
 
 
 def test_an_answered_write_frees_its_room_only_by_a_read_made_after_the_answer():
     ask = asker()
     granted = ask(scale("web", 5))
-    assert ask.gate.ledger.pending.settle(granted.intent, Event.ANSWERED_OK, 2.0) == WEB
+    assert ask.gate.ledger.pending.settle(granted.pending_write, Event.ANSWERED_OK, 2.0) == WEB
     assert list(ask.gate.ledger.pending.due(2.0)) == [WEB]
     ask.gate.observe(WEB, observe(workload("web", 3, version="8"))[1])
     assert (ask.gate.ledger.pending.read(WEB, 2.0), books(ask)) == (0, (3, 2)), (
         "a read from before the answer proves nothing"
     )
     ask.gate.observe(WEB, observe(workload("web", 5, version="9"))[1])
-    assert (books(ask), ask.gate.ledger.intents) == ((5, 0), 1), "what the watch shows ends nothing"
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((5, 0), 1), "what the watch shows ends nothing"
     assert ask.gate.ledger.pending.read(WEB, 2.5) == 1
-    assert (books(ask), ask.gate.ledger.intents, list(ask.gate.ledger.pending.due(2.5))) == ((5, 0), 0, [])
+    assert (books(ask), ask.gate.ledger.pending_writes, list(ask.gate.ledger.pending.due(2.5))) == ((5, 0), 0, [])
 
 
 def test_after_w_only_a_consistent_read_made_after_it_frees_room():
@@ -119,7 +119,7 @@ def test_after_w_only_a_consistent_read_made_after_it_frees_room():
     assert books(ask) == (3, 0)
 
 
-def test_tick_tells_how_many_intents_await_a_read():
+def test_tick_tells_how_many_pending_writes_await_a_read():
     ask = asker()
     ask(scale("web", 5))
     assert ask.gate.ledger.pending.tick(89.0) == 0
@@ -130,19 +130,21 @@ def test_a_passed_precondition_frees_room_at_once():
     ask = asker(workload("web", 3, version="41"))
     ask(put_scale("web", 5, version="41"))
     ask.gate.load_state(picture(workload("web", 3, version="42")), 1.0)
-    assert (books(ask), ask.gate.ledger.intents) == ((3, 0), 0)
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((3, 0), 0)
 
 
-def test_intents_survive_deletion_and_re_creation():
+def test_pending_writes_survive_deletion_and_re_creation():
     ask = asker()
     ask(scale("web", 5))
     ask.gate.load_state(picture(), 1.0)
-    assert (books(ask), ask.gate.ledger.intents) == ((0, 5), 1), "gone it uses nothing, but the write may still land"
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((0, 5), 1), (
+        "gone it uses nothing, but the write may still land"
+    )
     ask.gate.load_state(picture(workload("web", 1, uid="another")), 2.0)
     assert books(ask) == (1, 4)
 
 
-def test_settling_an_unknown_intent_does_nothing():
+def test_settling_an_unknown_pending_write_does_nothing():
     ask = asker()
     assert ask.gate.ledger.pending.settle("nobody", Event.ANSWERED_OK, 1.0) is None
     assert books(ask) == (3, 0)
@@ -151,11 +153,11 @@ def test_settling_an_unknown_intent_does_nothing():
 def test_a_created_workload_is_reserved_until_it_is_observed():
     ask = asker(workload("api", 1))
     created = ask(create(workload("web", 4)))
-    assert created.intent is not None
+    assert created.pending_write is not None
     assert books(ask) == (1, 4)
     assert ask(scale("web", 6)).verdict is Verdict.ALLOW, "what was created but not seen yet can be scaled"
     assert books(ask) == (1, 6)
-    ask.gate.ledger.pending.settle(created.intent, Event.REFUSED, 1.0)
+    ask.gate.ledger.pending.settle(created.pending_write, Event.REFUSED, 1.0)
     assert books(ask) == (1, 6), "the scale may still land"
 
 
@@ -347,7 +349,7 @@ def test_quotas_in_audit_are_charged_as_observed():
     assert books(ask) == (3, 0)
 
 
-def test_a_changed_tree_counts_anew_and_keeps_the_intents():
+def test_a_changed_tree_counts_anew_and_keeps_the_pending_writes():
     ask = asker()
     ask(scale("web", 5))
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "4"})]), 1.0)
@@ -418,18 +420,18 @@ def test_a_template_that_can_not_be_priced_makes_usage_unknown_and_growth_unavai
     assert ask(scale("odd", 1)).verdict is Verdict.ALLOW
 
 
-def test_an_intent_of_another_gate_holds_its_room_until_it_is_forgotten():
+def test_a_pending_write_of_another_gate_holds_its_room_until_it_is_forgotten():
     giver, taker = asker(), asker()
     granted = giver(scale("web", 5))
-    ref, intent = giver.gate.ledger.pending.get(granted.intent)
-    taker.gate.ledger.adopt(ref, intent)
+    ref, pending_write = giver.gate.ledger.pending.get(granted.pending_write)
+    taker.gate.ledger.adopt(ref, pending_write)
     assert books(taker) == (3, 2)
-    assert taker.gate.ledger.pending.leaf_quotas(granted.intent) == {"acme"}
+    assert taker.gate.ledger.pending.leaf_quotas(granted.pending_write) == {"acme"}
     for _ in range(2):
-        taker.gate.ledger.pending.forget(granted.intent)
+        taker.gate.ledger.pending.forget(granted.pending_write)
         assert books(taker) == (3, 0)
-    assert taker.gate.ledger.pending.get(granted.intent) is None
-    assert taker.gate.ledger.pending.leaf_quotas(granted.intent) == frozenset()
+    assert taker.gate.ledger.pending.get(granted.pending_write) is None
+    assert taker.gate.ledger.pending.leaf_quotas(granted.pending_write) == frozenset()
 
 
 def test_a_write_under_way_keeps_its_room_though_its_workload_is_gone():

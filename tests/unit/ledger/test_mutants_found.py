@@ -10,7 +10,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.accounts import Difference
 from extauthz.core.ledger.claims import split
-from extauthz.core.ledger.intents import Event, Intent
+from extauthz.core.ledger.pending_write import Event, PendingWrite
 from extauthz.core.ledger.position import highest
 from extauthz.core.model import Observed, Precondition, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template
@@ -61,7 +61,7 @@ def test_a_source_and_a_tree_with_nothing_under_way_are_forgotten():
 
 def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
     ask = Asker(gate([quota("acme", {"pods": "1"})], workload("web", 0), workload("other", 1)))
-    leaves = Intent("d1", None, (), (), False, Precondition(None, None), 90.0)
+    leaves = PendingWrite("d1", None, (), (), False, Precondition(None, None), 90.0)
     proposal = ask.gate.ledger.propose(WEB, leaves)
     assert (proposal.shortages, proposal.grows, proposal.after.envelope.replicas) == ((), (), 0)
 

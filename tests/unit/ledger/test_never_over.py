@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, gate, patch, path, put_scale, quota, scale, workload
@@ -120,20 +120,20 @@ class NeverOver(RuleBasedStateMachine):
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
         landed = self.world.land(flight)
-        if answer == "lost" or flight.decision.intent is None:
+        if answer == "lost" or flight.decision.pending_write is None:
             return
         if landed:
-            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.ANSWERED_OK, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.pending_write, Event.ANSWERED_OK, self.ask.now_s)
         else:
-            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.REFUSED, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.pending_write, Event.REFUSED, self.ask.now_s)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data())
     def never_forwarded(self, data: st.DataObject) -> None:
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
-        if flight.decision.intent is not None:
-            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
+        if flight.decision.pending_write is not None:
+            self.ask.gate.ledger.pending.settle(flight.decision.pending_write, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(name=st.sampled_from(NAMES))
     def observe_one(self, name: str) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, workload
@@ -322,18 +322,18 @@ class NeverOver(RuleBasedStateMachine):
         landed = self.world.land(flight)
         self.world.note()
         self.ask.now_s += 0.25
-        if not answered or flight.decision.intent is None:
+        if not answered or flight.decision.pending_write is None:
             return
         event = Event.ANSWERED_OK if landed else Event.REFUSED
-        self.ask.gate.ledger.pending.settle(flight.decision.intent, event, self.ask.now_s)
+        self.ask.gate.ledger.pending.settle(flight.decision.pending_write, event, self.ask.now_s)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data())
     def never_forwarded(self, data: st.DataObject) -> None:
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
-        if flight.decision.intent is not None:
-            self.ask.gate.ledger.pending.settle(flight.decision.intent, Event.NOT_FORWARDED, self.ask.now_s)
+        if flight.decision.pending_write is not None:
+            self.ask.gate.ledger.pending.settle(flight.decision.pending_write, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(at=st.sampled_from(ALL))
     def observe_one(self, at: tuple[str, str]) -> None:
@@ -386,10 +386,10 @@ class NeverOver(RuleBasedStateMachine):
         self.ask.gate.tick(self.ask.now_s)
 
     @invariant()
-    def intents_of_sources_are_counted_exactly(self) -> None:
+    def pending_writes_of_sources_are_counted_exactly(self) -> None:
         if hasattr(self, "ask"):
             ledger = self.ask.gate.ledger
-            live = Counter(intent.source for _, intent in ledger.pending)
+            live = Counter(pending_write.source for _, pending_write in ledger.pending)
             assert all(ledger.pending.of_source(source) == live[source] for source in ("a", "b", ""))
             assert max(live["a"], live["b"]) <= 6
 

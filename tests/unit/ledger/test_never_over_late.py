@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
@@ -36,7 +36,7 @@ class Flight:
 
     name: str
     replicas: int
-    intent: str
+    pending_write: str
     deadline_s: float
 
 
@@ -75,8 +75,8 @@ class NeverOverLate(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, HARD))
     def send(self, name: str, replicas: int) -> None:
         decision = self.ask(scale(name, replicas))
-        if decision.intent is not None:
-            self.flights.append(Flight(name, replicas, decision.intent, self.ask.now_s + W))
+        if decision.pending_write is not None:
+            self.flights.append(Flight(name, replicas, decision.pending_write, self.ask.now_s + W))
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data(), answered=st.booleans())
@@ -88,7 +88,7 @@ class NeverOverLate(RuleBasedStateMachine):
             self.become(flight.name, flight.replicas)
         if answered:
             event = Event.ANSWERED_OK if there else Event.REFUSED
-            self.ask.gate.ledger.pending.settle(flight.intent, event, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.pending_write, event, self.ask.now_s)
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:

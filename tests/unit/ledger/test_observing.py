@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, gate, put_scale, quota, scale, workload
@@ -109,12 +109,12 @@ def test_a_long_list_is_taken_in_steps_between_which_the_gate_decides_by_what_it
     assert totals == [90 + 32, 90 + 48 + 1, 90 + 48 + 1 - 32, 48 * 2 + 3]
 
 
-def test_a_list_leaves_intents_on_what_is_gone():
+def test_a_list_leaves_pending_writes_on_what_is_gone():
     ask = asker()
     ask(scale("web", 5))
     ask.gate.observe_all(DEPLOYMENTS, [], "60")
     ask.gate.observe_all(DEPLOYMENTS, [], "61")
-    assert (used(ask), ask.gate.ledger.intents) == ((0, 5), 1)
+    assert (used(ask), ask.gate.ledger.pending_writes) == ((0, 5), 1)
     ask.gate.observe(WEB, seen(1, "62", uid="another"))
     assert used(ask) == (1, 4)
 
@@ -123,7 +123,7 @@ def test_a_late_state_passes_no_precondition():
     ask = asker()
     bound = ask(put_scale("web", 5, "50"))
     ask.gate.observe(WEB, seen(3, "49"))
-    assert (used(ask), ask.gate.ledger.intents) == ((3, 2), 1)
+    assert (used(ask), ask.gate.ledger.pending_writes) == ((3, 2), 1)
     ask.gate.observe(WEB, seen(3, "51"))
     assert (used(ask), ask.gate.ledger.pending.follows(bound.id)) == ((3, 0), False)
 
@@ -131,26 +131,26 @@ def test_a_late_state_passes_no_precondition():
 # Consistent reads.
 
 
-def test_a_read_ends_intents_of_its_workload_alone():
+def test_a_read_ends_pending_writes_of_its_workload_alone():
     ask = asker(workload("web", 1), workload("api", 1))
     ask(scale("web", 3))
     ask(scale("api", 3))
     assert ask.gate.ledger.pending.read(WEB, 90.0) == 1
-    assert (used(ask), ask.gate.ledger.intents) == ((2, 2), 1)
+    assert (used(ask), ask.gate.ledger.pending_writes) == ((2, 2), 1)
 
 
 def test_a_read_of_what_is_not_known_ends_nothing():
     assert asker().gate.ledger.pending.read(WEB._replace(name="nobody"), 90.0) == 0
 
 
-def test_due_names_a_workload_once_however_many_of_its_intents_wait():
+def test_due_names_a_workload_once_however_many_of_its_pending_writes_wait():
     ask = asker(workload("web", 1), workload("api", 1))
     assert list(ask.gate.ledger.pending.due(0.0)) == []
     first, second = ask(scale("web", 3)), ask(scale("web", 2))
     ask(scale("api", 2))
     assert list(ask.gate.ledger.pending.due(89.0)) == []
-    ask.gate.ledger.pending.settle(second.intent, Event.ANSWERED_OK, 1.0)
-    ask.gate.ledger.pending.settle(second.intent, Event.ANSWERED_OK, 5.0)
+    ask.gate.ledger.pending.settle(second.pending_write, Event.ANSWERED_OK, 1.0)
+    ask.gate.ledger.pending.settle(second.pending_write, Event.ANSWERED_OK, 5.0)
     assert list(ask.gate.ledger.pending.due(6.0)) == [WEB]
     assert list(ask.gate.ledger.pending.due(90.0)) == [WEB, WEB._replace(name="api")]
     assert ask.gate.ledger.pending.read(WEB, 3.0) == 1, "what is told of an answer a second time makes it no later"
@@ -160,7 +160,7 @@ def test_due_names_a_workload_once_however_many_of_its_intents_wait():
 @pytest.mark.parametrize("event", [Event.REFUSED, Event.NOT_FORWARDED, Event.ANSWERED_UNCLEAR], ids=str)
 def test_no_other_answer_asks_for_a_read(event: Event):
     ask = asker()
-    assert ask.gate.ledger.pending.settle(ask(scale("web", 5)).intent, event, 1.0) is None
+    assert ask.gate.ledger.pending.settle(ask(scale("web", 5)).pending_write, event, 1.0) is None
     assert list(ask.gate.ledger.pending.due(1.0)) == []
 
 
@@ -168,7 +168,7 @@ def test_an_answer_that_comes_after_w_still_waits_for_a_read():
     ask = asker()
     granted = ask(scale("web", 5))
     ask.gate.tick(95.0)
-    assert ask.gate.ledger.pending.settle(granted.intent, Event.ANSWERED_OK, 95.0) == WEB
+    assert ask.gate.ledger.pending.settle(granted.pending_write, Event.ANSWERED_OK, 95.0) == WEB
     assert ask.gate.ledger.pending.read(WEB, 89.0) == 0
     assert used(ask) == (3, 2)
     assert ask.gate.ledger.pending.read(WEB, 90.0) == 1, (
@@ -182,7 +182,7 @@ def test_a_source_that_takes_the_state_at_its_word_ends_what_reached_w_and_nothi
         ask(scale(name, 2))
     ask.now_s = 60.0
     answered = ask(scale("web", 3))
-    ask.gate.ledger.pending.settle(answered.intent, Event.ANSWERED_OK, 61.0)
+    ask.gate.ledger.pending.settle(answered.pending_write, Event.ANSWERED_OK, 61.0)
     assert ask.gate.ledger.pending.consistent_read(89.0) == 0
     assert ask.gate.ledger.pending.consistent_read(149.0) == 3
     assert ask.gate.ledger.pending.follows(answered.id)
@@ -199,7 +199,7 @@ def two_spaces() -> Asker:
     return Asker(gate(BOTH, *objects, namespaces={"team-a": A, "team-b": A}))
 
 
-def test_a_label_of_a_namespace_moves_its_workloads_and_their_intents_and_no_others():
+def test_a_label_of_a_namespace_moves_its_workloads_and_their_pending_writes_and_no_others():
     ask = two_spaces()
     ask(scale("web", 4))
     ask(scale("far", 3, namespace="team-b"))

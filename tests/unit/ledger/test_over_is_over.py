@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
@@ -66,7 +66,7 @@ class OverIsOver(RuleBasedStateMachine):
         own = (seen.replicas if replicas is None else replicas) * (seen.cpu if cpu is None else cpu)
         decision = self.ask(request)
         if decision.verdict is not Verdict.ALLOW:
-            alone = not self.ask.gate.ledger.intents
+            alone = not self.ask.gate.ledger.pending_writes
             assert own > seen.cost or not alone, "less is never refused"
             if decision.fits is not None and cpu is None:
                 assert self.ask(scale(name, decision.fits), charge=False).verdict is Verdict.ALLOW
@@ -76,7 +76,7 @@ class OverIsOver(RuleBasedStateMachine):
             assert own <= seen.cost, "over is over"
             assert self.total() <= before, "nor does what may land rise"
         assert self.total() <= max(before, self.hard)
-        if decision.intent is not None:
+        if decision.pending_write is not None:
             self.flights.append(Flight(decision, name, replicas, cpu, self.ask.now_s + W))
 
     def total(self) -> int:
@@ -122,7 +122,7 @@ class OverIsOver(RuleBasedStateMachine):
         self.real[flight.name] = Thing(replicas, thing.cpu if flight.cpu is None else flight.cpu, thing.version + 1)
         if answered:
             self.ask.now_s += 0.25
-            self.ask.gate.ledger.pending.settle(flight.decision.intent or "", Event.ANSWERED_OK, self.ask.now_s)
+            self.ask.gate.ledger.pending.settle(flight.decision.pending_write or "", Event.ANSWERED_OK, self.ask.now_s)
             self.ask.now_s += 0.25
             self.show(flight.name)
             self.ask.gate.ledger.pending.read(observe(workload(flight.name))[0], self.ask.now_s)

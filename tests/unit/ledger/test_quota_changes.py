@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from extauthz.core.ledger.accounts import Accounts
-from extauthz.core.ledger.intents import Event
 from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Verdict
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import WorkspaceQuota
@@ -75,13 +75,13 @@ def books(ledger: Ledger) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("after", [*LIMITS_ALONE.values(), *MORE.values()], ids=[*LIMITS_ALONE, *MORE])
 def test_everything_is_counted_as_if_the_quotas_had_always_been_so(after: Sequence[WorkspaceQuota]):
     changed, new = busy(BEFORE), gate(after, *OBJECTS).ledger
-    for ref, intent in changed.pending:
-        new.adopt(ref, copy(intent))
+    for ref, pending_write in changed.pending:
+        new.adopt(ref, copy(pending_write))
     changed.usage.set_tree(QuotaTree.build(after))
     assert books(changed) == books(new)
     for ledger in (changed, new):
-        for _, intent in list(ledger.pending):
-            ledger.pending.settle(intent.id, Event.REFUSED, 1.0)
+        for _, pending_write in list(ledger.pending):
+            ledger.pending.settle(pending_write.id, Event.REFUSED, 1.0)
     assert books(changed) == books(new), "what is kept of positions under the old quotas is not taken off the new ones"
 
 

@@ -1,4 +1,4 @@
-"""Intents as records: whatever an intent says comes back, but what a patch says."""
+"""Pending writes as records: whatever a pending write says comes back, but what a patch says."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.intents import Intent, State
+from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.ledger.record import RecordError, dump, load
 from extauthz.core.model import NO_PRECONDITION, OwnerRef, Precondition, Template, WorkloadRef
 
 REF = WorkloadRef("apps", "deployments", "team-a", "web")
 OWNER = OwnerRef("apps", "Deployment", "web", "u1")
-INTENT = Intent(
+PENDING = PendingWrite(
     id="d1",
     replicas=3,
     templates=(Template(b'{"template":{}}'),),
@@ -26,18 +26,18 @@ INTENT = Intent(
     frees=True,
     keeps_count=True,
 )
-BARE = Intent("d2", None, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=50.0)
+BARE = PendingWrite("d2", None, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=50.0)
 
 
-def carried(intent: Intent) -> Intent:
-    ref, other = load(json.loads(json.dumps(dump(REF, intent))), 50.0, 9.0)
+def carried(pending_write: PendingWrite) -> PendingWrite:
+    ref, other = load(json.loads(json.dumps(dump(REF, pending_write))), 50.0, 9.0)
     assert ref == REF
     return other
 
 
-@pytest.mark.parametrize("intent", [INTENT, BARE, replace(BARE, replicas=0, labels=("",), renewed=True)])
-def test_what_an_intent_says_comes_back(intent: Intent):
-    assert carried(intent) == intent
+@pytest.mark.parametrize("pending_write", [PENDING, BARE, replace(BARE, replicas=0, labels=("",), renewed=True)])
+def test_what_a_pending_write_says_comes_back(pending_write: PendingWrite):
+    assert carried(pending_write) == pending_write
 
 
 def test_what_is_as_usual_is_left_out():
@@ -45,7 +45,7 @@ def test_what_is_as_usual_is_left_out():
 
 
 def test_an_answered_write_counts_as_answered_now():
-    answered = replace(INTENT, state=State.SUCCEEDED, answered_s=3.0)
+    answered = replace(PENDING, state=State.SUCCEEDED, answered_s=3.0)
     other = carried(answered)
     assert (other.state, other.answered_s) == (State.SUCCEEDED, 9.0)
 
@@ -64,10 +64,10 @@ def test_an_answered_write_counts_as_answered_now():
 )
 def test_a_record_that_is_none_is_an_error(field: str, value: object):
     with pytest.raises(RecordError):
-        load({**dump(REF, INTENT), field: value}, 50.0, 9.0)
+        load({**dump(REF, PENDING), field: value}, 50.0, 9.0)
 
 
 @pytest.mark.parametrize("field", ["id", "workload"])
 def test_a_record_that_lacks_its_name_is_an_error(field: str):
     with pytest.raises(RecordError, match=field):
-        load({key: value for key, value in dump(REF, INTENT).items() if key != field}, 50.0, 9.0)
+        load({key: value for key, value in dump(REF, PENDING).items() if key != field}, 50.0, 9.0)

@@ -10,7 +10,7 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import Difference
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
@@ -87,13 +87,13 @@ class Bustle:
 
     def grant(self) -> None:
         decision = self.ask(scale(self.name(), self.random.randrange(6), namespace=self.team()))
-        if decision.intent is not None:
-            self.granted.append(decision.intent)
+        if decision.pending_write is not None:
+            self.granted.append(decision.pending_write)
 
     def settle(self) -> None:
         if self.granted:
-            intent = self.granted.pop(self.random.randrange(len(self.granted)))
-            self.ask.gate.ledger.pending.settle(intent, Event.REFUSED, 1.0)
+            pending_write = self.granted.pop(self.random.randrange(len(self.granted)))
+            self.ask.gate.ledger.pending.settle(pending_write, Event.REFUSED, 1.0)
 
     def namespace(self) -> None:
         labels = self.random.choice([{"workspace": "acme"}, {"workspace": "other"}])
@@ -139,7 +139,9 @@ def web(hard: str = "10") -> Asker:
     ],
     ids=["too-much-used", "too-little-used", "too-much-reserved"],
 )
-def test_what_is_wrong_is_told_and_put_right_and_intents_are_left_alone(table: str, by: int, difference: Difference):
+def test_what_is_wrong_is_told_and_put_right_and_pending_writes_are_left_alone(
+    table: str, by: int, difference: Difference
+):
     ask = web()
     granted = ask(scale("web", 5))
     spoil(ask, "acme", table, "requests.cpu", by * CPU)

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import (
@@ -170,7 +170,7 @@ def test_a_bound_write_under_no_quota_is_followed_too():
     """It lands first, and the labels that bring the workload under a quota after it."""
     quotas = [quota("acme", {CPU: "4"}, namespaces={}, workloads={"tier": "a"})]
     ask = Asker(gate(quotas, workload("web", 1, version="41")))
-    assert ask(put_scale("web", 50, "41")).intent is not None
+    assert ask(put_scale("web", 50, "41")).pending_write is not None
     assert ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})).verdict is Verdict.DENY
 
 
@@ -201,13 +201,13 @@ def test_an_applied_template_without_a_count_may_meet_any_count():
     assert books(ask) == (4, 8), "the template meets whatever count is observed in the end"
 
 
-# Intents that ended early.
+# Pending writes that ended early.
 
 
 def settled(ask: Asker, *pictures: tuple[dict, ...]) -> int:
     for number, objects in enumerate(pictures):
         ask.gate.load_state(picture(*objects), 1.0 + number)
-    return ask.gate.ledger.intents
+    return ask.gate.ledger.pending_writes
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_precondition_outlives_a_view_that_lags_behind_it(
     meta = {"name": "web", "namespace": "team-a"} | ({"resourceVersion": version} if version else {"uid": uid})
     body = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": {"replicas": 5}}
     request = Request("PUT", path("web", sub="scale"), {}, json.dumps(body).encode())
-    assert ask(request).intent is not None
+    assert ask(request).pending_write is not None
     assert settled(ask, *pictures) == left
 
 
@@ -250,7 +250,7 @@ def test_allowing_unknown_footprints_still_weighs_what_is_known():
     odd(ask)
     assert ask(scale("web", 11)).verdict is Verdict.DENY
     granted = ask(scale("web", 10))
-    assert (granted.verdict, granted.intent) == (Verdict.ALLOW, granted.id)
+    assert (granted.verdict, granted.pending_write) == (Verdict.ALLOW, granted.id)
     assert granted.reason == "unknown-usage"
     assert books(ask) == (1, 9)
     assert ask(scale("odd", 50)).reason == "unknown-footprint"
@@ -261,7 +261,7 @@ def test_allowing_growth_on_hold_still_weighs_it():
     ask.gate.hold(90.0)
     assert ask(scale("web", 11)).verdict is Verdict.DENY
     granted = ask(scale("web", 10))
-    assert (granted.verdict, granted.reason, granted.intent) == (Verdict.ALLOW, "hold", granted.id)
+    assert (granted.verdict, granted.reason, granted.pending_write) == (Verdict.ALLOW, "hold", granted.id)
     assert books(ask) == (1, 9)
 
 

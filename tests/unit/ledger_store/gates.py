@@ -80,7 +80,7 @@ class Member:
     @property
     def agreed(self) -> set[str]:
         """Ids of the pending writes in the object, as this gate last saw it."""
-        return set(self.committer.replica.payload.intents)
+        return set(self.committer.replica.payload.pending_writes)
 
     @property
     def reserved(self) -> dict[str, int]:

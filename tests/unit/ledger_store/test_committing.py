@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
@@ -41,7 +41,7 @@ async def test_arrivals_during_a_write_go_with_the_next():
         assert gate.writes in ([("ok", 50)], [("ok", 1), ("ok", 49)])
 
 
-async def test_what_needs_no_intent_writes_nothing():
+async def test_what_needs_no_pending_write_writes_nothing():
     async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
         gate.writes.clear()
         question = scale("web", 9)._replace(target=scale("web").target + "?dryRun=All")
@@ -50,7 +50,7 @@ async def test_what_needs_no_intent_writes_nothing():
         assert gate.writes == []
 
 
-async def test_an_intent_that_ends_at_one_gate_leaves_all():
+async def test_a_pending_write_that_ends_at_one_gate_leaves_all():
     async with members(3, [quota("acme", CPU)], workload("web", 1)) as gates:
         granted = await gates[0].ask(scale("web", 5))
         await until(lambda: all(gate.gate.ledger.pending.follows(granted.id) for gate in gates))
@@ -112,15 +112,15 @@ async def test_a_gate_that_starts_knows_what_others_have_granted():
             assert late.committer.notes() == [], "nothing is held: all that is under way is known"
 
 
-async def test_an_intent_of_a_gate_that_died_expires_elsewhere_by_its_own_clock():
+async def test_a_pending_write_of_a_gate_that_died_expires_elsewhere_by_its_own_clock():
     store = MemoryStore()
     async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (first,):
         granted = await first.ask(scale("web", 9))
     async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, window_s=0.3) as (heir,):
-        _, intent = heir.gate.ledger.pending.get(granted.id)
-        assert heir.gate.ledger.pending.consistent_read(intent.expires_s - 0.01) == 0
-        assert heir.gate.ledger.pending.consistent_read(intent.expires_s) == 1
-        await until(lambda: not decode(heir.committer.replica.base.payload).intents)
+        _, pending_write = heir.gate.ledger.pending.get(granted.id)
+        assert heir.gate.ledger.pending.consistent_read(pending_write.expires_s - 0.01) == 0
+        assert heir.gate.ledger.pending.consistent_read(pending_write.expires_s) == 1
+        await until(lambda: not decode(heir.committer.replica.base.payload).pending_writes)
 
 
 async def test_a_workload_of_two_trees_is_charged_in_both_at_every_gate():
@@ -151,7 +151,11 @@ async def test_what_can_not_be_written_is_refused_and_leaves_nothing():
         store.faults = ["lost before", *["refused"] * 200]
         store.is_away = True
         refused = await first.ask(scale("web", 10))
-        assert (refused.verdict, refused.reason, refused.intent) == (Verdict.UNAVAILABLE, "ledger-unavailable", None)
+        assert (refused.verdict, refused.reason, refused.pending_write) == (
+            Verdict.UNAVAILABLE,
+            "ledger-unavailable",
+            None,
+        )
         store.is_away, store.faults = False, []
         await until(lambda: not first.reserved and not second.reserved)
         assert (await second.ask(scale("web", 10))).verdict is Verdict.ALLOW

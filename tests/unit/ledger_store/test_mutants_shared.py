@@ -51,7 +51,7 @@ async def test_one_tenants_writes_that_are_decided_together_are_bounded_together
     async with members(1, [quota("acme", {"pods": "99"})], *(workload(name, 0) for name in names)) as (gate,):
         answers = await asyncio.gather(*(gate.ask(scale(name, 1)) for name in names))
         assert {answer.reason for answer in answers} == {"fits", "ledger-full"}
-        assert sum(map(len, gate.committer.replica.payload.intents.values())) <= 2000
+        assert sum(map(len, gate.committer.replica.payload.pending_writes.values())) <= 2000
 
 
 async def test_a_write_that_is_carried_out_after_its_caller_left_is_taken_out_and_holds_no_room():
@@ -65,7 +65,7 @@ async def test_a_write_that_is_carried_out_after_its_caller_left_is_taken_out_an
             await asking
         await until(lambda: not gate.committer.replica._lines)
         assert await store.carry_out()
-        await until(lambda: not decode(store._object.payload).intents)
+        await until(lambda: not decode(store._object.payload).pending_writes)
         assert gate.reserved == {}
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.ledger_store import committing, payload, replica
@@ -74,7 +74,7 @@ async def test_a_caller_that_leaves_during_the_write_is_granted_nothing_and_is_t
         await asyncio.sleep(0)
         go_on()
         store.lift()
-        await until(lambda: not newest(store).intents and not first.reserved and not second.reserved)
+        await until(lambda: not newest(store).pending_writes and not first.reserved and not second.reserved)
 
 
 async def test_a_write_whose_answer_was_lost_and_that_comes_late_grants_nothing_to_whom_was_refused():
@@ -85,7 +85,7 @@ async def test_a_write_whose_answer_was_lost_and_that_comes_late_grants_nothing_
         await until(lambda: not store.is_late)
         leaves.cancel()
         came = await store.carry_out()
-        await until(lambda: not newest(store).intents)
+        await until(lambda: not newest(store).pending_writes)
         assert isinstance(came, bool)
         assert (await second.ask(scale("api", 9))).verdict is Verdict.ALLOW
         assert not first.gate.ledger.pending.follows("d-late")
@@ -167,7 +167,7 @@ async def test_a_retry_that_renews_a_write_is_told_to_the_others():
         answers = [await first.ask(scale("web", 5)) for _ in range(20)]
         assert all(one.verdict is Verdict.ALLOW for one in answers)
         assert len(first.agreed) == 16, "retries are one write"
-        renewed = next(one.intent for one in reversed(answers))
+        renewed = next(one.pending_write for one in reversed(answers))
         assert renewed != answers[-1].id
         await until(lambda: second.gate.ledger.pending.get(renewed)[1].renewed)
 
@@ -255,7 +255,7 @@ async def test_an_object_that_no_gate_wrote_takes_no_room_away_holds_growth_and_
         granted = await first.ask(scale("web", 9))
         await store.put(text, 0, await store.get())
         await until(lambda: first.committer.notes() and store._object.payload != text)
-        assert granted.id in newest(store).intents
+        assert granted.id in newest(store).pending_writes
         assert "ledger-unreadable" in [event for event, _ in first.told]
         assert first.gate.ledger.pending.follows(granted.id)
         assert second.gate.ledger.pending.follows(granted.id)
@@ -278,7 +278,7 @@ async def test_a_line_that_cannot_be_read_makes_the_whole_object_unreadable_and_
     async with members(1, TEN, WEB, store=store, window_s=30.0) as (gate,):
         granted = await gate.ask(scale("web", 9))
         held = newest(store)
-        await store.put(encode(replace(held, intents={"odd": '{"workload":[]}'})), 1, await store.get())
+        await store.put(encode(replace(held, pending_writes={"odd": '{"workload":[]}'})), 1, await store.get())
         await until(gate.committer.notes)
         assert gate.gate.ledger.pending.follows(granted.id)
 
@@ -337,7 +337,7 @@ async def test_gates_that_restart_faster_than_the_window_free_what_nobody_answer
     window_s = 1.2
     async with members(1, TEN, WEB, store=store, window_s=window_s) as (first,):
         granted = await first.ask(scale("web", 9))
-        expiry = newest(store).intents[granted.id]
+        expiry = newest(store).pending_writes[granted.id]
     until_ms = json.loads(expiry)["until_ms"]
     clock = newest(store).clock_ms
     for _ in range(8):
@@ -345,10 +345,10 @@ async def test_gates_that_restart_faster_than_the_window_free_what_nobody_answer
             await asyncio.sleep(window_s / 3)
     passed_ms = newest(store).clock_ms - clock
     assert passed_ms > 1000 * window_s
-    assert json.loads(newest(store).intents[granted.id])["until_ms"] == until_ms
+    assert json.loads(newest(store).pending_writes[granted.id])["until_ms"] == until_ms
     async with members(1, TEN, WEB, store=store, window_s=window_s, released=False) as (last,):
-        _, intent = last.gate.ledger.pending.get(granted.id)
-        left_s = intent.expires_s - last.committer._clock()
+        _, pending_write = last.gate.ledger.pending.get(granted.id)
+        left_s = pending_write.expires_s - last.committer._clock()
         assert left_s <= (until_ms - clock - passed_ms) / 1000 + 0.1, "what has passed counts"
 
 

@@ -37,14 +37,14 @@ def test_a_payload_comes_back(payload: Payload):
 
 def test_two_thousand_writes_fit():
     lines = {f"{n:016x}": json.dumps({"workload": ["apps", "deployments", f"n{n}", f"w{n}"]}) for n in range(2000)}
-    assert decode(encode(Payload(lines))).intents == lines
+    assert decode(encode(Payload(lines))).pending_writes == lines
 
 
 def test_what_does_not_fit_is_an_error_that_says_how_much_there_is():
     chance = random.Random(0)
-    intents = {str(n): chance.randbytes(32).hex() for n in range(20_000)}
+    pending_writes = {str(n): chance.randbytes(32).hex() for n in range(20_000)}
     with pytest.raises(TooLargeError, match=f"20000 pending writes .* {MAX_TEXT_BYTES} fit"):
-        encode(Payload(intents))
+        encode(Payload(pending_writes))
 
 
 GOOD = {"format": FORMAT, "watermark": {}, "templates": 0, "clock_ms": 0, "holds": False, "hold_ends_ms": 0}

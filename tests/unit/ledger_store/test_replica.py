@@ -39,8 +39,8 @@ class Seat:
     def ask(self, request: Request) -> str:
         self._ask.now_s = self.now_s
         decision = self._ask(request)
-        assert decision.intent, decision
-        return decision.intent
+        assert decision.pending_write, decision
+        return decision.pending_write
 
     def write(self, version: int, uid: str = "u") -> Stored:
         """The object as this gate writes it now, and takes it."""
@@ -49,8 +49,8 @@ class Seat:
         self.replica.take(stored, self.now_s)
         return stored
 
-    def left_s(self, intent_id: str) -> float:
-        found = self.ledger.pending.get(intent_id)
+    def left_s(self, pending_id: str) -> float:
+        found = self.ledger.pending.get(pending_id)
         assert found is not None
         return found[1].expires_s - self.now_s
 
@@ -172,7 +172,7 @@ def test_what_a_tenant_has_pending_is_counted_once(what: str, monkeypatch: pytes
     seat.write(1)
     first = seat.ask(scale("web", 2))
     assert not seat.replica.is_full(first)
-    size = len(decode(seat.write(2).payload).intents[first])
+    size = len(decode(seat.write(2).payload).pending_writes[first])
     monkeypatch.setattr("extauthz.ledger_store.replica.MAX_TENANT_BYTES", 2 * size + size // 2)
     if what == "made-anew":
         seat.replica.gone()

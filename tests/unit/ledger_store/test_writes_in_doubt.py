@@ -56,12 +56,12 @@ async def test_a_retry_is_granted_once_the_object_says_for_how_much_longer_its_w
         assert renewed.verdict is Verdict.ALLOW
         assert renewed.id not in before
         after = until_ms(store)
-        assert after[renewed.intent] > before[renewed.intent], "of one of those before"
+        assert after[renewed.pending_write] > before[renewed.pending_write], "of one of those before"
 
 
 def until_ms(store: MemoryStore) -> dict[str | None, int]:
     assert store._object is not None
-    return {one: json.loads(text)["until_ms"] for one, text in decode(store._object.payload).intents.items()}
+    return {one: json.loads(text)["until_ms"] for one, text in decode(store._object.payload).pending_writes.items()}
 
 
 @pytest.mark.parametrize(

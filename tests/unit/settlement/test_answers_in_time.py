@@ -50,4 +50,4 @@ def test_a_write_whose_window_has_elapsed_stands_for_no_new_one():
     ask.now_s = 200.0
     Settlement(ask.gate.ledger.pending, lambda event: None, lambda: ask.now_s).tick(ask.now_s)
     asked = ask(scale("web", 3))
-    assert asked.intent == asked.id
+    assert asked.pending_write == asked.id

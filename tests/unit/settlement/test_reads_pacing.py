@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from extauthz.core.intake.read import read
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import WorkloadRef
 from extauthz.settlement import reads
 from extauthz.settlement.reads import Brought, ConsistentReads, Result
@@ -52,7 +52,7 @@ class Reader:
     def answered_write(self) -> None:
         """One that a read has to end."""
         decision = self.gate.decide(read(scale("web", 3)), "d1", self.now_s)
-        assert decision.intent
+        assert decision.pending_write
         self.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, self.now_s)
         self.now_s += 1
 

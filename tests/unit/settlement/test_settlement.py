@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.ledger.intents import Event
+from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.settlement.answers import Fate
 from extauthz.settlement.reads import Brought, ConsistentReads, Result

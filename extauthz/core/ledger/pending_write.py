@@ -1,7 +1,7 @@
-"""An intent: a write that was allowed and may still land; and the table of what ends it (docs/design.md L3).
+"""A pending write: a write that was allowed and may still land; and the table of what ends it (docs/design.md L3).
 
-"Not there" is not "will never be": the API server may finish a request after its client went away. So an intent ends
-only by the rows of ``TRANSITIONS``, and every pair of state and event has a row.
+"Not there" is not "will never be": the API server may finish a request after its client went away. So a pending write
+ends only by the rows of ``TRANSITIONS``, and every pair of state and event has a row.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ ANSWERS = frozenset({Event.NOT_FORWARDED, Event.REFUSED, Event.ANSWERED_OK})
 
 
 @dataclass(slots=True)
-class Intent:
+class PendingWrite:
     """What one allowed request may still do. ``None`` and ``()`` mean: it leaves that as it is. Where it may
     leave one of several, all are listed."""
 
@@ -148,14 +148,14 @@ class Intent:
             self.labels = tuple(dict.fromkeys(self.labels + outcome.label_sets))
 
     def on(self, event: Event) -> bool:
-        """Take ``event``. True: the intent has ended."""
+        """Take ``event``. True: the pending write has ended."""
         if self.renewed and event in ANSWERS:
             event = Event.ANSWERED_UNCLEAR  # the answer to one of several requests
         self.state = TRANSITIONS[self.state][event]
         return self.state is State.ENDED
 
     def on_read(self, started_s: float) -> bool:
-        """Take a consistent read of its workload that began at ``started_s``. True: the intent has ended."""
+        """Take a consistent read of its workload that began at ``started_s``. True: the pending write has ended."""
         if self.expires_s <= started_s:
             self.on(Event.WINDOW_ELAPSED)
             return self.on(Event.READ_AFTER_WINDOW)
@@ -190,7 +190,7 @@ def is_newer(version: str, than: str) -> bool:
 
 
 def diagram() -> str:
-    """The life of an intent as a Mermaid state diagram, from ``TRANSITIONS``, without rows that change nothing."""
+    """The life of a pending write as a Mermaid state diagram: the rows of ``TRANSITIONS`` that change something."""
     arrows: dict[tuple[State, State], list[str]] = {}
     for state, row in TRANSITIONS.items():
         for event, to in row.items():

@@ -1,15 +1,15 @@
-"""Intents end by the rows of the table, and by no other event (docs/design.md L3)."""
+"""Pending writes end by the rows of the table, and by no other event (docs/design.md L3)."""
 
 from __future__ import annotations
 
 import pytest
 
-from extauthz.core.ledger.intents import TRANSITIONS, Event, Intent, State, is_newer
+from extauthz.core.ledger.pending_write import TRANSITIONS, Event, PendingWrite, State, is_newer
 from extauthz.core.model import Observed, Precondition
 
 
-def intent(state: State = State.OPEN, **precondition: str) -> Intent:
-    return Intent("i", 3, (), (), False, Precondition(**precondition), 90.0, state)
+def pending_write(state: State = State.OPEN, **precondition: str) -> PendingWrite:
+    return PendingWrite("i", 3, (), (), False, Precondition(**precondition), 90.0, state)
 
 
 ENDINGS = {
@@ -33,13 +33,13 @@ def test_every_state_has_a_row_for_every_event():
 
 @pytest.mark.parametrize("event", Event)
 @pytest.mark.parametrize("state", [State.OPEN, State.SUCCEEDED, State.EXPIRED])
-def test_a_live_intent_ends_by_these_events_and_no_others(state: State, event: Event):
-    assert intent(state).on(event) is ((state, event) in ENDINGS)
+def test_a_live_pending_write_ends_by_these_events_and_no_others(state: State, event: Event):
+    assert pending_write(state).on(event) is ((state, event) in ENDINGS)
 
 
 @pytest.mark.parametrize("event", Event)
 def test_what_has_ended_stays_ended(event: Event):
-    assert intent(State.ENDED).on(event)
+    assert pending_write(State.ENDED).on(event)
 
 
 SEVEN, EIGHT = (Observed(1, None, uid="a", resource_version=version) for version in ("7", "8"))
@@ -72,7 +72,7 @@ SEVEN, EIGHT = (Observed(1, None, uid="a", resource_version=version) for version
 def test_a_precondition_is_passed_only_when_it_can_not_be_met_any_more(
     precondition: dict[str, str], before: Observed | None, observed: Observed | None, passed: bool
 ):
-    assert intent(**precondition).passed_by(before, observed) is passed
+    assert pending_write(**precondition).passed_by(before, observed) is passed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,214 @@
+"""Pending writes: all live pending writes of all workloads, from their record to their end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from extauthz.core.ledger.coverage import Nodes, leaves
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.ownership import Ownership
+from extauthz.core.ledger.pending_write import Event, PendingWrite
+from extauthz.core.ledger.position import Position
+from extauthz.core.ledger.store import Store
+from extauthz.core.ledger.usage import Usage
+from extauthz.core.model import WorkloadRef
+
+UNCOVERED: Final = frozenset([""])
+"""Where no quota covers a workload, all such workloads share one bound."""
+
+
+class PendingWrites:
+    """Live pending writes in the order in which they were recorded or renewed. All of an entry's go through this."""
+
+    def __init__(self, workloads: Store, ownership: Ownership, usage: Usage) -> None:
+        self._workloads = workloads
+        self._ownership = ownership
+        self._usage = usage
+        self._pending_writes: dict[str, tuple[Entry, PendingWrite]] = {}
+        self._answered: dict[str, Entry] = {}
+        self._of_source: Counter[str] = Counter()
+        self._trees: dict[str, frozenset[str]] = {}
+        self._of_tree: Counter[str] = Counter()
+        self._leaves: dict[str, frozenset[str]] = {}
+        """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
+        self._bytes: Counter[str] = Counter()
+        self.bytes_held = 0
+        """By all of them."""
+
+    def __len__(self) -> int:
+        return len(self._pending_writes)
+
+    def follows(self, pending_id: str) -> bool:
+        """Whether a pending write of that id is live."""
+        return pending_id in self._pending_writes
+
+    def __iter__(self) -> Iterator[tuple[WorkloadRef, PendingWrite]]:
+        """Every live pending write with its workload."""
+        for entry, pending_write in self._pending_writes.values():
+            yield entry.ref, pending_write
+
+    def get(self, pending_id: str) -> tuple[WorkloadRef, PendingWrite] | None:
+        """A live pending write with its workload."""
+        found = self._pending_writes.get(pending_id)
+        return (found[0].ref, found[1]) if found is not None else None
+
+    def of_source(self, source: str) -> int:
+        """How many live pending writes that source has."""
+        return self._of_source[source]
+
+    def of_tree(self, root: str) -> int:
+        """How many live pending writes were recorded in the tree of that root quota."""
+        return self._of_tree[root]
+
+    def nodes(self, pending_id: str) -> Nodes:
+        """The quotas in which the workload of a live pending write may come to count; none if it is not live."""
+        found = self._pending_writes.get(pending_id)
+        return self._usage.position(found[0].root).envelope_in if found is not None else ()
+
+    def leaf_quotas(self, pending_id: str) -> frozenset[str]:
+        """Their names, without their ancestors."""
+        return leaves(self.nodes(pending_id))
+
+    def bytes_held_in(self, quota: str) -> int:
+        """What those hold that were recorded in one quota without quotas below it; empty: in none."""
+        return self._bytes[quota]
+
+    # How they come.
+
+    def add(self, entry: Entry, pending_write: PendingWrite, position: Position) -> None:
+        """Put ``intent`` on ``entry``, which counts in the quotas of ``position``."""
+        assert pending_write.id not in self._pending_writes, f"pending write {pending_write.id} is recorded already"
+        self._pending_writes[pending_write.id] = (entry, pending_write)
+        self._of_source[pending_write.source] += 1
+        self._trees[pending_write.id] = position.trees
+        for root in position.trees:
+            self._of_tree[root] += 1
+        if pending_write.held_bytes:
+            self._leaves[pending_write.id] = leaves(position.envelope_in) or UNCOVERED
+            self._hold(pending_write, pending_write.held_bytes)
+        if pending_write.answered_s is not None:
+            self._answered[pending_write.id] = entry
+        entry.add(pending_write)
+
+    def renew(self, pending_write: PendingWrite, expires_s: float) -> None:
+        """Let a live ``intent`` also stand for one more request of the same effect, which may land until
+        ``expires_s``."""
+        pending_write.expires_s = max(pending_write.expires_s, expires_s)
+        pending_write.renewed = True
+        self._pending_writes[pending_write.id] = self._pending_writes.pop(pending_write.id)
+
+    # How they end: by these and by nothing else.
+
+    def settle(self, pending_id: str, event: Event, now_s: float) -> WorkloadRef | None:
+        """Take what became of the request of a pending write. Unknown ids do nothing.
+
+        Returns:
+            The workload whose consistent read, begun after ``now_s``, would end the pending write; else ``None``.
+        """
+        found = self._pending_writes.get(pending_id)
+        if found is None:
+            return None
+        entry, pending_write = found
+        if pending_write.on(event):
+            self.end(entry, [pending_write])
+            return None
+        if event is not Event.ANSWERED_OK or pending_write.renewed:
+            return None
+        if pending_write.answered_s is None:
+            pending_write.answered_s = now_s
+            self._answered[pending_write.id] = entry
+        return entry.ref
+
+    def tick(self, now_s: float) -> int:
+        """Let time pass: where the landing window has elapsed, a write waits for a read. Returns how many."""
+        waiting = 0
+        for _, pending_write in self._expired(now_s):
+            pending_write.on(Event.WINDOW_ELAPSED)
+            waiting += 1
+        return waiting
+
+    def due(self, now_s: float) -> list[WorkloadRef]:
+        """Workloads with a pending write that waits for a consistent read: it was answered, or its landing window has
+        elapsed. Each once.
+
+        A name that begins with ``#`` is no object's: it stands for a create that left the name to the API server. To
+        read it is to list, and to observe, all of that kind in its namespace.
+        """
+        waiting = {entry.ref: None for entry, _ in self._expired(now_s)}
+        waiting.update((entry.ref, None) for entry in self._answered.values())
+        return list(waiting)
+
+    def read(self, ref: WorkloadRef, started_s: float) -> int:
+        """A consistent read of ``ref`` that began at ``started_s`` has been observed.
+
+        Returns how many pending writes on it ended by that (L3c, L3e). Those on its ReplicaSets stay.
+        """
+        entry = self._workloads.get(ref)
+        return self._end_by_read(entry, entry.live_pending_writes(), started_s) if entry is not None else 0
+
+    def consistent_read(self, started_s: float) -> int:
+        """The whole state is taken to be as of ``started_s`` or newer: whose landing window had elapsed by then ends.
+
+        Returns how many ended by it (L3e). What was only answered stays: this is for sources that nobody can ask for
+        the state after an answer.
+        """
+        expired: dict[int, tuple[Entry, list[PendingWrite]]] = {}
+        for entry, pending_write in self._expired(started_s):
+            expired.setdefault(id(entry), (entry, []))[1].append(pending_write)
+        return sum(self._end_by_read(entry, pending_writes, started_s) for entry, pending_writes in expired.values())
+
+    def forget(self, pending_id: str) -> None:
+        """Drop a pending write that was never granted, or that another gate has ended. Unknown ids do nothing."""
+        found = self._pending_writes.get(pending_id)
+        if found is not None:
+            self.end(found[0], [found[1]])
+
+    def end(self, entry: Entry, pending_writes: Iterable[PendingWrite]) -> None:
+        """Remove ended pending writes from their entry, and free their room."""
+
+        def remove() -> None:
+            for pending_write in pending_writes:
+                self._remove(pending_write)
+
+        head = entry.root
+        self._usage.change(head, remove)
+        for one in (entry, head):
+            self._ownership.release(one)
+
+    def _end_by_read(self, entry: Entry, pending_writes: Iterable[PendingWrite], started_s: float) -> int:
+        ended = [pending_write for pending_write in pending_writes if pending_write.on_read(started_s)]
+        if ended:
+            self.end(entry, ended)
+        return len(ended)
+
+    def _expired(self, now_s: float) -> Iterator[tuple[Entry, PendingWrite]]:
+        """Pending writes whose landing window has elapsed. They come in the order of expiry: the window is the same for
+        all. One that is behind another with more time left waits for it, which is safe."""
+        for entry, pending_write in self._pending_writes.values():
+            if pending_write.expires_s > now_s:
+                return
+            yield entry, pending_write
+
+    def _remove(self, pending_write: PendingWrite) -> None:
+        entry, _ = self._pending_writes.pop(pending_write.id)
+        self._answered.pop(pending_write.id, None)
+        self._of_source[pending_write.source] -= 1
+        if not self._of_source[pending_write.source]:
+            del self._of_source[pending_write.source]
+        for root in self._trees.pop(pending_write.id):
+            self._of_tree[root] -= 1
+            if not self._of_tree[root]:
+                del self._of_tree[root]
+        if pending_write.id in self._leaves:
+            self._hold(pending_write, -pending_write.held_bytes)
+            del self._leaves[pending_write.id]
+        entry.remove(pending_write)
+
+    def _hold(self, pending_write: PendingWrite, more: int) -> None:
+        self.bytes_held += more
+        for quota in self._leaves[pending_write.id]:
+            self._bytes[quota] += more
+            if not self._bytes[quota]:
+                del self._bytes[quota]
