@@ -74,6 +74,8 @@ def _require(settings: Settings) -> None:
 
 def _serve(settings: Settings) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core prints lines of its own; what matters we say ourselves
+    # Its handlers of a fork start threads in the new process, which can end that one before it runs a program.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from extauthz.files.problems import FilesError
     from extauthz.service.app import serve
     from extauthz.service.listening import ListenError

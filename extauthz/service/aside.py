@@ -87,10 +87,16 @@ class AsideProcess:
             if self._process is None:
                 await self._start()
             request, answer = await self._queue.get()
+            if self._has_ended():  # while nobody looked
+                await self._end()
+                await self._start()
             if not answer.done():  # its caller has left
                 reading = await self._read(request)
                 if not answer.done():
                     answer.set_result(reading)
+
+    def _has_ended(self) -> bool:
+        return self._process is not None and self._process.returncode is not None
 
     async def _read(self, request: Request) -> Reading:
         try:

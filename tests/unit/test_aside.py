@@ -107,6 +107,18 @@ async def test_whose_caller_has_left_is_not_read():
         assert all(one.cancelled() for one in left)
 
 
+async def test_where_it_ended_while_nothing_was_read_a_new_one_reads_the_next_body():
+    process, told = aside(COMMAND)
+    async with process:
+        await started(process)
+        child = process._process
+        child.kill()
+        await child.wait()
+        assert isinstance(await process.read(REQUEST), Write)
+        assert process._process is not child
+    assert told == []
+
+
 async def test_it_ends_with_the_gate():
     process, _ = aside(HANGS)
     async with process:

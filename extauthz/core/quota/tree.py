@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from extauthz.core.model import Amounts, OnUnknown, Unknown
@@ -130,11 +131,8 @@ class QuotaTree:
     def below(self, top: QuotaNode) -> Iterator[QuotaNode]:
         """``top`` and every quota below it, each after its parent: they stand side by side in ``nodes``."""
         yield top
-        for at in range(top.index + 1, len(self.nodes)):
-            node = self.nodes[at]
-            if node.parent is None or node.parent.index < top.index:
-                return
-            yield node
+        after = islice(self.nodes, top.index + 1, None)
+        yield from takewhile(lambda node: node.parent is not None and node.parent.index >= top.index, after)
 
     def matching(
         self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]
