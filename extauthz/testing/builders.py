@@ -153,12 +153,12 @@ class Asker:
         self.gate = asked
         self._prefix = prefix
         self.now_s = 0.0
-        self._count = 0
+        self.count = 0
 
     def __call__(self, request: Request, *, charge: bool = True) -> Decision:
-        self._count += 1
+        self.count += 1
         return self.gate.decide(
-            read(request), f"{self._prefix}{self._count}", self.now_s, source=request.source, charge=charge
+            read(request), f"{self._prefix}{self.count}", self.now_s, source=request.source, charge=charge
         )
 
 
