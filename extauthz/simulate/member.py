@@ -182,7 +182,7 @@ class Member:
     @property
     def serves(self) -> bool:
         """Whether it answers checks and takes entries of the access log."""
-        return self._checks is not None and not self.process.ended
+        return self._checks is not None and not self.stop.is_set() and not self.process.ended
 
     def known(self, at_s: float) -> Horizon:
         """The version that it had in force by then. After a pause it has had no time to process later ones."""
@@ -214,11 +214,11 @@ class Member:
         """Run a check as a gRPC server does. When the gate is told to stop, running checks may end."""
         self._checks = Checks(decide)
         await self.stop.wait()
-        self._checks = None
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=GRACE_S)
         for one in self._under_way:
             one.cancel()
+        self._checks = None
 
     def begin(self, check: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Answer a check, within the gate's process."""

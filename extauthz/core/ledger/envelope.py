@@ -260,7 +260,7 @@ def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
 
 
 def pods_of(entry: Entry, pending_write: PendingWrite, pod_costs: PodCosts) -> Amounts:
-    """The most expensive pod that the count of ``intent`` may multiply, if it were on ``entry``, or is."""
+    """The most expensive pod that the count of ``pending_write`` may multiply, if it were on ``entry``, or is."""
     joint = not _is_alone(pending_write) and bool(pending_write.templates)
     others = [one for one in entry.live_pending_writes() if one is not pending_write]
     templates: list[Template | None] = [*pending_write.templates, *_templates_of_revisions(entry)]
