@@ -16,7 +16,7 @@ from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.ext_authz import Checks
-from extauthz.service.assembly import Assembly, Surroundings
+from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.service.settings import Settings
 
@@ -86,7 +86,7 @@ class TraceLog(Log):
         self.decisions: dict[str, Decision] = {}
         """Decisions by id, until somebody takes them."""
 
-    def decision(self, decision: Decision, user_agent: str) -> None:
+    def decision(self, decision: Decision, user_agent: str, user: str = "") -> None:
         """Keep the decision: the answer has only its sentence."""
         self.decisions[decision.id] = decision
 
@@ -210,9 +210,9 @@ class Member:
         self._checks = None
         self._connection.close()
 
-    async def _serve(self, checks: Checks) -> None:
+    async def _serve(self, decide: Decide) -> None:
         """Run a check as a gRPC server does. When the gate is told to stop, running checks may end."""
-        self._checks = checks
+        self._checks = Checks(decide)
         await self.stop.wait()
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=GRACE_S)
