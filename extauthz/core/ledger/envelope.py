@@ -176,7 +176,9 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
     total, count = _sum_of_members(entry, costs, pending=pending)
     free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.observed)
     dearest = costs.highest(_running(entry)) if free else {}
-    yield Product(1, {key: max(amount - free * dearest.get(key, 0), 0) for key, amount in total.items()})
+    charged = {key: above for key, amount in total.items() if (above := amount - free * dearest.get(key, 0)) > 0}
+    if charged:
+        yield Product(1, charged)
     yield Product(count, {})  # keeps the count, for pods whose cost is not known
 
 
@@ -260,7 +262,7 @@ def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
 
 
 def pods_of(entry: Entry, pending_write: PendingWrite, pod_costs: PodCosts) -> Amounts:
-    """The most expensive pod that the count of ``intent`` may multiply, if it were on ``entry``, or is."""
+    """The most expensive pod that the count of ``pending_write`` may multiply, if it were on ``entry``, or is."""
     joint = not _is_alone(pending_write) and bool(pending_write.templates)
     others = [one for one in entry.live_pending_writes() if one is not pending_write]
     templates: list[Template | None] = [*pending_write.templates, *_templates_of_revisions(entry)]
