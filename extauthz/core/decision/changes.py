@@ -34,7 +34,7 @@ def under_way(asked: Evaluation) -> Decision | None:
 
 
 def _disturb(asked: Evaluation, pending_write: PendingWrite, others: list[PendingWrite]) -> bool:
-    """Whether the result depends on the order in which ``intent`` and the ``others`` land."""
+    """Whether the result depends on the order in which ``pending_write`` and the ``others`` land."""
     observed = asked.observed
     if observed is None or asked.write.operation is Operation.CREATE or pending_write.changes(observed):
         return True

@@ -44,7 +44,7 @@ def reached(asked: Evaluation) -> Decision | None:
 
 
 def _twin(pending_write: PendingWrite, proposal: Proposal) -> PendingWrite | None:
-    """The open write that stands for ``intent`` too, once enough writes of the same effect are under way."""
+    """The open write that stands for ``pending_write`` too, once enough writes of the same effect are under way."""
     live = proposal.entry.pending_writes
     if live is None or len(live) < MAX_IDENTICAL or pending_write.precondition != NO_PRECONDITION:
         return None

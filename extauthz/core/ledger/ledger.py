@@ -94,7 +94,7 @@ class Ledger:
     def propose(
         self, ref: WorkloadRef, pending_write: PendingWrite, born: Observed | None = None, known: Entry | None = None
     ) -> Proposal:
-        """Work out ``intent`` on ``ref`` against all quotas, without recording it.
+        """Work out ``pending_write`` on ``ref`` against all quotas, without recording it.
 
         ``born`` is the object that a create would make, ``known`` what ``get`` has just given. All is worked out beside
         the state, on copies of entries: a question changes nothing, whatever goes wrong.
@@ -153,7 +153,7 @@ class Ledger:
         return fits if fits >= 0 else None
 
     def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
-        """Pods of a rollout that the count of ``intent``, or else the observed one, is charged with."""
+        """Pods of a rollout that the count of ``pending_write``, or else the observed one, is charged with."""
         ref, observed = proposal.entry.ref, proposal.entry.observed
         count = (
             pending_write.replicas
@@ -165,7 +165,7 @@ class Ledger:
         return self.pod_costs.with_surge(ref, observed, count) - count
 
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
-        """Record an allowed ``intent`` as it was proposed. Nothing may have changed in between."""
+        """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between."""
         entry = proposal.entry
         if not entry.pending_writes:  # with one it is held already
             self.workloads.hold(entry)

@@ -78,7 +78,7 @@ class PendingWrites:
     # How they come.
 
     def add(self, entry: Entry, pending_write: PendingWrite, position: Position) -> None:
-        """Put ``intent`` on ``entry``, which counts in the quotas of ``position``."""
+        """Put ``pending_write`` on ``entry``, which counts in the quotas of ``position``."""
         assert pending_write.id not in self._pending_writes, f"pending write {pending_write.id} is recorded already"
         self._pending_writes[pending_write.id] = (entry, pending_write)
         self._of_source[pending_write.source] += 1
@@ -93,7 +93,7 @@ class PendingWrites:
         entry.add(pending_write)
 
     def renew(self, pending_write: PendingWrite, expires_s: float) -> None:
-        """Let a live ``intent`` also stand for one more request of the same effect, which may land until
+        """Let a live ``pending_write`` also stand for one more request of the same effect, which may land until
         ``expires_s``."""
         pending_write.expires_s = max(pending_write.expires_s, expires_s)
         pending_write.renewed = True
