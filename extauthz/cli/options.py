@@ -12,7 +12,8 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 
 from extauthz.service import loading
-from extauthz.service.settings import Settings, Url, variable, word
+from extauthz.service.setting_types import Listen, Url
+from extauthz.service.settings import Settings, variable, word
 
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 """A page of the documentation, as descriptions name it in Markdown."""
@@ -63,6 +64,8 @@ def _metavar(info: FieldInfo) -> str:
         return "|".join([*words, *(["URL"] if Url in kinds else []), "PATH"])
     if Url in kinds:
         return "URL"
+    if Listen in kinds:
+        return "TEXT"
     return "|".join(choices) or "LEVEL"
 
 

@@ -51,9 +51,10 @@ PHASES: tuple[tuple[Resource, ...], ...] = (
 """What is watched. Each phase is listed when the one before is in: what bears on costs before what costs, and owners
 before what they own, so that nothing has to be counted twice."""
 
-CUSTOM_WITHIN_S = 5.0
+CUSTOM_WITHIN_S = 30.0
 """How long the first lists of custom resources are waited for. Their operators may be broken or the gate's rights not
-reach them: that leaves their workloads unknown, and must not leave all others without a gate."""
+reach them: that leaves their workloads unknown, and must not leave all others without a gate. Which kinds there are is
+waited for without an end, as any of them may use a quota."""
 
 AnyFeed: TypeAlias = Feed[Any]
 
@@ -263,9 +264,9 @@ class LiveCluster:
         del self._reflectors[resource]
 
     async def _custom_listed(self) -> None:
+        await self._definitions.first.wait()
         with suppress(TimeoutError):
             async with asyncio.timeout(CUSTOM_WITHIN_S):
-                await self._definitions.first.wait()
                 for listed, _ in list(self._custom.values()):
                     await listed.first.wait()
 

@@ -235,6 +235,7 @@ class Committer:
         if waiter.rounds and waiter.remakes:  # what the look has shown may be outdated
             return self._answer(waiter, _refused(waiter.decision, "ledger-unavailable", "is behind another gate"))
         waiter.rounds += 1
+        self._undo(waiter)  # a write in doubt, seen in an object that cannot be read any more
         decision_id = waiter.decision.id
         decision = self._gate.decide(waiter.reading, decision_id, self._clock(), source=waiter.source)
         waiter.decision = decision

@@ -1,4 +1,8 @@
-"""``make fuzz``: mutate costly bodies for FUZZ_SECONDS, print the worst of each kind, exit 1 beyond the budget."""
+"""``make fuzz``: mutate costly bodies for FUZZ_SECONDS, print the worst of each kind, exit 1 beyond the budget.
+
+FUZZ_SEED repeats a run. FUZZ_TRIES is how many bodies are tried at least. FUZZ_SLACK is how many times the budget may
+be used, where other work runs beside.
+"""
 
 from __future__ import annotations
 
@@ -65,15 +69,15 @@ def measured(case: Case, floor: float) -> Cost | None:
     return cost(case, 5) if found.ratio(floor) > 0.5 else found
 
 
-def report(worst: dict[tuple[str, bool], Cost], floor: float) -> bool:
-    """Print a line for each kind. Returns whether all are within the budget."""
+def report(worst: dict[tuple[str, bool], Cost], floor: float, slack: float) -> bool:
+    """Print a line for each kind. Returns whether all are within ``slack`` times the budget."""
     heads = f"{'size':>8} {'KiB':>8} {'loop ms':>8} {'aside ms':>8} {'peak MiB':>9} {'of budget':>9}"
     print(f"{'kind':30} {'shape':18} {heads}  result")
     good = True
     for (kind, scale), found in sorted(worst.items()):
         peak = peak_bytes(found.case)
         share = max(found.ratio(floor), peak / (MEMORY_FIXED + MEMORY_PER_BYTE * found.bytes))
-        good = good and share <= 1
+        good = good and share <= slack
         kib, loop_ms, aside_ms = found.bytes / 1024, found.loop_s * 1000, found.aside_s * 1000
         name = f"{kind}{' (scale)' * scale}"
         print(
@@ -87,12 +91,13 @@ def main() -> int:
     seconds = float(os.environ.get("FUZZ_SECONDS", "60"))
     seed = int(os.environ.get("FUZZ_SEED") or random.SystemRandom().randrange(10**9))
     print(f"FUZZ_SEED={seed} FUZZ_SECONDS={seconds:g}")
-    worst, floor, tried = search(seconds, seed)
+    tries = int(os.environ.get("FUZZ_TRIES", "1"))
+    worst, floor, tried = search(seconds, seed, tries)
     floor_ms = floor * 1000
     print(f"{tried} bodies; floor: json.loads of an ordinary object of {FLOOR_BYTES >> 10} KiB takes {floor_ms:.2f} ms")
     print(f"budget: {LOOP} floors of the loop's time, {LOOP_SCALE} for a scale;")
     print(f"where it holds nobody up {FIXED} floors, and {PER_BYTE} for each {FLOOR_BYTES >> 10} KiB of the body")
-    return 0 if report(worst, floor) else 1
+    return 0 if report(worst, floor, float(os.environ.get("FUZZ_SLACK", "1"))) else 1
 
 
 if __name__ == "__main__":

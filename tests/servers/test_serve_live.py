@@ -17,6 +17,7 @@ from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.objects import Key
 from extauthz.testing.processes import Child
+from extauthz.testing.reading import Fault
 from tests.controlplane.plane import free_ports, write_kubeconfig
 
 from .running import QUOTAS, STATE, Running, ask, scale, within
@@ -200,6 +201,16 @@ def test_it_is_ready_only_when_all_lists_are_in_and_says_what_it_waits_for(api, 
         assert "401" in waiting.gate.events("watch-failed")[0]["error"]
         api.tokens = None
         assert within(WITHIN_S, lambda: waiting.page() == (200, "ready\n")), waiting.page()
+
+
+def test_it_is_not_ready_before_it_knows_which_custom_resources_there_are(api, tmp_path):
+    """Any of them may use a quota, so nothing may grow before they are known."""
+    api.reading.faults.append(Fault(200, only="customresourcedefinitions", then="hang"))
+    with Waiting(tmp_path) as waiting:
+        assert within(WITHIN_S, lambda: "deployments.apps" not in (page := waiting.page()[1]) and "not ready" in page)
+        assert not within(6, lambda: waiting.gate.events("serving"))
+        lacking = "not ready: customresourcedefinitions.apiextensions.k8s.io has not been listed yet"
+        assert lacking in waiting.page()[1]
 
 
 def test_a_stop_is_heeded_while_lists_are_waited_for(api, tmp_path):

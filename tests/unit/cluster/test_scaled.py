@@ -24,7 +24,7 @@ from extauthz.testing.builders import pod, quota
 
 Tree = Any
 RESOURCE = Resource("example.dev", "v1", "gadgets", "Gadget")
-KIND = ScaledKind(RESOURCE, ("spec", "size"), ("status", "size"), ("status", "selector"))
+KIND = ScaledKind(RESOURCE, ("spec", "size"), ("status", "selector"))
 GIZMO = WorkloadRef("example.dev", "gadgets", "team-a", "gizmo")
 CPU = 10**9
 

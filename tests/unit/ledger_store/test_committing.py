@@ -145,6 +145,27 @@ async def test_a_write_that_fails_is_tried_again_and_granted_once(faults: list[s
         assert len(second.agreed) == 1
 
 
+class Slow(Odd):
+    async def get(self) -> Stored | None:
+        await asyncio.sleep(0.01)
+        return await super().get()
+
+
+async def test_where_the_object_that_has_a_doubtful_write_becomes_unreadable_the_write_is_decided_anew():
+    store = Slow()
+    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (gate,):
+        store.faults, store.is_away = ["lost after"], True
+        asking = asyncio.create_task(gate.ask(scale("web", 4)))
+        await until(lambda: gate.agreed)  # the watch shows that it was carried out after all
+        await until(lambda: [event for event, _ in gate.told] == ["ledger-not-written"])
+        edited = store._object = store._object._replace(payload="edited", version=str(next(store._versions)))
+        gate.committer.changed(edited)
+        store.is_away = False
+        assert (await asking).verdict is Verdict.ALLOW
+        assert [event for event, _ in gate.told] == ["ledger-not-written", "ledger-unreadable"]
+        await until(lambda: len(gate.agreed) == 1)
+
+
 async def test_what_can_not_be_written_is_refused_and_leaves_nothing():
     store = Odd()
     async with members(2, [quota("acme", CPU)], workload("web", 5), store=store) as (first, second):
