@@ -12,7 +12,7 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 
 from extauthz.service import loading
-from extauthz.service.setting_types import Url
+from extauthz.service.setting_types import Listen, Url
 from extauthz.service.settings import Settings, variable, word
 
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
@@ -64,6 +64,8 @@ def _metavar(info: FieldInfo) -> str:
         return "|".join([*words, *(["URL"] if Url in kinds else []), "PATH"])
     if Url in kinds:
         return "URL"
+    if Listen in kinds:
+        return "TEXT"
     return "|".join(choices) or "LEVEL"
 
 

@@ -152,6 +152,14 @@ class Unreadable:
 Reading: TypeAlias = Write | NotAWrite | Unreadable
 
 
+class Question(NamedTuple):
+    """A request that its server has read itself."""
+
+    reading: Reading
+    user: str = ""
+    """Who sent it, as the API server has authenticated him. Empty: not known."""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Template:
     """What replicas multiply: a pod template and, for a StatefulSet, its volume claim templates.

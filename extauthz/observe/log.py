@@ -97,14 +97,15 @@ class Log:
             told = {name: _bounded(value) for name, value in fields.items()}
             self._put({"time": _stamp(self._clock()), "level": level, "event": event, **told})
 
-    def decision(self, decision: Decision, user_agent: str) -> None:
+    def decision(self, decision: Decision, user_agent: str, user: str = "") -> None:
         """One line about a decision.
 
         Of the headers only the user-agent is kept: it names the autoscaler, which is the first thing asked of a
-        refusal, and Kubernetes clients put no secret there. No other header's value is ever logged.
+        refusal, and Kubernetes clients put no secret there. No other header's value is ever logged. A webhook is told
+        the name of the ``user``.
         """
         if (decision.would or decision.verdict) in self._decisions:
-            self._put(decision_fields(decision, user_agent, self._clock()))
+            self._put(decision_fields(decision, user_agent, self._clock(), user))
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
@@ -164,7 +165,7 @@ class Bridge(logging.Handler):
         self._log.event(level if level in LEVELS else "error", "library", **fields)
 
 
-def decision_fields(decision: Decision, user_agent: str, at: float) -> Fields:
+def decision_fields(decision: Decision, user_agent: str, at: float, user: str = "") -> Fields:
     """The line of a decision as documented in ``docs/log.md``. Fields without a value are left out."""
     fields: Fields = {
         "time": _stamp(at),
@@ -180,6 +181,8 @@ def decision_fields(decision: Decision, user_agent: str, at: float) -> Fields:
         _add_write(fields, decision, decision.ref)
     if user_agent:
         fields["user_agent"] = texts.cut(user_agent, MAX_USER_AGENT)
+    if user:
+        fields["user"] = texts.cut(user, texts.MAX_NAME)
     fields["sentence"] = texts.cut(decision.sentence, texts.MAX_SENTENCE)
     return fields
 

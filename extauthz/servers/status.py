@@ -22,10 +22,14 @@ REASONS: dict[Verdict, tuple[HTTPStatus, str]] = {
 
 def of(decision: Decision) -> tuple[int, str]:
     """HTTP code and body of a refusal, which is bounded whatever the client sent. An allowed request has none."""
+    tree = {"kind": "Status", "apiVersion": "v1"} | fields(decision)
+    return tree["code"], json.dumps(tree, separators=(",", ":"))
+
+
+def fields(decision: Decision) -> dict[str, Any]:
+    """The fields of the Status. An AdmissionReview holds them without kind and version."""
     code, reason = REASONS[decision.verdict]
-    tree: dict[str, Any] = {
-        "kind": "Status",
-        "apiVersion": "v1",
+    return {
         "metadata": {},
         "status": "Failure",
         "message": texts.cut(decision.sentence, texts.MAX_SENTENCE),
@@ -33,7 +37,6 @@ def of(decision: Decision) -> tuple[int, str]:
         "details": _details(decision),
         "code": code,
     }
-    return code, json.dumps(tree, separators=(",", ":"))
 
 
 def _details(decision: Decision) -> dict[str, Any]:

@@ -6,12 +6,14 @@ reach Envoy (docs/security.md). The log, the metrics and the events for owners a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from extauthz.core import texts
 from extauthz.core.decision import sentences
-from extauthz.core.model import Decision, Request, Verdict
-from extauthz.servers.ext_authz import Decide
+from extauthz.core.model import Decision, Verdict
+
+Asked = TypeVar("Asked")
 
 WHY = {
     Verdict.DENY: "is forbidden: exceeded a workspace quota",
@@ -22,11 +24,13 @@ UNSPECIFIED = "is forbidden: its containers must specify what a workspace quota 
 """In place of ``must specify requests.cpu for: c``."""
 
 
-def terse(decide: Decide) -> Decide:
+def terse(
+    decide: Callable[[Asked], Decision | Awaitable[Decision]],
+) -> Callable[[Asked], Decision | Awaitable[Decision]]:
     """The same decisions, with sentences that only the id leads further from: the log has it."""
 
-    def decided(request: Request) -> Decision | Awaitable[Decision]:
-        found = decide(request)
+    def decided(asked: Asked) -> Decision | Awaitable[Decision]:
+        found = decide(asked)
         return shortened(found) if isinstance(found, Decision) else _later(found)
 
     return decided

@@ -15,18 +15,22 @@ from typing import TextIO
 
 import grpc.aio
 import uvloop
+from aiohttp import web
 
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.kube.connection import Connection, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.servers.api.answers import Answers
+from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.http import Readiness, application
+from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
 from extauthz.service.aside import AsideProcess
-from extauthz.service.assembly import Assembly, Surroundings
+from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
 from extauthz.service.inputs import spare_the_collector
@@ -68,6 +72,7 @@ class App:
         self._aside = AsideProcess(log.event)
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
         self._gate = Assembly(settings, around)
+        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
@@ -87,6 +92,7 @@ class App:
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
+        app.add_routes(routes(lambda: None if self._gate.missing() else self._answers))
         runner, address = await listening.bind_http(app, self._settings)
         stack.push_async_callback(runner.cleanup)
         return address
@@ -101,19 +107,29 @@ class App:
             raise SettingsError(f"--kubeconfig: {error}") from None
         self._log.event("info", "connected", server=self._connection.server)
 
-    async def _serve(self, http: Address, checks: Checks) -> None:
+    async def _serve(self, http: Address, decide: Decide) -> None:
         spare_the_collector()
-        server = listening.grpc_server(checks, self._gate.access_logs, self._health, self._settings)
+        server = listening.grpc_server(Checks(decide), self._gate.access_logs, self._health, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
+        webhook_tls = certificates.of_webhook(self._settings, self._log.event)
+        webhook, webhook_address = await self._open_webhook(decide, webhook_tls)
         async with self._aside, asyncio.TaskGroup() as group:
-            watching = [group.create_task(tls.watch())] if tls is not None else []
+            watching = [group.create_task(one.watch()) for one in (tls, webhook_tls) if one is not None]
             await server.start()
-            self._announce(grpc_address, http)
+            self._announce(grpc_address, http, webhook_address)
             await self._stop.wait()
-            await self._leave(server)
+            await self._leave(server, webhook)
             for task in watching:
                 task.cancel()
+
+    async def _open_webhook(
+        self, decide: Decide, tls: certificates.WebhookCertificates | None
+    ) -> tuple[web.AppRunner | None, Address | None]:
+        if tls is None:
+            return None, None
+        app = Webhook(decide, self._aside.review).application()
+        return await listening.bind_webhook(app, self._settings, tls.context)
 
     def _heed_signals(self) -> None:
         """The first signal stops cleanly, a second one at once: who asks twice does not want to wait."""
@@ -129,25 +145,29 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, heed, number)
 
-    def _announce(self, grpc_address: Address, http: Address) -> None:
+    def _announce(self, grpc_address: Address, http: Address, webhook: Address | None) -> None:
         self._stage = ""
         tls = self._settings.tls_cert is not None
-        self._log.event(
-            "info", "serving", version=VERSION, grpc=str(grpc_address), http=str(http), tls=tls, pid=os.getpid()
-        )
+        addresses = {"grpc": str(grpc_address), "http": str(http)}
+        if webhook is not None:
+            addresses["webhook"] = str(webhook)
+        self._log.event("info", "serving", version=VERSION, **addresses, tls=tls, pid=os.getpid())
         if self._settings.mode == "audit":
             self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
         if not tls and not grpc_address.loopback:
             cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: grpc.aio.Server) -> None:
+    async def _leave(self, server: grpc.aio.Server, webhook: web.AppRunner | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
         self._gate.access_logs.leave()
-        await server.stop(self._settings.grace_s)
+        stopping = [server.stop(self._settings.grace_s)]
+        if webhook is not None:
+            stopping.append(webhook.cleanup())
+        await asyncio.gather(*stopping)
 
     # What is told.
 

@@ -13,9 +13,10 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 from extauthz.core.budget import AT_ONCE_BYTES
+from extauthz.core.intake.admission import Review
 from extauthz.core.model import Reading, Request, Unreadable
 from extauthz.service.aside_process import LENGTH
 
@@ -29,6 +30,10 @@ NICE = 5
 """Where processors are few, those who decide come first."""
 
 COMMAND = (sys.executable, "-c", f"import os; os.nice({NICE}); from extauthz.service.aside_process import main; main()")
+
+
+Body: TypeAlias = Request | bytes
+"""A request of Envoy's, or an AdmissionReview."""
 
 
 class Aside(Protocol):
@@ -58,7 +63,7 @@ class AsideProcess:
         self._tell = tell
         self._command = command
         self._longest_s = longest_s
-        self._queue: asyncio.Queue[tuple[Request, asyncio.Future[Reading]]] = asyncio.Queue(MOST - 1)
+        self._queue: asyncio.Queue[tuple[Body, asyncio.Future[Any]]] = asyncio.Queue(MOST - 1)
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -75,9 +80,18 @@ class AsideProcess:
 
     async def read(self, request: Request) -> Reading:
         """As soon as those before it are read; refused at once where too many wait."""
-        answer: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
+        found: Reading = await self._put(request)
+        return found
+
+    async def review(self, body: bytes) -> Review | Unreadable:
+        """The same for an AdmissionReview."""
+        found: Review | Unreadable = await self._put(body)
+        return found
+
+    async def _put(self, body: Body) -> Any:  # noqa: ANN401 (what it means, which its kind tells)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
-            self._queue.put_nowait((request, answer))
+            self._queue.put_nowait((body, answer))
         except asyncio.QueueFull:
             return Unreadable("too-many-bodies", f"{MOST} bodies that take long are being read; try again in a second")
         return await answer
@@ -86,22 +100,22 @@ class AsideProcess:
         while True:
             if self._process is None:
                 await self._start()
-            request, answer = await self._queue.get()
+            body, answer = await self._queue.get()
             if self._has_ended():  # while nobody looked
                 await self._end()
                 await self._start()
             if not answer.done():  # its caller has left
-                reading = await self._read(request)
+                reading = await self._read(body)
                 if not answer.done():
                     answer.set_result(reading)
 
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
-    async def _read(self, request: Request) -> Reading:
+    async def _read(self, body: Body) -> object:
         try:
             async with asyncio.timeout(self._longest_s):
-                return await self._exchange(request)
+                return await self._exchange(body)
         except TimeoutError:
             why = f"took more than {self._longest_s:g} s"
         except (OSError, EOFError):
@@ -113,19 +127,19 @@ class AsideProcess:
         await self._end()
         return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
 
-    async def _exchange(self, request: Request) -> Reading:
+    async def _exchange(self, body: Body) -> object:
         process = self._process
         if process is None:
             raise EOFError
         assert process.stdin is not None
         assert process.stdout is not None
-        sent = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+        sent = pickle.dumps(body, pickle.HIGHEST_PROTOCOL)
         process.stdin.write(LENGTH.pack(len(sent)))
         process.stdin.write(sent)
         await process.stdin.drain()
         (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-        reading: Reading = pickle.loads(await process.stdout.readexactly(length))  # noqa: S301 (our own process's)
-        return reading
+        found: object = pickle.loads(await process.stdout.readexactly(length))  # noqa: S301 (our own process's)
+        return found
 
     async def _start(self) -> None:
         # It has the modules that this process has, and a Ctrl-C in a terminal is not for it.

@@ -10,16 +10,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
+from extauthz.core.model import Decision, Question, Reading, Request
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.servers.access_log import AccessLogs
-from extauthz.servers.ext_authz import Checks, Decide
 from extauthz.servers.terse import terse
 from extauthz.service import sources
 from extauthz.service.aside import Aside
@@ -37,6 +38,10 @@ TICK_S = 1.0
 
 CHECKED_FOR_S = 10.0
 """How long a look at the inputs counts. Only a process that was suspended exceeds it."""
+
+
+Decide: TypeAlias = Callable[[Request | Question], Decision | Awaitable[Decision]]
+"""What servers ask. It answers at once, unless something must be fetched first."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Assembly:
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
 
     async def run(
-        self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Checks], Awaitable[None]]
+        self, connection: Connection | None, stop: asyncio.Event, serve: Callable[[Decide], Awaitable[None]]
     ) -> None:
         """Read all inputs, take over what the last run left, ``serve``, and hand over. If a part that runs for ever
         fails, all of it ends.
@@ -89,7 +94,7 @@ class Assembly:
         Args:
             connection: to the cluster, if quotas or state come from there.
             stop: where it is set before all is known, nothing is served.
-            serve: answers checks until it is told to stop.
+            serve: answers by the function that it is given until it is told to stop.
 
         Raises:
             FilesError: quotas or state cannot be used.
@@ -108,7 +113,7 @@ class Assembly:
                     if await _known(inputs, stop):
                         self._holding.take_over()
                         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-                        await serve(Checks(self._worded(deciding)))
+                        await serve(self._worded(deciding))
                         self._holding.hand_over()
                 except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
                     refused = error
@@ -172,6 +177,10 @@ class Assembly:
     def holds(self) -> bool:
         """Whether growth waits for the landing window of writes that an earlier run allowed."""
         return bool(self._holding.notes())
+
+    def ask(self, reading: Reading) -> Decision:
+        """What a write would get now. Nothing is charged, logged or counted."""
+        return self.gate.decide(reading, self._around.ids(), self._clock(), charge=False)
 
     def missing(self) -> list[str]:
         """What is not known yet."""

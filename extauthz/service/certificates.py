@@ -1,4 +1,4 @@
-"""The gate's own certificate. It is read again while the gate runs. A good one is used, a bad one is refused and
+"""The gate's own certificates. Each is read again while the gate runs. A good one is used, a bad one is refused and
 reported."""
 
 from __future__ import annotations
@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import grpc
 
@@ -33,12 +34,15 @@ class CertificateError(ListenError):
     """The files cannot be used. The text names the flags and what is wrong."""
 
 
-class Certificates:
+class _Files(ABC):
     """Certificate, key and the clients' authorities, from the files that the settings name.
 
     Raises:
         CertificateError: they cannot be used from the start.
     """
+
+    flags: ClassVar[tuple[str, str, str]]
+    """The settings of the three, for whoever must put them right."""
 
     def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
         self._files = (cert, key, authorities)
@@ -46,10 +50,6 @@ class Certificates:
         self._lock = threading.Lock()
         self._seen = self._read()
         self._refused = ""
-        self._next: grpc.ServerCertificateConfiguration | None = None
-        self.credentials = grpc.dynamic_ssl_server_credentials(
-            _configuration(self._seen), self._renewed, authorities is not None
-        )
 
     async def watch(self) -> None:
         """Look from time to time, for ever. Connections live long, and a person should learn of a mistake soon."""
@@ -62,21 +62,19 @@ class Certificates:
         with self._lock:
             try:
                 content = self._read()
+                if content != self._seen:
+                    self._use(content)
             except CertificateError as error:
                 self._refuse(str(error))
                 return
             self._refused = ""
             if content != self._seen:
                 self._seen = content
-                self._next = _configuration(content)
                 self._tell("info", "tls-renewed", cert=str(self._files[0]))
 
-    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What gRPC calls before each handshake, in a thread of its own. ``None`` keeps the current files."""
-        self.look()
-        with self._lock:
-            renewed, self._next = self._next, None
-        return renewed
+    @abstractmethod
+    def _use(self, content: _Content) -> None:
+        """Take new content for new connections. Raises CertificateError."""
 
     def _refuse(self, problem: str) -> None:
         if problem != self._refused:
@@ -90,14 +88,70 @@ class Certificates:
             CertificateError: it is no certificate with its key, or it is changed all the time.
         """
         for _ in range(TRIES):
-            before, problem = _content(*self._files), _problem(*self._files)
+            before, problem = _content(*self._files), _problem(self.flags, *self._files)
             if before == _content(*self._files):
                 break
         else:
-            before, problem = None, f"--tls-cert {self._files[0]}: changed whenever it was read"
+            before, problem = None, f"{self.flags[0]} {self._files[0]}: changed whenever it was read"
         if before is None or problem:
             raise CertificateError(problem)
         return before
+
+
+class Certificates(_Files):
+    """Those of the server for Envoy."""
+
+    flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
+
+    def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
+        super().__init__(cert, key, authorities, tell)
+        self._next: grpc.ServerCertificateConfiguration | None = None
+        self.credentials = grpc.dynamic_ssl_server_credentials(
+            _configuration(self._seen), self._renewed, authorities is not None
+        )
+
+    def _use(self, content: _Content) -> None:
+        self._next = _configuration(content)
+
+    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
+        """What gRPC calls before each handshake, in a thread of its own. ``None`` keeps the current files."""
+        self.look()
+        with self._lock:
+            renewed, self._next = self._next, None
+        return renewed
+
+
+class WebhookCertificates(_Files):
+    """Those of the admission webhook."""
+
+    flags = ("--webhook-cert", "--webhook-key", "")
+
+    def __init__(self, cert: Path, key: Path, tell: Tell) -> None:
+        super().__init__(cert, key, None, tell)
+        self._current = self._context()
+        self.context = self._context()
+        """For the listener. Each handshake goes on with the newest certificate."""
+        self.context.sni_callback = self._choose
+
+    def _use(self, content: _Content) -> None:
+        self._current = self._context()
+
+    def _context(self) -> ssl.SSLContext:
+        """A whole one: what is loaded into one in use may fail halfway.
+
+        Raises:
+            CertificateError: the files have changed since they were checked.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(*self._files[:2])
+        except OSError as error:
+            raise CertificateError(f"{self.flags[0]} {self._files[0]}: changed while it was read ({error})") from None
+        return context
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """OpenSSL asks at each handshake, also where the client names no server."""
+        connection.context = self._current
 
 
 def of(settings: Settings, tell: Tell) -> Certificates | None:
@@ -109,6 +163,17 @@ def of(settings: Settings, tell: Tell) -> Certificates | None:
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca, tell)
+
+
+def of_webhook(settings: Settings, tell: Tell) -> WebhookCertificates | None:
+    """Those of the admission webhook; ``None`` without one.
+
+    Raises:
+        CertificateError: they cannot be used.
+    """
+    if settings.webhook_cert is None or settings.webhook_key is None:
+        return None
+    return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell)
 
 
 def _content(cert: Path, key: Path, authorities: Path | None) -> _Content | None:
@@ -123,16 +188,16 @@ def _configuration(content: _Content) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration([(content.key, content.cert)], content.authorities)
 
 
-def _problem(cert: Path, key: Path, authorities: Path | None) -> str:
+def _problem(flags: tuple[str, str, str], cert: Path, key: Path, authorities: Path | None) -> str:
     """What is wrong with the files, if anything. gRPC itself would only report it at each handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
-        return f"--tls-cert {cert}, --tls-key {key}: not a certificate and its key in PEM ({error})"
+        return f"{flags[0]} {cert}, {flags[1]} {key}: not a certificate and its key in PEM ({error})"
     try:
         if authorities is not None:
             context.load_verify_locations(authorities)
     except (OSError, ssl.SSLError) as error:
-        return f"--tls-client-ca {authorities}: not certificates in PEM ({error})"
+        return f"{flags[2]} {authorities}: not certificates in PEM ({error})"
     return ""

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from extauthz.core.decision.auditing import audited
 from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Fetch, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Look
@@ -32,11 +32,15 @@ LOOK_WITHIN_S = 1.0
 class _Asked:
     """One request on its way."""
 
-    request: Request
+    request: Request | None
+    """``None``: its server has read it, or it was read aside."""
     id: str
     started_s: float
+    source: str
     reading: Reading | None = None
     """``None``: it was not read yet."""
+    user_agent: str = ""
+    user: str = ""
 
 
 class _Later:
@@ -110,9 +114,9 @@ class Deciding:
         self._read = read
         self._read_aside = read_aside
 
-    def __call__(self, request: Request) -> Decision | Awaitable[Decision]:
+    def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
-        asked = _Asked(request, self._new_id(), self._clock())
+        asked = self._asked(question)
         decision = self._decide_at_once(asked)
         if decision is None:
             return _Later(lambda: self._finished_aside(asked))
@@ -120,14 +124,23 @@ class Deciding:
             return _Later(lambda: self._finished(asked, decision))
         return self._tell(decision, asked)
 
+    def _asked(self, question: Request | Question) -> _Asked:
+        started_s = self._clock()
+        if isinstance(question, Question):
+            user = question.user
+            return _Asked(None, self._new_id(), started_s, user, question.reading, user=user)
+        user_agent = question.headers.get("user-agent", "")
+        return _Asked(question, self._new_id(), started_s, question.source, user_agent=user_agent)
+
     async def _finished_aside(self, asked: _Asked) -> Decision:
         """What comes of a request that takes long to read. So far nothing was decided."""
         assert self._read_aside is not None
+        assert asked.request is not None
         try:
             asked.reading = await self._read_aside(asked.request)
         except Exception:  # noqa: BLE001 (as in _decide)
             return self._tell(self._failed(asked.id), asked)
-        asked.request = asked.request._replace(body=b"")  # for as long as others are waited for
+        asked.request = None  # its body is held no longer, however long others are waited for
         decision = self._decide(asked)
         return await self._finished(asked, decision) if self._waits(decision) else self._tell(decision, asked)
 
@@ -141,7 +154,7 @@ class Deciding:
             if self._must_commit(decision):
                 assert self._commit is not None
                 assert asked.reading is not None
-                decision = await self._commit(asked.reading, asked.request.source, decision)
+                decision = await self._commit(asked.reading, asked.source, decision)
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
         return self._tell(decision, asked)
@@ -160,7 +173,8 @@ class Deciding:
     def _decide_at_once(self, asked: _Asked) -> Decision | None:
         """``None``: it is not read yet, as that takes long."""
         try:
-            asked.reading = self._read(asked.request)
+            if asked.request is not None:
+                asked.reading = self._read(asked.request)
         except Exception:  # noqa: BLE001 (as in _decide)
             return self._failed(asked.id)
         return self._decide(asked) if asked.reading is not None else None
@@ -177,11 +191,11 @@ class Deciding:
         return decision
 
     def _decided(self, reading: Reading, asked: _Asked, *, charge: bool) -> Decision:
-        return self._gate.decide(reading, asked.id, self._clock(), source=asked.request.source, charge=charge)
+        return self._gate.decide(reading, asked.id, self._clock(), source=asked.source, charge=charge)
 
     def _tell(self, decision: Decision, asked: _Asked) -> Decision:
         self._metrics.decision(decision, self._clock() - asked.started_s)
-        self._log.decision(decision, asked.request.headers.get("user-agent", ""))
+        self._log.decision(decision, asked.user_agent, asked.user)
         if self._heed is not None:
             self._heed(decision)
         return decision

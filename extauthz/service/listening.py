@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from pathlib import Path
 
 import grpc
@@ -12,7 +13,7 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
-from extauthz.servers import access_log, ext_authz
+from extauthz.servers import access_log, ext_authz, webhook
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
@@ -106,21 +107,47 @@ async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRu
     Raises:
         ListenError: the address is taken or not ours.
     """
-    address = parse(settings.http)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    return await _bind(web.AppRunner(app, access_log=None, handle_signals=False), "--http", settings.http, settings)
+
+
+async def bind_webhook(
+    app: web.Application, settings: Settings, context: ssl.SSLContext
+) -> tuple[web.AppRunner, Address]:
+    """The same for the admission webhook, over TLS. Bodies are taken as they come, and never inflated.
+
+    Raises:
+        ListenError: the address is taken or not ours.
+    """
+    assert settings.webhook is not None
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        auto_decompress=False,
+        keepalive_timeout=webhook.KEPT_ALIVE_S,
+        shutdown_timeout=settings.grace_s,
+    )
+    return await _bind(runner, "--webhook", settings.webhook, settings, context)
+
+
+async def _bind(
+    runner: web.AppRunner, flag: str, text: str, settings: Settings, context: ssl.SSLContext | None = None
+) -> tuple[web.AppRunner, Address]:
+    address = parse(text)
     await runner.setup()
     site: web.BaseSite
     if address.path is not None:
-        check_socket("--http", Path(address.path))
-        site = web.UnixSite(runner, address.path)
+        check_socket(flag, Path(address.path))
+        site = web.UnixSite(runner, address.path, ssl_context=context)
     else:
         # asyncio binds "::" to IPv6 alone; without a host it takes both families.
-        site = web.TCPSite(runner, None if address.host == "::" else address.host, address.port)
+        host = None if address.host == "::" else address.host
+        site = web.TCPSite(runner, host, address.port, ssl_context=context)
     try:
         await site.start()
     except OSError as error:
         await runner.cleanup()
-        raise ListenError(f"--http {address}: {error.strerror}; {_CURE}") from None
+        raise ListenError(f"{flag} {address}: {error.strerror}; {_CURE}") from None
     _open_to_group(address, settings)
     return runner, address if address.path is not None else address.with_port(runner.addresses[0][1])
 

@@ -102,7 +102,7 @@ class Settings(BaseModel):
         "127.0.0.1:9191",
         description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path.",
     )
-    http: Listen = Field("127.0.0.1:9192", description="Address of /healthz, /readyz and /metrics.")
+    http: Listen = Field("127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md).")
     socket_mode: Mode = Field(
         "0660",
         description="Octal mode of a unix socket. With the default, only processes of the same group can connect, as "
@@ -115,6 +115,17 @@ class Settings(BaseModel):
         description="Authorities whose client certificates are accepted, PEM. Other clients are refused.",
     )
     reflection: bool = Field(False, description="Serve gRPC reflection. grpcurl then works without protos.")
+    webhook: Listen | None = Field(
+        None,
+        description="Address of the admission webhook, HTTPS: `POST /validate` ([webhook.md](webhook.md)). Without it, "
+        "there is none.",
+    )
+    webhook_cert: Path | None = Field(
+        None,
+        description="Certificate chain that the webhook shows to the API server, PEM. The `caBundle` of its "
+        "configuration must hold the authority.",
+    )
+    webhook_key: Path | None = Field(None, description="Its private key, PEM. Both are read again when they change.")
     refusals: Literal["full", "terse"] = Field(
         "full",
         description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
@@ -240,6 +251,8 @@ class Settings(BaseModel):
         "source_ca",
         "source_cert",
         "source_key",
+        "webhook_cert",
+        "webhook_key",
     )
     @classmethod
     def _readable(cls, path: Path | None) -> Path | None:
@@ -266,6 +279,16 @@ class Settings(BaseModel):
             raise ValueError("tls-cert and tls-key go together; give both or neither")
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise ValueError("tls-client-ca needs tls-cert and tls-key")
+        return self
+
+    @model_validator(mode="after")
+    def _webhook_has_tls(self) -> Settings:
+        given = [one is not None for one in (self.webhook, self.webhook_cert, self.webhook_key)]
+        if any(given) and not all(given):
+            raise ValueError(
+                "webhook, webhook-cert and webhook-key go together, as an API server asks over https only; give all "
+                "three or none"
+            )
         return self
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.ext_authz import Checks
-from extauthz.service.assembly import Assembly, Surroundings
+from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.service.settings import Settings
 
@@ -86,7 +86,7 @@ class TraceLog(Log):
         self.decisions: dict[str, Decision] = {}
         """Decisions by id, until somebody takes them."""
 
-    def decision(self, decision: Decision, user_agent: str) -> None:
+    def decision(self, decision: Decision, user_agent: str, user: str = "") -> None:
         """Keep the decision: the answer has only its sentence."""
         self.decisions[decision.id] = decision
 
@@ -182,7 +182,7 @@ class Member:
     @property
     def serves(self) -> bool:
         """Whether it answers checks and takes entries of the access log."""
-        return self._checks is not None and not self.process.ended
+        return self._checks is not None and not self.stop.is_set() and not self.process.ended
 
     def known(self, at_s: float) -> Horizon:
         """The version that it had in force by then. After a pause it has had no time to process later ones."""
@@ -210,15 +210,15 @@ class Member:
         self._checks = None
         self._connection.close()
 
-    async def _serve(self, checks: Checks) -> None:
+    async def _serve(self, decide: Decide) -> None:
         """Run a check as a gRPC server does. When the gate is told to stop, running checks may end."""
-        self._checks = checks
+        self._checks = Checks(decide)
         await self.stop.wait()
-        self._checks = None
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=GRACE_S)
         for one in self._under_way:
             one.cancel()
+        self._checks = None
 
     def begin(self, check: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Answer a check, within the gate's process."""

@@ -153,10 +153,45 @@ class Asker:
         self.gate = asked
         self._prefix = prefix
         self.now_s = 0.0
-        self._count = 0
+        self.count = 0
 
     def __call__(self, request: Request, *, charge: bool = True) -> Decision:
-        self._count += 1
+        self.count += 1
         return self.gate.decide(
-            read(request), f"{self._prefix}{self._count}", self.now_s, source=request.source, charge=charge
+            read(request), f"{self._prefix}{self.count}", self.now_s, source=request.source, charge=charge
         )
+
+
+def admission(
+    new: Mapping[str, Any] | None,
+    old: Mapping[str, Any] | None = None,
+    *,
+    subresource: str = "",
+    user: str = "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
+    uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002",
+    **request: Any,  # noqa: ANN401 (any field of the request)
+) -> dict[str, Any]:
+    """What an API server asks a webhook before it stores ``new`` in place of ``old`` (``None``: there is none).
+
+    Of a Deployment unless ``request`` names another ``resource``.
+    """
+    metadata = (new or old or {}).get("metadata", {})
+    given = {
+        "uid": uid,
+        "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+        "name": metadata.get("name", ""),
+        "namespace": metadata.get("namespace", ""),
+        "operation": "CREATE" if old is None else "UPDATE",
+        "userInfo": {"username": user},
+        "object": new,
+        "oldObject": old,
+        "dryRun": False,
+        **({"subResource": subresource} if subresource else {}),
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": given | request}
+
+
+def scale_object(name: str = "web", replicas: int = 1, version: str = "1", *, namespace: str = "team-a") -> Any:  # noqa: ANN401
+    """A Scale as an API server shows it to a webhook."""
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": version}
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": replicas}}

@@ -8,7 +8,17 @@ import json
 
 import pytest
 
-from extauthz.core.model import Decision, Fetch, NeedsFetch, NotAWrite, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import (
+    Decision,
+    Fetch,
+    NeedsFetch,
+    NotAWrite,
+    Question,
+    Reading,
+    Request,
+    Verdict,
+    WorkloadRef,
+)
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.deciding import Deciding, new_id
@@ -291,3 +301,24 @@ async def test_a_failure_to_read_at_once_is_refused_by_name() -> None:
     asked, log, _ = deciding(AllowAll(), read=broken)
     assert asked(REQUEST).reason == "internal-error"
     log.close()
+
+
+async def test_what_its_server_has_read_is_decided_as_it_is_and_logged_with_its_user() -> None:
+    seen = []
+
+    class Noting(AllowAll):
+        def decide(self, reading, decision_id, now_s, *, source="", charge=True):
+            seen.append((reading, source))
+            return super().decide(reading, decision_id, now_s, source=source, charge=charge)
+
+    def never(request: Request) -> Reading:
+        raise AssertionError("it is read already")
+
+    asked, log, stream = deciding(Noting(), read=never)
+    decision = asked(Question(READING, "system:serviceaccount:kube-system:horizontal-pod-autoscaler"))
+    log.close()
+    assert decision.verdict is Verdict.ALLOW
+    assert seen == [(READING, "system:serviceaccount:kube-system:horizontal-pod-autoscaler")]
+    line = json.loads(stream.getvalue())
+    assert line["user"] == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+    assert "user_agent" not in line

@@ -105,6 +105,7 @@ def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         main(["serve", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "--max-scale URL " in text
+    assert "--webhook TEXT " in text
     assert "typing." not in text
     assert "](" not in text
     assert "(docs/http-source.md)" in text

@@ -2,18 +2,27 @@
 
 What a patch leaves depends on what it finds. Were two changes under way, what comes of them would depend on which lands
 first. So the second waits until the first is settled. Counts go on beside a change: autoscalers never wait for one.
+
+A whole object goes on too, where the order does not matter: it is the same write, which came by another way or once
+more; or the API server stores it on a version on which the other can land no more.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from extauthz.core.decision import sentences
-from extauthz.core.decision.effects import is_harmless, is_patch
+from extauthz.core.decision.effects import is_harmless, is_patch, left_by
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
-from extauthz.core.ledger.pending_write import PendingWrite
-from extauthz.core.model import Decision, Observed, Operation, Outcome, Verdict
+from extauthz.core.ledger.pending_write import PendingWrite, is_newer
+from extauthz.core.model import Decision, Labels, Observed, Operation, Outcome, OwnerRef, Template, Verdict
+from extauthz.core.objects.alike import alike
+
+MOST_PATCHES: Final = 4
+"""So many patches under way are worked out on the object that a write brings. Of more there may be none that is the
+same, and each takes time."""
 
 
 def under_way(asked: Evaluation) -> Decision | None:
@@ -22,6 +31,8 @@ def under_way(asked: Evaluation) -> Decision | None:
     if not pending_write.touches or asked.entry is None or is_harmless(asked.observed, pending_write):
         return None
     others = [one for one in asked.entry.live_pending_writes() if one.touches]
+    if not is_patch(asked.write):
+        others = _in_the_way(asked, pending_write, others)
     if not others or not _disturb(asked, pending_write, others):
         return None
     patch, *more = others
@@ -39,6 +50,54 @@ def _disturb(asked: Evaluation, pending_write: PendingWrite, others: list[Pendin
     if observed is None or asked.write.operation is Operation.CREATE or pending_write.changes(observed):
         return True
     return is_patch(asked.write) and any(one.changes(observed) for one in others)
+
+
+def _in_the_way(asked: Evaluation, whole: PendingWrite, others: list[PendingWrite]) -> list[PendingWrite]:
+    """Those for which it matters whether they land before or after a whole object."""
+    others = [one for one in others if not _is_passed(one, whole)]
+    if sum(one.write is not None for one in others) > MOST_PATCHES:
+        return others
+    left = left_by(asked.outcome)
+    return [one for one in others if not _adds_nothing(one, whole, left)]
+
+
+def _is_passed(one: PendingWrite, whole: PendingWrite) -> bool:
+    """Once the object has landed, on its version, ``one`` can land no more: it wants that version or an earlier one."""
+    wants, found = one.precondition.resource_version, whole.precondition.resource_version
+    return wants is not None and found is not None and (wants == found or is_newer(found, wants))
+
+
+def _adds_nothing(one: PendingWrite, whole: PendingWrite, left: Observed) -> bool:
+    """Whether the object has what ``one`` leaves, and nothing else that it may leave there is charged by nobody.
+
+    Of a patch that another gate has decided only the result is known. It is the same write if it has left the same.
+    """
+    if one.write is None:
+        return _has(whole, one.templates, one.labels, one.owner)
+    outcome = resolve(one.write, left)
+    return (
+        isinstance(outcome, Outcome)
+        and (not outcome.templates or any(_has(whole, (template,)) for template in outcome.templates))
+        and (not outcome.label_sets or left.labels in outcome.label_sets)
+        and any(
+            outcome.replicas in (None, held.replicas)
+            and _has(held, outcome.templates, outcome.label_sets, outcome.owner)
+            for held in (whole, one)
+        )
+    )
+
+
+def _has(
+    held: PendingWrite,
+    templates: tuple[Template, ...],
+    labels: tuple[Labels, ...] = (),
+    owner: OwnerRef | None = None,
+) -> bool:
+    return (
+        all(any(alike(template, known) for known in held.templates) for template in templates)
+        and set(labels) <= set(held.labels)
+        and owner in (None, held.owner)
+    )
 
 
 def _left_of(patch: PendingWrite, born: Observed) -> Outcome | None:

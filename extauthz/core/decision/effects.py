@@ -7,7 +7,7 @@ from dataclasses import replace
 from extauthz.core.decision import unknowns
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
-from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Unreadable, Verdict, Write
 
 
@@ -40,7 +40,7 @@ def _is_only_a_count(outcome: Outcome) -> bool:
 
 def intended(asked: Evaluation) -> None:
     """Step: work out what it may leave, in the form that the ledger follows."""
-    asked.born = _born(asked) if asked.creates and asked.observed is None else None
+    asked.born = left_by(asked.outcome) if asked.creates and asked.observed is None else None
     asked.pending_write = _pending_write(asked)
     asked.free = _why_free(asked)
 
@@ -52,7 +52,15 @@ def _why_free(asked: Evaluation) -> str:
         return "; mode audit, charged as observed"
     if is_harmless(asked.observed, asked.pending_write):
         return "; can land only on what is observed"
+    if _is_too_late(asked):
+        return "; can land no more: a newer version is observed"
     return ""
+
+
+def _is_too_late(asked: Evaluation) -> bool:
+    """The precondition is passed already (docs/design.md L3d)."""
+    version, observed = asked.write.precondition.resource_version, asked.observed
+    return version is not None and observed is not None and is_newer(observed.resource_version, version)
 
 
 def _pending_write(asked: Evaluation) -> PendingWrite:
@@ -101,8 +109,8 @@ def _names_no_owner(asked: Evaluation) -> bool:
     return write.operation is Operation.CREATE or (observed is not None and observed.owner is not None)
 
 
-def _born(asked: Evaluation) -> Observed:
-    outcome = asked.outcome
+def left_by(outcome: Outcome) -> Observed:
+    """The object that a create, or a write of a whole object, leaves."""
     template = outcome.templates[0] if outcome.templates else None
     return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)
 

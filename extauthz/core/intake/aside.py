@@ -64,7 +64,11 @@ def read_aside(request: Request) -> Reading:
     >>> read_aside(Request("PATCH", target, patch, b'{"spec":{"replicas":3,"paused":true}}')).change.patch
     {'spec': {'replicas': 3}}
     """
-    reading = read(request)
+    return slimmed(read(request))
+
+
+def slimmed(reading: Reading) -> Reading:
+    """A reading without what counts for nothing."""
     if not isinstance(reading, Write):
         return reading
     change = _SLIM[type(reading.change)](reading.change)

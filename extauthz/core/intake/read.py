@@ -159,7 +159,7 @@ def _write(route: routes.Route, request: Request, read_patch: _ReadPatch, budget
     else:
         said = _said(operation, content_type, body, budget(len(body), scale=scale), route)
     if operation is Operation.CREATE:
-        ref = _created(ref, said.change)
+        ref = created(ref, said.change)
     return Write(ref, said.operation, scale, dry_run, said.change, said.precondition)
 
 
@@ -238,7 +238,8 @@ _CHANGES: Mapping[Meaning, Callable[[Tree], Change]] = {
 }
 
 
-def _created(ref: WorkloadRef, change: Change) -> WorkloadRef:
+def created(ref: WorkloadRef, change: Change) -> WorkloadRef:
+    """``ref`` with the name that the new object gives itself, if it has one. Raises BodyError."""
     assert isinstance(change, Put), "a create brings a whole object"
     name = preconditions.metadata(change.document).get("name")
     if name is None:

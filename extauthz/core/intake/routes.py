@@ -38,7 +38,7 @@ MAX_NAME = 253
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "CONNECT"})
 _READ = NotAWrite("read", "reading changes nothing")
-_DELETE = NotAWrite("delete", "deleting frees room, it never takes any")
+DELETE = NotAWrite("delete", "deleting frees room, it never takes any")
 _OTHER = NotAWrite("other-resource", "not a resource with replicas, and not a scale subresource")
 _STATUS = NotAWrite("status", "the API server keeps spec as it is when it writes status")
 _SUBRESOURCE = NotAWrite("other-subresource", "this subresource holds no replica count and no pod template")
@@ -57,10 +57,10 @@ def read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     if method in _READS:
         return _READ
     if method == "DELETE":
-        return _DELETE
+        return DELETE
     plain = _PLAIN.fullmatch(target)
     raw_path, _, raw_query = ("", "", "") if plain else _origin_form(target).partition("?")
-    outcome = _workload(*plain.groups("")) if plain else _spelled(raw_path)
+    outcome = workload(*plain.groups("")) if plain else _spelled(raw_path)
     if not isinstance(outcome, tuple):
         return outcome
     ref, scale = outcome
@@ -138,12 +138,13 @@ def _route(parts: list[str]) -> tuple[WorkloadRef, bool] | NotAWrite:
     if parts[0] == "namespaces" and len(parts) > 2:
         namespace, parts = parts[1], parts[2:]
     resource, name, subresource = [*parts, "", "", ""][:3]
-    return _workload(group, namespace, resource, name, subresource)
+    return workload(group, namespace, resource, name, subresource)
 
 
-def _workload(
+def workload(
     group: str, namespace: str, resource: str, name: str, subresource: str
 ) -> tuple[WorkloadRef, bool] | NotAWrite:
+    """The workload that these parts of a request name, and whether its scale is meant."""
     kind = BY_PATH.get((group, resource))
     ref = WorkloadRef(*(kind or (group, resource)), namespace, name)
     if subresource == "scale":

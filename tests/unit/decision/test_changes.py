@@ -251,7 +251,8 @@ def test_a_create_waits_where_what_the_patch_leaves_cannot_be_told():
 def test_a_create_waits_for_another_one_and_for_a_whole_object():
     ask = asker(hard="99")
     assert ask(create(web())).verdict is Verdict.ALLOW
-    assert asked(ask, create(web())) == UNDER_WAY
+    assert asked(ask, create(web(main="2"))) == UNDER_WAY
+    assert ask(create(web())).verdict is Verdict.ALLOW, "the same once more"
     assert asked(ask, patch(path("web"), {"metadata": {"labels": {"x": "y"}}})) == UNDER_WAY
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
     replaced = recreated(asker(web(1), hard="99"), web(), change=put(web(1, a="2")))

@@ -264,4 +264,4 @@ def test_a_disturbed_path_of_a_workload_never_passes_unread_for_its_oddity(targe
 def test_a_plain_target_is_read_as_if_it_were_spelled_oddly(target: str) -> None:
     plain = routes._PLAIN.fullmatch(target)
     assert plain is not None
-    assert routes._workload(*plain.groups("")) == routes._spelled(target)
+    assert routes.workload(*plain.groups("")) == routes._spelled(target)

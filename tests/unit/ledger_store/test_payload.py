@@ -35,6 +35,10 @@ def test_a_payload_comes_back(payload: Payload):
     assert decode(encode(payload)) == payload
 
 
+def test_an_empty_payload_holds_nothing_and_its_clock_is_at_the_start():
+    assert Payload() == Payload({}, {}, {}, clock_ms=0, holds=False, hold_ends_ms=0)
+
+
 def test_two_thousand_writes_fit():
     lines = {f"{n:016x}": json.dumps({"workload": ["apps", "deployments", f"n{n}", f"w{n}"]}) for n in range(2000)}
     assert decode(encode(Payload(lines))).pending_writes == lines

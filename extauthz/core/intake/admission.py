@@ -1,0 +1,149 @@
+"""Reads what an API server asks an admission webhook: an AdmissionReview (``admission.k8s.io/v1``).
+
+The fields are those of ``k8s.io/api/admission/v1/types.go``. ``object`` is whole and defaulted, and the API server
+stores it on exactly the version that ``oldObject`` has: each retry of its update loop asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from extauthz.core import budget, texts
+from extauthz.core.budget import AT_ONCE_BYTES, TOO_COMPLEX, Work
+from extauthz.core.errors import BodyError, ObjectError
+from extauthz.core.intake import preconditions, routes
+from extauthz.core.intake.aside import slimmed
+from extauthz.core.intake.read import created
+from extauthz.core.model import NotAWrite, Operation, Put, Question, Reading, Tree, Unreadable, WorkloadRef, Write
+from extauthz.core.objects.fields import boolean, mapping, text
+from extauthz.core.wire import gojson
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+MAX_REVIEW_BYTES = 8 * 1024 * 1024
+"""Two objects, each of which the API server took in a body of at most 3 MiB, and what is said about them."""
+
+MAX_UID = 253
+"""The API server's have 36 characters."""
+
+_OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
+_CONNECT = NotAWrite("connect", "connecting changes no object")
+
+
+class Review(NamedTuple):
+    """One AdmissionReview."""
+
+    uid: str
+    """The answer must repeat it."""
+    question: Question
+
+
+class _Budget(Protocol):
+    def __call__(self, size: int, *, scale: bool) -> Work: ...
+
+
+def read(body: bytes, limits: _Budget = budget.of_body) -> Review | Unreadable:
+    """Says what an AdmissionReview asks. Never raises. ``Unreadable``: it is none, so it cannot even be answered.
+
+    >>> review = read(
+    ...     b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u1",'
+    ...     b'"operation": "UPDATE", "resource": {"group": "apps", "version": "v1", "resource": "deployments"},'
+    ...     b'"subResource": "scale", "namespace": "shop", "name": "web", "object": {"spec": {"replicas": 3}},'
+    ...     b'"oldObject": {"metadata": {"resourceVersion": "7"}}, "userInfo": {"username": "hpa"}}}'
+    ... )
+    >>> write = review.question.reading
+    >>> review.uid, review.question.user, str(write.ref), write.scale, write.precondition.resource_version
+    ('u1', 'hpa', 'deployments.apps shop/web', True, '7')
+    """
+    try:
+        if len(body) > MAX_REVIEW_BYTES:
+            raise BodyError("body-too-large", f"more than {MAX_REVIEW_BYTES} bytes")
+        return _review(gojson.loads(body, work=limits(len(body), scale=False)))
+    except (BodyError, ObjectError) as error:
+        return Unreadable(error.code, error.detail)
+
+
+def read_at_once(body: bytes) -> Review | Unreadable | None:
+    """The same where it takes little. ``None``: it takes longer than others should wait, so read it elsewhere."""
+    if AT_ONCE_BYTES < len(body) <= MAX_REVIEW_BYTES:
+        return None
+    found = read(body, budget.at_once)
+    return None if isinstance(found, Unreadable) and found.code == TOO_COMPLEX else found
+
+
+def read_aside(body: bytes) -> Review | Unreadable:
+    """The same, without what counts for nothing."""
+    found = read(body)
+    if isinstance(found, Unreadable):
+        return found
+    return found._replace(question=found.question._replace(reading=slimmed(found.question.reading)))
+
+
+def _review(tree: Tree) -> Review:
+    root = mapping(tree, "(root)")
+    if (root.get("apiVersion"), root.get("kind")) != (API_VERSION, KIND):
+        detail = f"it is no {KIND} of {API_VERSION}; set admissionReviewVersions: [v1]"
+        raise BodyError("not-an-admission-review", detail)
+    request = mapping(root.get("request"), "request")
+    uid = text(request.get("uid"), "request.uid")
+    if not 0 < len(uid) <= MAX_UID:
+        raise BodyError("uid-missing", f"request.uid must have 1 to {MAX_UID} characters, and has {len(uid)}")
+    user = text(mapping(request.get("userInfo"), "request.userInfo").get("username"), "request.userInfo.username")
+    return Review(uid, Question(_reading(request), texts.cut(user, texts.MAX_NAME)))
+
+
+def _reading(request: Mapping[str, Tree]) -> Reading:
+    """What the request does. What cannot be told is no fault of the review, and is an answer."""
+    try:
+        found = _named(request)
+    except (BodyError, ObjectError) as error:
+        return Unreadable(error.code, error.detail)
+    if isinstance(found, NotAWrite):
+        return found
+    ref, scale = found
+    try:
+        return _write(request, ref, scale=scale)
+    except (BodyError, ObjectError) as error:
+        return Unreadable(error.code, error.detail, ref)
+
+
+def _named(request: Mapping[str, Tree]) -> tuple[WorkloadRef, bool] | NotAWrite:
+    operation = text(request.get("operation"), "request.operation")
+    if operation in ("DELETE", "CONNECT"):
+        return routes.DELETE if operation == "DELETE" else _CONNECT
+    resource = mapping(request.get("resource"), "request.resource")
+    parts = {
+        "group": text(resource.get("group"), "request.resource.group"),
+        "namespace": text(request.get("namespace"), "request.namespace"),
+        "resource": text(resource.get("resource"), "request.resource.resource"),
+        "name": text(request.get("name"), "request.name"),
+        "subresource": text(request.get("subResource"), "request.subResource"),
+    }
+    longest = max(parts, key=lambda part: len(parts[part]))
+    if len(parts[longest]) > routes.MAX_NAME:
+        raise BodyError("target-too-long", f"its {longest} has more than {routes.MAX_NAME} characters")
+    if not parts["resource"]:
+        raise BodyError("resource-missing", "request.resource.resource is empty")
+    return routes.workload(**parts)
+
+
+def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Write:
+    operation = _OPERATIONS.get(text(request.get("operation"), "request.operation"))
+    if operation is None or (scale and operation is Operation.CREATE):
+        raise BodyError("operation-not-known", "request.operation must be CREATE or UPDATE, and of a scale UPDATE")
+    dry_run = boolean(request.get("dryRun"), "request.dryRun")
+    change = Put(_object(request))
+    if operation is Operation.CREATE:
+        return Write(created(ref, change), operation, scale, dry_run, change)
+    if not ref.name:
+        raise BodyError("name-missing", "request.name is empty, and an update has one")
+    old = Put(mapping(request.get("oldObject"), "request.oldObject"))
+    return Write(ref, operation, scale, dry_run, change, preconditions.find(operation, old))
+
+
+def _object(request: Mapping[str, Tree]) -> dict[str, Tree]:
+    if request.get("object") is None:
+        raise BodyError("not-an-object", "request.object is missing")
+    return mapping(request["object"], "request.object")

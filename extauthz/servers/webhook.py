@@ -1,0 +1,104 @@
+"""The admission webhook: AdmissionReview → question → decision → AdmissionReview, and nothing else.
+
+The protocol is that of ``ValidatingWebhookConfiguration``
+(https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/). The API server puts the
+name of the webhook before the sentence of a refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+import orjson
+from aiohttp import web
+
+from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
+from extauthz.core.model import Decision, Question, Unreadable, Verdict
+from extauthz.servers import status
+
+PATH: Final = "/validate"
+
+MAX_HELD_BYTES: Final = 8 * MAX_REVIEW_BYTES
+"""Bodies that are received or read at a time."""
+
+RECEIVED_WITHIN_S: Final = 2.0
+"""How long a body may take to come. The API server waits for the answer no longer than this."""
+
+KEPT_ALIVE_S: Final = 120.0
+"""How long a connection may be idle. An API server ends it after 90 s, and should be first: what it sends on a
+connection that ends meanwhile would be lost."""
+
+PASSING: Final = frozenset({"too-many-bodies", "not-read"})
+"""Why a body was not read, where another try may help."""
+
+Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
+"""Answers at once, unless something must be fetched first."""
+
+ReadAside: TypeAlias = Callable[[bytes], Awaitable[Review | Unreadable]]
+"""Reads a body that takes long, where it holds nobody up."""
+
+
+class Webhook:
+    """The server. ``decide`` must neither block nor raise."""
+
+    def __init__(self, decide: Decide, read_aside: ReadAside) -> None:
+        self._decide = decide
+        self._read_aside = read_aside
+        self._held = 0
+
+    def application(self) -> web.Application:
+        """To be served over TLS: an API server asks no other webhook."""
+        app = web.Application(client_max_size=MAX_REVIEW_BYTES)
+        app.add_routes([web.post(PATH, self._validate)])
+        return app
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        with self._holding(request.content_length):
+            try:
+                async with asyncio.timeout(RECEIVED_WITHIN_S):
+                    body = await request.read()
+            except TimeoutError:
+                raise web.HTTPRequestTimeout(text=f"the body took more than {RECEIVED_WITHIN_S:g} s\n") from None
+            review = read_at_once(body)
+            if review is None:
+                review = await self._read_aside(body)
+        if isinstance(review, Unreadable):
+            return await self._refused(review)
+        answer = reviewed(review.uid, await self._decided(review.question))
+        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+    @contextmanager
+    def _holding(self, size: int | None) -> Iterator[None]:
+        """Bounds what all bodies take together."""
+        if size is None:
+            raise web.HTTPLengthRequired(text="send content-length, as an API server does\n")
+        if size > MAX_REVIEW_BYTES:
+            raise web.HTTPRequestEntityTooLarge(MAX_REVIEW_BYTES, size)
+        if self._held + size > MAX_HELD_BYTES:
+            raise web.HTTPServiceUnavailable(text="too many bodies are being read; try again in a second\n")
+        self._held += size
+        try:
+            yield
+        finally:
+            self._held -= size
+
+    async def _decided(self, question: Question) -> Decision:
+        found = self._decide(question)
+        return found if isinstance(found, Decision) else await found
+
+    async def _refused(self, found: Unreadable) -> web.Response:
+        """A body that is no AdmissionReview has no uid, so no AdmissionReview can answer it. It is told like any other
+        decision."""
+        decision = await self._decided(Question(found))
+        return web.Response(text=f"{decision.sentence}\n", status=503 if found.code in PASSING else 400)
+
+
+def reviewed(uid: str, decision: Decision) -> dict[str, Any]:
+    """The AdmissionReview that carries a decision."""
+    response: dict[str, Any] = {"uid": uid, "allowed": decision.verdict is Verdict.ALLOW}
+    if decision.verdict is not Verdict.ALLOW:
+        response["status"] = status.fields(decision)
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}

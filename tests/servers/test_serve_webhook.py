@@ -1,0 +1,168 @@
+"""The admission webhook of a real ``extauthz serve``, over HTTPS."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extauthz.core.model import Decision, Unreadable, Verdict
+from extauthz.servers.webhook import Webhook
+from extauthz.service import certificates, listening
+from extauthz.service.settings import Settings
+from extauthz.testing.builders import admission, scale_object, workload
+from extauthz.testing.certs import Authority, Pair
+from tests.servers.running import QUOTAS, STATE, Running
+from tests.servers.test_serve import start, within
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def flags(pair: Pair, address: str = "127.0.0.1:0") -> tuple[str, ...]:
+    return ("--webhook", address, "--webhook-cert", str(pair.cert), "--webhook-key", str(pair.key))
+
+
+@contextmanager
+def connected(gate: Running, authority: Authority) -> Iterator[http.client.HTTPSConnection]:
+    host, _, port = gate.events("serving")[-1]["webhook"].rpartition(":")
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    with closing(http.client.HTTPSConnection(host, int(port), timeout=10, context=context)) as connection:
+        yield connection
+
+
+def ask(gate: Running, authority: Authority, review: dict[str, Any]) -> dict[str, Any]:
+    with connected(gate, authority) as connection:
+        return post(connection, review)
+
+
+def post(connection: http.client.HTTPSConnection, review: dict[str, Any]) -> dict[str, Any]:
+    connection.request("POST", "/validate?timeout=2s", json.dumps(review), {"content-type": "application/json"})
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
+    return json.loads(answer.read())["response"]
+
+
+def scaled(replicas: int, version: str = "5", **request: Any) -> dict[str, Any]:
+    old = scale_object("web", 3, version, namespace="shop")
+    new = scale_object("web", replicas, version, namespace="shop")
+    return admission(new, old, subresource="scale", **request)
+
+
+def test_one_ledger_stands_behind_both_ways(tmp_path: Path, authority: Authority) -> None:
+    with Running(tmp_path, *flags(authority.issue("gate"))) as gate, connected(gate, authority) as connection:
+        assert post(connection, scaled(4)) == {"uid": scaled(4)["request"]["uid"], "allowed": True}
+        refused = post(connection, scaled(5))
+        assert not refused["allowed"]
+        status = refused["status"]
+        assert (status["code"], status["reason"]) == (403, "Forbidden")
+        sentence = gate.check(5).denied_response
+        assert sentence is not None
+        assert status["message"] == json.loads(sentence.body)["message"]
+        assert within(5, lambda: len(gate.events("decision")) == 3)
+        allowed, denied, by_envoy = gate.events("decision")
+        assert allowed["user"] == denied["user"] == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+        assert "user" not in by_envoy
+        assert (allowed["intent"], denied["verdict"]) == (allowed["id"], "deny")
+        assert 'extauthz_decisions_total{reason="exceeded-quota",verdict="deny"} 2.0' in gate.get("/metrics")[1]
+
+
+def test_a_dry_run_is_charged_nothing(tmp_path: Path, authority: Authority) -> None:
+    with Running(tmp_path, *flags(authority.issue("gate"))) as gate, connected(gate, authority) as connection:
+        assert post(connection, scaled(4, dryRun=True))["allowed"]
+        assert not post(connection, scaled(5, dryRun=True))["allowed"]
+        assert "\nextauthz_intents 0.0\n" in gate.get("/metrics")[1]
+
+
+def test_a_long_review_is_read_beside_the_others(tmp_path: Path, authority: Authority) -> None:
+    old = workload("web", 3, namespace="shop", version="5", annotations={"x": "y" * 100_000})
+    new = workload("web", 9, namespace="shop", version="5", annotations={"x": "y" * 100_000})
+    with Running(tmp_path, *flags(authority.issue("gate"))) as gate:
+        assert "exceeded workspace quota: acme" in ask(gate, authority, admission(new, old))["status"]["message"]
+
+
+def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path: Path, authority: Authority) -> None:
+    pair = authority.issue("gate")
+    with Running(tmp_path, *flags(pair)) as gate:
+        assert ask(gate, authority, scaled(3))["allowed"]
+        another = Authority(tmp_path, "another CA")
+        renewed = another.issue("renewed")
+        pair.cert.write_bytes(renewed.cert.read_bytes())
+        assert within(5, lambda: gate.events("tls-refused"))
+        assert gate.events("tls-refused")[0]["problem"].startswith(f"--webhook-cert {pair.cert}, --webhook-key")
+        assert ask(gate, authority, scaled(3))["allowed"], "half written: the old pair"
+        pair.key.write_bytes(renewed.key.read_bytes())
+        assert within(5, lambda: gate.events("tls-renewed"))
+        assert ask(gate, another, scaled(3))["allowed"]
+        with pytest.raises(ssl.SSLError):
+            ask(gate, authority, scaled(3))
+
+
+async def test_a_stop_answers_what_is_under_way(tmp_path: Path, authority: Authority) -> None:
+    pair = authority.issue("gate")
+    settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
+    tls = certificates.of_webhook(settings, lambda level, event, **fields: None)
+    assert tls is not None
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def decided() -> Decision:
+        asked.set()
+        await go_on.wait()
+        return Decision("d1", Verdict.ALLOW, "fits", "fits every quota")
+
+    async def never(body: bytes) -> Unreadable:
+        raise AssertionError(body)
+
+    app = Webhook(lambda question: decided(), never).application()
+    runner, address = await listening.bind_webhook(app, settings, tls.context)
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+    body = json.dumps(scaled(4)).encode()
+    writer.write(b"POST /validate HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+    await asked.wait()
+    stopping = asyncio.ensure_future(runner.cleanup())
+    await asyncio.sleep(0)
+    go_on.set()
+    assert b'"allowed":true' in await reader.read()
+    await stopping
+    writer.close()
+
+
+def test_after_a_stop_nobody_listens_and_the_gate_ends(tmp_path: Path, authority: Authority) -> None:
+    with Running(tmp_path, *flags(authority.issue("gate"))) as gate, connected(gate, authority) as connection:
+        assert post(connection, scaled(3))["allowed"]
+        assert gate.child.terminate() == 0
+        with pytest.raises(ConnectionRefusedError):
+            ask(gate, authority, scaled(3))
+
+
+@pytest.mark.parametrize("left_out", range(3))
+def test_address_certificate_and_key_go_together(tmp_path: Path, authority: Authority, left_out: int) -> None:
+    given = flags(authority.issue("gate"))
+    given = given[: 2 * left_out] + given[2 * left_out + 2 :]
+    code, error = start("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json", *given)
+    assert (code, "give all three or none" in error) == (64, True)
+
+
+def test_a_key_of_another_certificate_and_an_address_that_is_taken_are_told(
+    tmp_path: Path, authority: Authority
+) -> None:
+    (tmp_path / "quotas.yaml").write_text(QUOTAS % 4)
+    (tmp_path / "state.json").write_text(json.dumps(STATE))
+    files = ("--quotas", tmp_path / "quotas.yaml", "--state", tmp_path / "state.json", "--grpc", "127.0.0.1:0")
+    files += ("--http", "127.0.0.1:0")
+    pair, other = authority.issue("gate"), authority.issue("other")
+    code, error = start(*files, *flags(Pair(pair.cert, other.key)))
+    assert (code, "--webhook-key" in error, "not a certificate and its key" in error) == (69, True, True)
+    with Running(tmp_path, *flags(pair)) as gate:
+        code, error = start(*files, *flags(pair, gate.events("serving")[0]["webhook"]))
+        assert (code, error.startswith("extauthz: --webhook 127.0.0.1:")) == (69, True)

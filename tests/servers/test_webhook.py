@@ -1,0 +1,183 @@
+"""The admission webhook's protocol, in front of a gate of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from extauthz.core.intake import admission
+from extauthz.core.intake.admission import MAX_REVIEW_BYTES, Review
+from extauthz.core.model import Decision, Question, Unreadable, Verdict, WorkloadRef, Write
+from extauthz.servers import status, webhook
+from extauthz.servers.terse import terse
+from extauthz.testing.builders import admission as review_of
+from extauthz.testing.builders import scale_object, workload
+
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+ALLOWED = Decision("d1", Verdict.ALLOW, "fits", "fits every quota", WEB)
+DENIED = Decision("d1", Verdict.DENY, "exceeded-quota", 'deployments.apps "web" is forbidden: too much', WEB)
+UNKNOWN = Decision("d1", Verdict.UNAVAILABLE, "stale", "was not decided", WEB)
+
+
+class Gate:
+    """Answers with ``decision``, and remembers what it was asked."""
+
+    def __init__(self, decision: Decision = ALLOWED) -> None:
+        self.decision = decision
+        self.asked: list[Question] = []
+        self.later = False
+        self.busy: Unreadable | None = None
+        self.reading = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    def decide(self, question: Question) -> Decision | Awaitable[Decision]:
+        self.asked.append(question)
+        if isinstance(question.reading, Unreadable):
+            return UNKNOWN._replace(sentence=f"cannot read it: {question.reading.code}")
+        return self._later() if self.later else self.decision
+
+    async def _later(self) -> Decision:
+        await asyncio.sleep(0)
+        return self.decision
+
+    async def read_aside(self, body: bytes) -> Review | Unreadable:
+        self.reading.set()
+        await self.go_on.wait()
+        return self.busy or admission.read_aside(body)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+async def client(gate: Gate) -> AsyncIterator[TestClient]:
+    app = webhook.Webhook(gate.decide, gate.read_aside).application()
+    server = TestServer(app)
+    await server.start_server(auto_decompress=False)
+    async with TestClient(server) as made:
+        yield made
+
+
+UPDATE = review_of(scale_object(replicas=9), scale_object(version="7"), subresource="scale")
+LONG = review_of(workload(annotations={"x": "y" * 20_000}))
+
+
+async def post(client: TestClient, review: Any, **more: Any) -> tuple[int, Any]:
+    body = review if isinstance(review, bytes | io.BytesIO) else json.dumps(review).encode()
+    async with client.post("/validate?timeout=2s", data=body, **more) as response:
+        text = await response.text()
+        is_json = response.content_type == "application/json"
+        return response.status, json.loads(text) if is_json else text
+
+
+async def test_what_is_allowed_is_answered_with_its_uid(client: TestClient, gate: Gate) -> None:
+    assert await post(client, UPDATE) == (
+        200,
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": UPDATE["request"]["uid"], "allowed": True},
+        },
+    )
+    (question,) = gate.asked
+    assert question.user == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+    assert isinstance(question.reading, Write)
+    assert question.reading.precondition.resource_version == "7"
+
+
+@pytest.mark.parametrize(
+    ("decision", "code", "reason"), [(DENIED, 403, "Forbidden"), (UNKNOWN, 503, "ServiceUnavailable")]
+)
+async def test_a_refusal_has_the_same_status_as_on_the_way_of_envoy(client, gate, decision, code, reason) -> None:
+    gate.decision = decision
+    answered, answer = await post(client, UPDATE)
+    assert answered == 200
+    told = answer["response"]["status"]
+    assert not answer["response"]["allowed"]
+    assert (told["code"], told["reason"], told["message"]) == (code, reason, decision.sentence)
+    assert {"kind": "Status", "apiVersion": "v1"} | told == json.loads(status.of(decision)[1])
+    assert told["details"]["causes"] == [{"reason": decision.reason, "message": "decision d1"}]
+
+
+async def test_a_decision_that_waits_for_something_is_waited_for(client: TestClient, gate: Gate) -> None:
+    gate.later, gate.decision = True, DENIED
+    assert (await post(client, UPDATE))[1]["response"]["allowed"] is False
+
+
+async def test_a_long_review_is_read_aside(client: TestClient, gate: Gate) -> None:
+    assert (await post(client, LONG))[1]["response"]["allowed"]
+    assert gate.reading.is_set()
+    reading = gate.asked[0].reading
+    assert isinstance(reading, Write)
+    assert reading == admission.read_aside(json.dumps(LONG).encode()).question.reading
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [(b"{", "json-syntax"), (b"{}", "not-an-admission-review"), (gzip.compress(b"{}"), "invalid-utf8")],
+)
+async def test_what_is_no_review_is_a_bad_request_with_a_sentence_and_is_told(client, gate, body, code) -> None:
+    headers = {"content-encoding": "gzip"} if code == "invalid-utf8" else {}
+    assert await post(client, body, headers=headers) == (400, f"cannot read it: {code}\n")
+    assert [question.reading.code for question in gate.asked] == [code]
+
+
+async def test_what_is_not_read_for_want_of_time_can_be_tried_again(client: TestClient, gate: Gate) -> None:
+    gate.busy = Unreadable("too-many-bodies", "try again")
+    assert (await post(client, LONG))[0] == 503
+
+
+async def test_bodies_are_bounded_each_and_all_together(client: TestClient, gate: Gate, monkeypatch) -> None:
+    assert (await post(client, io.BytesIO(b" " * (MAX_REVIEW_BYTES + 1))))[0] == 413
+    monkeypatch.setattr(webhook, "MAX_HELD_BYTES", 30_000)
+    gate.go_on.clear()
+    first = asyncio.ensure_future(post(client, LONG))
+    await gate.reading.wait()
+    assert await post(client, LONG) == (503, "too many bodies are being read; try again in a second\n")
+    assert (await post(client, UPDATE))[0] == 200
+    gate.go_on.set()
+    assert (await first)[0] == 200
+    assert (await post(client, LONG))[0] == 200
+
+
+async def test_a_body_of_unknown_length_is_refused(client: TestClient) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"{}"
+
+    async with client.post("/validate", data=pieces()) as response:
+        assert response.status == 411
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(client: TestClient, gate: Gate, monkeypatch) -> None:
+    monkeypatch.setattr(webhook, "RECEIVED_WITHIN_S", 0.01)
+
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write(b"POST /validate HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+    writer.close()
+    assert gate.asked == []
+
+
+@pytest.mark.parametrize(("method", "path", "code"), [("GET", "/validate", 405), ("POST", "/mutate", 404)])
+async def test_nothing_else_is_served(client: TestClient, method: str, path: str, code: int) -> None:
+    async with client.request(method, path) as response:
+        assert response.status == code
+
+
+async def test_refusals_may_be_terse() -> None:
+    gate = Gate(DENIED)
+    found = terse(gate.decide)(Question(Unreadable("x", "y")))
+    assert isinstance(found, Decision)
+    assert found.sentence == (
+        'deployments.apps "web" was not decided by the quota gate; it is safe to try again (decision d1)'
+    )
