@@ -4,7 +4,8 @@ What a patch leaves depends on what it finds. Were two changes under way, what c
 first. So the second waits until the first is settled. Counts go on beside a change: autoscalers never wait for one.
 
 A whole object goes on too, where the order does not matter: it is the same write, which came by another way or once
-more; or the API server stores it on a version on which the other can land no more.
+more; or the API server stores it on a version on which the other can land no more. And an object that is made where
+there is none meets no other.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _disturb(asked: Evaluation, pending_write: PendingWrite, others: list[Pendin
 
 def _in_the_way(asked: Evaluation, whole: PendingWrite, others: list[PendingWrite]) -> list[PendingWrite]:
     """Those for which it matters whether they land before or after a whole object."""
-    others = [one for one in others if not _is_passed(one, whole)]
+    others = [one for one in others if not one.is_admitted_create and not _is_passed(one, whole)]
     if sum(one.write is not None for one in others) > MOST_PATCHES:
         return others
     left = left_by(asked.outcome)

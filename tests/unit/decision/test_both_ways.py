@@ -220,6 +220,49 @@ def test_of_many_patches_under_way_not_all_are_worked_out():
     assert admitted(ask, web(main="2"), web()) == UNDER_WAY
 
 
+# Creates.
+
+
+def made(uid: str, replicas: int = 1, **cpus: str) -> dict:
+    new = web(replicas, "", **cpus)
+    new["metadata"] |= {"uid": uid}
+    return new
+
+
+def test_an_admitted_create_ends_when_its_object_is_seen():
+    ask = asker(hard="5")
+    assert admit(ask, made("u1", 3)).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(made("u2", 1)))
+    assert books(ask) == (1, 2), "another one was faster; if that is deleted, ours may still land"
+    ask.gate.observe(*observe(web(1, "4")), version="4")
+    ask.gate.observe(observe(web())[0], None, version="5")
+    ask.gate.observe(*observe(made("u1", 3) | {"metadata": made("u1")["metadata"] | {"resourceVersion": "6"}}))
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((3, 0), 0)
+
+
+def test_a_create_of_the_way_of_envoy_ends_by_no_uid():
+    ask = asker(hard="5")
+    assert ask(create(made("u1", 3))).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(made("u1", 1)))
+    assert books(ask) == (1, 2)
+
+
+def test_a_create_that_something_else_refused_can_be_tried_again_with_another_template():
+    ask = asker(hard="5")
+    assert admit(ask, made("u1", 2, main="2")).verdict is Verdict.ALLOW
+    assert admit(ask, made("u2", 3, main="1")).verdict is Verdict.ALLOW
+    assert books(ask) == (0, 4), "the dearer one: only one can be there at a time"
+    assert admit(ask, made("u3", 3, main="2")).verdict is Verdict.DENY
+
+
+def test_an_object_may_change_though_an_admitted_create_of_it_was_not_settled():
+    ask = asker(hard="5")
+    assert admit(ask, made("u1", 2)).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(made("u9", 1) | {"metadata": made("u9")["metadata"] | {"resourceVersion": "6"}}))
+    assert admit(ask, web(1, "6", main="3"), web(1, "6")).verdict is Verdict.ALLOW
+    assert books(ask) == (1, 2)
+
+
 # The API server asks again.
 
 
