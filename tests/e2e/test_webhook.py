@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.render.options import Profile
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
@@ -131,6 +132,43 @@ def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(
     acme.set_hard({"requests.cpu": "8"})
     acme.await_ready("web", 8)
     eventually(lambda: able().get("status") == "True", able)
+
+
+def test_with_both_ways_in_force_what_passes_envoy_passes_the_webhook_and_is_charged_once(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    through = world.kubectl_through(Profile.WRITES)
+
+    def do(*words: str, stdin: Any = None) -> str:
+        done = through.run(*words, "-n", acme.namespace, stdin=json.dumps(stdin) if stdin else "")
+        # One change at a time: the next comes once this one is settled, long before its window ends.
+        eventually(lambda: world.gate.metric("extauthz_intents") == 0, within_s=WINDOW_S / 2)
+        return done.stdout + done.stderr
+
+    def changed(cpu: str, replicas: int, **labels: str) -> dict[str, Any]:
+        tree = workload("web", replicas, {"cpu": cpu})
+        tree["metadata"]["labels"] = tree["metadata"]["labels"] | labels
+        return tree
+
+    assert "created" in do("apply", "-f-", stdin=changed("1", 2))
+    assert "configured" in do("apply", "-f-", stdin=changed("1000m", 2, x="y"))
+    assert "scaled" in do("scale", "deployment/web", "--replicas=4")
+    assert "scaled" in do("scale", "deployment/web", "--replicas=1")
+    assert acme.charged() == 1
+    assert "configured" in do("apply", "-f-", stdin=changed("2000m", 1))
+    assert "updated" in do("set", "env", "deployment/web", "A=b")
+    assert acme.charged() == 2
+    assert "serverside-applied" in do(
+        "apply", "--server-side", "--force-conflicts", "-f-", stdin=changed("4", 1, z="1")
+    )
+    assert acme.charged() == 4
+    assert "exceeded workspace quota" in (said := do("scale", "deployment/web", "--replicas=2"))
+    assert "admission webhook" not in said, "Envoy comes first"
+    assert "deleted" in do("delete", "deployment/web", "--wait=true")
+    assert "created" in do("create", "-f-", stdin=changed("4", 1))
+    assert acme.charged() == 4
+    asked = [one for one in world.gate.events("decision") if f"/{acme.namespace}/" in one.get("workload", "")]
+    assert {one["reason"] for one in asked if "user" in one} == {"fits", "no-growth"}, "the webhook refused nothing"
+    assert sum("user" not in one for one in asked) >= 9, "Envoy was asked first"
 
 
 DENIES_ALL = {

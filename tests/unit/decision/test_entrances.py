@@ -1,4 +1,4 @@
-"""One write, any entrance (docs/design.md rule 11): what was recorded on Envoy's way is decided alike by the webhook."""
+"""One write, any entrance (docs/design.md rule 11): what Envoy's way has recorded is decided alike by the webhook."""
 
 from __future__ import annotations
 
