@@ -213,11 +213,50 @@ def test_what_cannot_be_worked_out_of_the_patch_waits():
     assert admitted(ask, web(a="1"), web(a="1", b="1")) == UNDER_WAY
 
 
-def test_of_many_patches_under_way_not_all_are_worked_out():
+@pytest.mark.parametrize(("patches", "verdict"), [(4, Verdict.ALLOW), (5, Verdict.UNAVAILABLE)])
+def test_of_many_patches_under_way_not_all_are_worked_out(patches: int, verdict: Verdict):
     ask = asker(web(), hard="99")
-    for _ in range(5):
+    for _ in range(patches):
         assert ask(set_container(main="1")).verdict is Verdict.ALLOW
+    assert admit(ask, web(labels={"app": "web", "x": "y"}), web()).verdict is verdict
+
+
+def label(**labels: str) -> Request:
+    return patch(path("web"), {"metadata": {"labels": labels}})
+
+
+def test_an_object_without_the_label_that_is_under_way_waits():
+    ask = asker(web(), hard="99")
+    assert ask(label(x="y")).verdict is Verdict.ALLOW
     assert admitted(ask, web(main="2"), web()) == UNDER_WAY
+    assert admit(ask, web(main="2", labels={"app": "web", "x": "y", "z": "z"}), web()).verdict is Verdict.ALLOW
+
+
+def test_what_a_mutating_webhook_has_added_to_an_apply_is_told_by_what_may_come_of_it():
+    """The container may go again by the same apply. Of two labels one may go: nobody is charged with that."""
+    ask = asker(web(), hard="99")
+    assert ask(apply(main="2")).verdict is Verdict.ALLOW
+    assert admitted(ask, web(main="2", labels={"app": "web", "y": "1", "z": "1"}), web()) == UNDER_WAY
+    assert admit(ask, web(main="2", labels={"app": "web", "z": "1"}), web()).verdict is Verdict.ALLOW
+
+
+def test_a_template_that_meets_another_count_is_not_charged():
+    """The patch brings its count to a container that a mutating webhook has added."""
+    ask = asker(web(), hard="99")
+    assert ask(set_container(3, main="2")).verdict is Verdict.ALLOW
+    assert admitted(ask, web(2, main="2", side="1"), web()) == UNDER_WAY, "3 x (2 + 1)"
+    assert admit(ask, web(3, main="2", side="1"), web()).verdict is Verdict.ALLOW
+
+
+def test_the_owner_of_a_write_of_another_gate_must_be_the_same():
+    new = web() | {"metadata": web()["metadata"] | {"ownerReferences": owned_by("x", kind="Foo")}}
+    ask, other = asker(web(), hard="99"), asker(web(), hard="99")
+    unbound = json.loads(json.dumps(new))
+    del unbound["metadata"]["resourceVersion"], unbound["metadata"]["uid"]
+    assert ask(put(unbound)).verdict is Verdict.ALLOW
+    other.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 0.0)
+    assert admitted(other, web(labels={"app": "web"}, main="2"), web()) == UNDER_WAY
+    assert admit(other, new, web()).verdict is Verdict.ALLOW
 
 
 # Creates.
