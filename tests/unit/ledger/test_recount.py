@@ -172,6 +172,14 @@ def test_an_amount_that_only_one_of_both_has_is_told_and_put_right(kept: dict[st
     assert ask.gate.ledger.drift() == {}
 
 
+@pytest.mark.parametrize("name", ["acme", "corp", "paid"])
+def test_a_wrong_number_is_found_in_whichever_quota_it_is(name: str):
+    ask = asker(charge_surge=False)
+    ask.gate.observe(*observe(workload("web", 3, namespace="team-0", labels={"app": "web", "tier": "paid"})))
+    spoil(ask, name, "used", "count/deployments.apps" if name == "corp" else "pods", 1)
+    assert [one.quota for one in finished(ask.gate.ledger.usage.repair(100)) or ()] == [name]
+
+
 def test_counts_of_workloads_are_put_right_as_well():
     ask = web()
     (account,) = ask.gate.ledger.usage.accounts._accounts.values()
