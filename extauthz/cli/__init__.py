@@ -17,7 +17,9 @@ from extauthz.service.version import VERSION
 
 COMMANDS = {
     "serve": "run the gate",
-    "check": "decide one request without a server",
+    "check": "decide one write without sending it",
+    "headroom": "how many replicas a workload may have, and what stands in the way",
+    "top": "what quotas are used for, and by which workloads",
     "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",

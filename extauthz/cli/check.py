@@ -7,27 +7,26 @@ import os
 import sys
 from pathlib import Path
 
-from extauthz.cli import exits, options, report
-from extauthz.cluster import file as state_file
-from extauthz.core.decision.gate import Gate
+from extauthz.cli import asking, exits, report
 from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.files.problems import FilesError
+from extauthz.servers.api import shown
+from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.shown import Json
 from extauthz.service.deciding import new_id
 from extauthz.service.loading import ConfigFileError, SettingsError
-from extauthz.service.settings import KUBERNETES, Settings, policy
-from extauthz.sources import file as quota_file
-
-SETTINGS = ("on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unsynced")
 
 EXITS = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
 
 DESCRIPTION = """\
-Decides one request as the gate would, from the same files, and charges nothing. The request is given as it would come
-over the wire."""
+Decides one write as the gate would, from the same files or by a gate that runs, and charges nothing. The write is a
+workload and the count that it should get, or a request as it would come over the wire."""
 
 EPILOG = """\
 examples:
+  extauthz check deploy/web -n shop --replicas 9 --quotas quotas/ --state state.yaml
+  extauthz check deploy/web -n shop --replicas 9 --server http://127.0.0.1:9192
   extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
       --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
       --header content-type:application/merge-patch+json --body patch.json
@@ -35,7 +34,8 @@ examples:
       --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
       --header content-type:application/merge-patch+json --body - -o json
 
-exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong usage, 65 a file is wrong"""
+exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong usage, 65 a file is wrong,
+69 no server"""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -47,55 +47,56 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--quotas", type=Path, required=True, metavar="FILE|DIR", help="WorkspaceQuota objects.")
     parser.add_argument(
-        "--state", type=Path, required=True, metavar="FILE", help="A Kubernetes List: namespaces and workloads."
+        "workload", nargs="?", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web, with --replicas."
     )
-    parser.add_argument("--method", required=True, help="PUT, PATCH or POST, or any other.")
-    parser.add_argument("--path", required=True, help="The request target with its query, escaped as it would be sent.")
+    parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
+    parser.add_argument("--replicas", type=int, metavar="N", help="The count that the workload should get.")
+    parser.add_argument("--method", help="In place of a workload: PUT, PATCH or POST, or any other.")
+    parser.add_argument("--path", help="The request target with its query, escaped as it would be sent.")
     parser.add_argument(
         "--header", type=_header, action="append", default=[], metavar="NAME:VALUE", help="May be repeated."
     )
     parser.add_argument("--body", metavar="FILE|-", help="The body as it would be sent; - reads standard input.")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
-    options.add(parser, SETTINGS)
+    asking.add(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the decision; the exit code tells the verdict."""
     try:
-        settings = options.settings(arguments)
-        _only_files(arguments)
-        decision = _decide(settings, arguments)
+        decision = _decide(arguments)
     except (ConfigFileError, FilesError, OSError) as error:
         return exits.fail(exits.DATA, error)
     except SettingsError as error:
         return exits.fail(exits.USAGE, error)
+    except Problem as problem:
+        return exits.fail(exits.UNAVAILABLE, problem)
     sys.stdout.write(report.OUTPUTS[arguments.output](decision))
-    return EXITS[decision.verdict]
+    return EXITS[Verdict(decision["verdict"])]
 
 
-SAVED = {
-    "quotas": "kubectl get workspacequotas -o yaml > quotas.yaml",
-    "state": "kubectl get ns,deploy,sts,rs,rc,jobs,pods -A -o yaml > state.yaml",
-}
-"""How to get what ``check`` reads from a cluster."""
+def _decide(arguments: argparse.Namespace) -> Json:
+    if arguments.workload is not None:
+        asked = _of_workload(arguments)
+        return asking.source(arguments).decision(asked)
+    if arguments.method is None or arguments.path is None:
+        raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE --replicas N, or --method and --path")
+    if arguments.server is not None:
+        raise SettingsError("--server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files")
+    return shown.decision(asking.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))
 
 
-def _only_files(arguments: argparse.Namespace) -> None:
-    """``serve`` takes ``kubernetes`` and URLs in their place."""
-    for name, command in SAVED.items():
-        given = str(getattr(arguments, name))
-        if given == KUBERNETES or given.startswith(("http:/", "https:/")):
-            raise SettingsError(f"--{name}: check asks no {given}, it reads files; save them first: {command}")
-
-
-def _decide(settings: Settings, arguments: argparse.Namespace) -> Decision:
-    gate = Gate(policy(settings))
-    request = _request(arguments)
-    gate.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    gate.load_state(state_file.load(arguments.state).state, 0.0)
-    return gate.decide(read(request), new_id(), 0.0, charge=False)
+def _of_workload(arguments: argparse.Namespace) -> Json:
+    given = [name for name in ("method", "path", "body") if getattr(arguments, name) is not None]
+    if given:
+        raise SettingsError(f"--{given[0]}: leave it out where a workload is given")
+    for name in ("namespace", "replicas"):
+        if getattr(arguments, name) is None:
+            raise SettingsError(f"--{name} is needed with a workload")
+    group, plural, name = arguments.workload
+    ref = WorkloadRef(group, plural, arguments.namespace, name)
+    return shown.named(ref) | {"replicas": arguments.replicas}
 
 
 def _request(arguments: argparse.Namespace) -> Request:

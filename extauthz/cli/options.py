@@ -12,7 +12,8 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 
 from extauthz.service import loading
-from extauthz.service.settings import Listen, Settings, Url, variable, word
+from extauthz.service.setting_types import Listen, Url
+from extauthz.service.settings import Settings, variable, word
 
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 """A page of the documentation, as descriptions name it in Markdown."""

@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from extauthz.cli import exits, render_istio, render_tls, render_values, sidecar_flags
+from extauthz.cli import exits, render_istio, render_tls, render_values, render_webhook, sidecar_flags
 from extauthz.render import envoy, secrets
 from extauthz.render.options import SidecarOptions
 
@@ -70,6 +70,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sidecar.set_defaults(rendered=_rendered)
     render_istio.add_parsers(what)
     render_tls.add_parser(what)
+    render_webhook.add_parser(what)
     parsers = dict(what.choices)
     for parser in parsers.values():
         render_values.add_flag(parser)

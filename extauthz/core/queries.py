@@ -87,12 +87,17 @@ class Queries:
         """One quota; ``None``: there is none of that name."""
         return next(self.quotas(name), None)
 
-    def quotas(self, below: str | None = None) -> Iterator[QuotaUse]:
+    def quotas(self, below: str | None = None, after: str | None = None) -> Iterator[QuotaUse]:
         """All quotas, each after its parent; or one and all below it, if there is one of that name.
+
+        ``after``: only those that follow that quota. If it is gone, none does.
 
         Those that are in force now: if others come into force before the last was asked for, none of these is seen.
         """
-        nodes = self._ledger.coverage.tree.nodes if below is None else self._subtree(below)
+        nodes = iter(self._ledger.coverage.tree.nodes) if below is None else self._subtree(below)
+        if after is not None:
+            last = self._node(after)
+            nodes = (node for node in nodes if last is not None and node.index > last.index)
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
         for node in nodes:
             _, workloads, unpriced = accounts.covered_by(node)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from extauthz.core.model import Tree
 
-from .connection import Connection
 from .resource import Resource
 
 DEFINITIONS = Resource(
@@ -24,7 +23,6 @@ class ScaledKind(NamedTuple):
 
     resource: Resource
     spec_replicas: Keys
-    status_replicas: Keys
     selector: Keys
     """Where the object has its pods' label selector as a string; empty if the definition does not tell."""
 
@@ -38,7 +36,7 @@ class Definition(NamedTuple):
 
 
 class ScaledKinds:
-    """A reflector's sink on ``DEFINITIONS``. It reports all scalable kinds, first and after every change."""
+    """A reflector's event handler on ``DEFINITIONS``. It reports all scalable kinds, first and after every change."""
 
     def __init__(self, tell: Callable[[frozenset[ScaledKind]], None]) -> None:
         self._tell = tell
@@ -69,13 +67,6 @@ class ScaledKinds:
             self._tell(kinds)
 
 
-async def scaled_kinds(connection: Connection) -> frozenset[ScaledKind]:
-    """Those that exist now. Raises ApiError and Unreachable."""
-    found = await connection.call("GET", DEFINITIONS.collection(), timeout_s=60.0)
-    definitions = (_scaled(item["spec"], item.get("status") or {}) for item in found["items"])
-    return frozenset(kind for kind in definitions if kind)
-
-
 def _scaled(spec: Tree, status: Tree) -> ScaledKind | None:
     scalable = [each for each in spec["versions"] if each["served"] and (each.get("subresources") or {}).get("scale")]
     if not scalable or not _is_established(status):
@@ -85,7 +76,6 @@ def _scaled(spec: Tree, status: Tree) -> ScaledKind | None:
     return ScaledKind(
         Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"),
         _keys(scale["specReplicasPath"]),
-        _keys(scale["statusReplicasPath"]),
         _keys(scale.get("labelSelectorPath") or ""),
     )
 

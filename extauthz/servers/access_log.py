@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import grpc
 from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry, ResponseFlags
@@ -29,10 +29,10 @@ EXT_AUTHZ = "envoy.filters.http.ext_authz"
 Answered: TypeAlias = Callable[[str, Fate], None]
 """Decision id → what happened to the request. An unknown id, or one whose pending write has ended, changes nothing."""
 
-Skipped: TypeAlias = Callable[[str], None]
-"""Called with the reason why an entry (or a whole message) was left out: one of ``SKIPS``."""
+Skip: TypeAlias = Literal["no-message", "not-http", "no-decision", "not-over", "no-response"]
+"""Why an entry was left out, or a whole message."""
 
-SKIPS = ("no-message", "not-http", "no-decision", "not-over", "no-response")
+Skipped: TypeAlias = Callable[[Skip], None]
 
 
 def fate(entry: HTTPAccessLogEntry) -> Fate:
@@ -124,8 +124,8 @@ def _decision_id(entry: HTTPAccessLogEntry) -> str:
     return fields["decision_id"].string_value if "decision_id" in fields else ""
 
 
-def _why_not(entry: HTTPAccessLogEntry, decision_id: str) -> str | None:
-    """Which of ``SKIPS`` the entry is, if any."""
+def _why_not(entry: HTTPAccessLogEntry, decision_id: str) -> Skip | None:
+    """Why the entry is left out, if it is."""
     if not decision_id:
         return "no-decision"
     if entry.common_properties.intermediate_log_entry:

@@ -22,6 +22,8 @@ from extauthz.kube.connection import Connection, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.servers.api.answers import Answers
+from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.http import Readiness, application
 from extauthz.servers.webhook import Webhook
@@ -70,6 +72,7 @@ class App:
         self._aside = AsideProcess(log.event)
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
         self._gate = Assembly(settings, around)
+        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
@@ -89,6 +92,7 @@ class App:
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
+        app.add_routes(routes(lambda: None if self._gate.missing() else self._answers))
         runner, address = await listening.bind_http(app, self._settings)
         stack.push_async_callback(runner.cleanup)
         return address

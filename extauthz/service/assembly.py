@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
-from extauthz.core.model import Decision, Question, Request
+from extauthz.core.model import Decision, Question, Reading, Request
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
@@ -177,6 +177,10 @@ class Assembly:
     def holds(self) -> bool:
         """Whether growth waits for the landing window of writes that an earlier run allowed."""
         return bool(self._holding.notes())
+
+    def ask(self, reading: Reading) -> Decision:
+        """What a write would get now. Nothing is charged, logged or counted."""
+        return self.gate.decide(reading, self._around.ids(), self._clock(), charge=False)
 
     def missing(self) -> list[str]:
         """What is not known yet."""

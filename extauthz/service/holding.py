@@ -29,7 +29,6 @@ class Holding:
         self._handover = handover
         self._until_s: float | None = None
         """When the landing window of the last run's writes has elapsed; ``None``: they are known."""
-        self._released = False
 
     def take_over(self) -> None:
         """Take over the pending writes of the last run, or begin a recovery hold if they are not known.

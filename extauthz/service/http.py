@@ -12,11 +12,12 @@ from extauthz.core.decision.gate import Gate
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service.inputs import Clock, Stale, spare_the_collector
+from extauthz.service.setting_types import scheme
 from extauthz.service.settings import Settings
 from extauthz.sources.gathering import Quotas
 from extauthz.sources.http import Client, Endpoint
-from extauthz.sources.http_quotas import HttpQuotas
 from extauthz.sources.max_scale import MaxScale
+from extauthz.sources.services import SERVICES
 
 
 def endpoint(url: str, timeout_s: float, settings: Settings) -> Endpoint:
@@ -53,7 +54,7 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
     return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
 
 
-class HttpQuotaInput:
+class ServiceQuotaInput:
     """Quotas from a service."""
 
     name = "quotas"
@@ -68,7 +69,8 @@ class HttpQuotaInput:
         self._clock = clock
         self._endpoint = endpoint(settings.quotas, settings.quotas_timeout_s, settings)
         told = Told(self.name, self._endpoint, log, metrics)
-        self._quotas = HttpQuotas(Client(self._endpoint), settings.quotas_every_s, self._accept, told, clock)
+        follow = SERVICES[scheme(settings.quotas)]
+        self._quotas = follow(self._endpoint, settings.quotas_every_s, self._accept, told, clock)
         self._faults: dict[str, str] = {}
 
     async def load(self) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from extauthz.core.decision.policy import GateMode, Policy
 from extauthz.core.model import OnUnknown
-from extauthz.service import addresses
+from extauthz.service.setting_types import HTTP, Listen, Mode, Seconds, Templates, Url, checked_url, scheme
+from extauthz.sources.services import SERVICES
 
 ENV_PREFIX = "EXTAUTHZ_"
 
@@ -32,61 +31,6 @@ class Level(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-def _listen(text: str) -> str:
-    addresses.parse(text)
-    return text
-
-
-def _mode(text: str) -> str:
-    if not (text.isascii() and text.isdigit() and set(text) <= set("01234567") and len(text) in (3, 4)):
-        raise ValueError(f"{text!r} is not an octal file mode; write for example 0660")
-    return text
-
-
-def _templates(text: str) -> str:
-    templates(text)
-    return text
-
-
-def templates(text: str) -> dict[str, tuple[str, ...]]:
-    """Group-resource to where its pod template is, as keys from the root of the object.
-
-    Raises:
-        ValueError: with what is wrong and an example of what is right.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        resource, equals, path = part.partition("=")
-        root, *keys = path.strip().split(".")
-        if not equals or "." not in resource or root or not keys or not all(keys):
-            raise ValueError(f"{part!r} names no template; write for example rollouts.argoproj.io=.spec.template")
-        found[resource.strip()] = tuple(keys)
-    return found
-
-
-def _url(text: str) -> str:
-    """Check a URL. It must hold no credentials: these have files of their own, and are sent over https only."""
-    if not re.match(r"https?://", text):
-        raise ValueError(f"{text.partition('//')[0]}// is none that can be asked; write https://host[:port]/path")
-    parts = urlsplit(text)
-    if not parts.hostname or parts.username is not None or parts.fragment:
-        raise ValueError(
-            f"{parts.hostname or 'no host'}: write https://host[:port]/path, with no user and no #fragment"
-        )
-    return text
-
-
-def _is_url(text: str) -> str:
-    if not re.match(r"https?://", text):
-        raise ValueError("no URL")
-    return text
-
-
-Url = Annotated[str, AfterValidator(_is_url)]
-Listen = Annotated[str, AfterValidator(_listen)]
-Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
 
 class Settings(BaseModel):
@@ -120,7 +64,7 @@ class Settings(BaseModel):
         description="Write a Kubernetes event about a refused workload and its autoscaler: one for each episode. "
         "Needs `state: kubernetes`.",
     )
-    scaled_templates: Annotated[str, AfterValidator(_templates)] = Field(
+    scaled_templates: Templates = Field(
         "",
         description="Where custom resources have their pod template, if it is not at `.spec.template`: "
         "`rollouts.argoproj.io=.spec.workload.template`, more after commas. A resource without template there is "
@@ -158,8 +102,8 @@ class Settings(BaseModel):
         "127.0.0.1:9191",
         description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path.",
     )
-    http: Listen = Field("127.0.0.1:9192", description="Address of /healthz, /readyz and /metrics.")
-    socket_mode: Annotated[str, AfterValidator(_mode)] = Field(
+    http: Listen = Field("127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md).")
+    socket_mode: Mode = Field(
         "0660",
         description="Octal mode of a unix socket. With the default, only processes of the same group can connect, as "
         "Envoy in another container.",
@@ -293,9 +237,10 @@ class Settings(BaseModel):
 
     @field_validator("quotas", "max_scale", mode="before")
     @classmethod
-    def _url_or_path(cls, value: object) -> object:
+    def _url_or_path(cls, value: object, info: ValidationInfo) -> object:
         """Whatever has a scheme is a URL or wrong: never a path."""
-        return _url(value) if isinstance(value, str) and re.match(r"\w+://", value) else value
+        schemes = SERVICES if info.field_name == "quotas" else HTTP
+        return checked_url(value, schemes) if isinstance(value, str) and scheme(value) else value
 
     @field_validator(
         "tls_cert",

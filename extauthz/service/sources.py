@@ -18,10 +18,11 @@ from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service import unmatched
 from extauthz.service.agreeing import LedgerInput
-from extauthz.service.http import HttpQuotaInput
+from extauthz.service.http import ServiceQuotaInput
 from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
-from extauthz.service.settings import KUBERNETES, Settings, templates
+from extauthz.service.setting_types import templates
+from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.sharing import Together
 from extauthz.sources import file as quota_file
 
@@ -90,7 +91,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
         assert connection is not None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, write_status=settings.write_status)
     if isinstance(settings.quotas, str):
-        return HttpQuotaInput(settings, gate, log, metrics, clock)
+        return ServiceQuotaInput(settings, gate, log, metrics, clock)
     assert settings.quotas is not None
     return QuotaFileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
 

@@ -1,7 +1,6 @@
-"""The path of an answer: Envoy's report → its event → a consistent read → the end of the pending write. Without an
-answer the landing window and a read end it.
+"""The path of an answer: Envoy's report → its event → a consistent read → the end of the pending write.
 
-Without an answer the landing window ends it, and then a read. ``ARCHITECTURE.md`` lists the way, step by step.
+Without an answer a read ends it, once the landing window has elapsed. ``ARCHITECTURE.md`` lists the steps of the path.
 """
 
 from __future__ import annotations

@@ -188,24 +188,6 @@ def wrong(
     return {at: what for at, what in beyond.items() if now[at] > could[at] or all(at in one for one in raised)}
 
 
-def may_allow(
-    view: View, workloads: Mapping[Key, State], promises: Iterable[Promise], write: Promise, versions: Mapping[Key, str]
-) -> bool:
-    """Whether a gate that knows everything may allow a write."""
-    held = [*promises]
-
-    def could(some: Iterable[Promise]) -> dict[Key, set[State]]:
-        by_key: dict[Key, list[Promise]] = {key: [] for key in workloads}
-        for one in some:
-            by_key.setdefault(one.key, []).append(one)
-        return {key: reachable(workloads.get(key), versions.get(key, ""), one) for key, one in by_key.items()}
-
-    def hard(quota: str, resource: str) -> int | None:
-        return view.quotas[quota].hard.get(resource)
-
-    return not wrong(view, could(held), could([*held, write]), write, [workloads.get(write.key)], hard)
-
-
 def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[At]:
     """Where a workload is larger than it was."""
     before, after = (view.total({key: [one] if one is not None else []}) for one in (was, now))

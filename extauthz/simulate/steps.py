@@ -229,12 +229,8 @@ def _crash(world: World, step: Step, random: Random) -> None:
 def _pause(world: World, step: Step, random: Random) -> None:
     member = world.members[step.how["gate"]]
     if member is not None:
-        member.process.stopped = True
-
-        def go_on() -> None:
-            member.process.stopped = False
-
-        world.loop.call_later(step.how["for_s"], go_on)
+        member.stop_running()
+        world.loop.call_later(step.how["for_s"], member.go_on)
 
 
 def _handover(world: World, step: Step, random: Random) -> None:

@@ -18,11 +18,6 @@ class Breaker:
         self._pause_s = FIRST_S
         self._until_s: float | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it is open: requests are not sent, except trials."""
-        return self._until_s is not None
-
     def admits(self, now_s: float) -> bool:
         """Whether a request may be sent. If it is a trial, the next request waits for its result."""
         if self._until_s is None:

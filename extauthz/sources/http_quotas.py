@@ -11,7 +11,7 @@ from typing import Final
 from extauthz.core.model import Tree
 from extauthz.core.quota import selectors, spec
 from extauthz.sources.gathering import Gathered, Quotas, read
-from extauthz.sources.http import Client, SourceError
+from extauthz.sources.http import Client, Endpoint, SourceError
 
 LIST_KIND = f"{spec.KIND}List"
 
@@ -38,14 +38,14 @@ class HttpQuotas:
 
     def __init__(
         self,
-        client: Client,
+        endpoint: Endpoint,
         every_s: float,
         accept: Callable[[Quotas], None],
         tell: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._client = client
+        self.client = Client(endpoint)
         self._every_s = every_s
         self._accept = accept
         self._tell = tell
@@ -61,7 +61,7 @@ class HttpQuotas:
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
-        async with self._client:
+        async with self.client:
             while True:
                 await self.ask()
                 await asyncio.sleep(self._pause_s())
@@ -75,7 +75,7 @@ class HttpQuotas:
         """Once."""
         started_s = self._clock()
         try:
-            reply = await self._client.get(etag=self._etag)
+            reply = await self.client.get(etag=self._etag)
             if reply.tree is not None:
                 self._take(reply.tree)
                 self._etag = reply.etag

@@ -44,6 +44,10 @@ class Measured(NamedTuple):
         chosen = [item for item in items if item.nodeid in names] or items
         return sorted(chosen, key=lambda item: self.seconds[item.nodeid])
 
+    def limit_s(self, item: pytest.Item) -> int:
+        """How long a test may take where something is changed: else one that waits for ever would hold up all."""
+        return int(3 * self.seconds[item.nodeid] + SLACK_S)
+
 
 class Trying:
     """A plugin of pytest."""
@@ -99,9 +103,7 @@ class Trying:
         for number, mutant in enumerate(self._mutants):
             if len(under_way) == self._jobs:
                 self._wait(under_way)
-            chosen = measured.chosen(items, mutant)
-            limit_s = int(3 * sum(measured.seconds[item.nodeid] for item in chosen) + SLACK_S)
-            under_way[_fork(lambda one=mutant, tests=chosen, limit=limit_s: self._try(one, tests, limit))] = number
+            under_way[_fork(lambda one=mutant: self._try(one, items, measured))] = number
         while under_way:
             self._wait(under_way)
 
@@ -111,11 +113,12 @@ class Trying:
         code = os.waitstatus_to_exitcode(status)
         self._tell(number=under_way.pop(pid), fate="timeout" if code == -signal.SIGALRM else NAMES.get(code, "tests"))
 
-    def _try(self, mutant: dict[str, Any], items: list[pytest.Item], limit_s: int) -> int:
+    def _try(self, mutant: dict[str, Any], items: list[pytest.Item], measured: Measured) -> int:
         if not swap(ROOT / mutant["path"], mutant["before"], mutant["after"]):
             return NOT_TRIED
-        signal.alarm(limit_s)
-        for item, after in zip(items, [*items[1:], None], strict=True):
+        chosen = measured.chosen(items, mutant)
+        for item, after in zip(chosen, [*chosen[1:], None], strict=True):
+            signal.alarm(measured.limit_s(item))
             self._run(item, after)
             if self._failed:
                 return KILLED

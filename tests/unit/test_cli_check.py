@@ -11,6 +11,7 @@ import pytest
 from extauthz.cli import main
 from extauthz.cli.report import as_json, as_table
 from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.servers.api import shown
 
 QUOTAS = """\
 apiVersion: extauthz.dev/v1alpha1
@@ -168,25 +169,27 @@ def test_a_dry_run_is_shown_as_one(check: Check) -> None:
 def test_what_an_audit_would_refuse_is_shown_beside_the_verdict() -> None:
     row = Shortage("q", ("q",), "pods", 10**9, 10**9, 0, 10**9)
     allowed = Decision("1", Verdict.ALLOW, "fits", "fits", WorkloadRef("", "pods", "n", "p"), Operation.CREATE)
-    out = as_table(Decision("1", Verdict.ALLOW, "fits", "fits", audit=(row,)))
+    out = as_table(shown.decision(Decision("1", Verdict.ALLOW, "fits", "fits", audit=(row,))))
     assert "would be refused, but only audited, by:\n  quota  resource  requested  used  reserved  hard\n  q " in out
-    assert "operation  create\n" in as_table(allowed)
-    assert json.loads(as_json(Decision("1", Verdict.ALLOW, "fits", "", audit=(row,))))["audit"][0]["quota"] == "q"
+    assert "operation  create\n" in as_table(shown.decision(allowed))
+    audited = shown.decision(Decision("1", Verdict.ALLOW, "fits", "", audit=(row,)))
+    assert json.loads(as_json(audited))["audit"][0]["quota"] == "q"
 
 
 def test_what_pods_would_have_to_state_for_a_quota_that_audits_is_shown_too() -> None:
     rows = (Unspecified("q", ("q",), "requests.cpu", ("c",), True),)
     allowed = Decision("1", Verdict.ALLOW, "fits", "fits", unspecified=rows)
-    assert "would be refused, but only audited: pods must specify requests.cpu for q\n" in as_table(allowed)
-    assert json.loads(as_json(allowed))["unspecified"] == [
+    only_audited = "would be refused, but only audited: pods must specify requests.cpu for q\n"
+    assert only_audited in as_table(shown.decision(allowed))
+    assert json.loads(as_json(shown.decision(allowed)))["unspecified"] == [
         {"quota": "q", "path": ["q"], "resource": "requests.cpu", "containers": ["c"], "audits": True}
     ]
     denied = allowed._replace(verdict=Verdict.DENY, unspecified=(rows[0]._replace(audits=False),))
-    assert "only audited" not in as_table(denied)
+    assert "only audited" not in as_table(shown.decision(denied))
 
 
 def test_nothing_in_a_request_can_move_the_cursor_of_a_terminal() -> None:
-    assert "\x1b" not in as_table(Decision("1", Verdict.UNAVAILABLE, "r", "a \x1b[2J \ud800 b"))
+    assert "\x1b" not in as_table(shown.decision(Decision("1", Verdict.UNAVAILABLE, "r", "a \x1b[2J \ud800 b")))
 
 
 def test_the_body_can_come_by_standard_input(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,6 +261,4 @@ def test_the_version_is_the_packages(check: Check) -> None:
 def test_it_reads_files_only_and_says_how_to_get_them(flag: str, given: str, check: Check) -> None:
     code, _, error = check("{}", f"--{flag}", given)
     assert code == 64
-    assert f"--{flag}: check asks no {given}, it reads files; save them first: kubectl get" in error.replace(
-        ":/p", "://p"
-    )
+    assert f"--{flag}: files are read here, not {given}; save them first: kubectl get" in error.replace(":/p", "://p")

@@ -119,6 +119,12 @@ def test_a_mutant_is_tried_on_the_tests_that_run_its_lines(first: int, last: int
     assert [item.nodeid for item in found] == tests
 
 
+def test_one_test_that_waits_for_ever_is_not_given_the_time_of_all():
+    measured = Measured({"slow": 100.0, "quick": 1.0}, {})
+    limits = [measured.limit_s(Item(name)) for name in ("slow", "quick")]  # type: ignore[arg-type]
+    assert (limits[0] > 100, limits[1] < 100) == (True, True)
+
+
 def test_the_lines_of_a_change_are_told():
     (one,) = mutants("x.py", "x = (\n    a <\n    b\n)")
     assert (one.line, one.last) == (2, 3)

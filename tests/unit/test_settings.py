@@ -10,7 +10,8 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.service.loading import SERVICE_LINK, ConfigFileError, SettingsError, load
-from extauthz.service.settings import MATTER, Settings, markdown, shown, templates, variable, word
+from extauthz.service.setting_types import templates
+from extauthz.service.settings import MATTER, Settings, markdown, shown, variable, word
 
 
 @pytest.fixture
@@ -50,6 +51,7 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({"tls_client_ca": __file__}, {}, "", "tls-client-ca needs tls-cert", id="ca-alone"),
         pytest.param({"socket_mode": "0999"}, {}, "", "--socket-mode: '0999' is not an octal", id="mode"),
         pytest.param({"quotas": "ftp://a/b"}, {}, "", "--quotas: ftp:// is none that can be asked", id="scheme"),
+        pytest.param({"max_scale": "ftp://a/b"}, {}, "", "--max-scale: ftp:// is none that", id="scheme-of-max-scale"),
         pytest.param({"quotas": "https://me:pw@a/"}, {}, "", "--quotas: a: write https://host", id="user-in-url"),
         pytest.param({"quotas": "https:///q"}, {}, "", "--quotas: no host: write https://host", id="no-host"),
         pytest.param(

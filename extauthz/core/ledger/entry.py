@@ -35,7 +35,7 @@ class Entry:
 
     @property
     def idle(self) -> bool:
-        """Nothing is known of it, and it has no intent: it can be forgotten."""
+        """Nothing is known of it, and it has no pending write: it can be forgotten."""
         return self.observed is None and not self.pending_writes
 
     @property

@@ -176,7 +176,9 @@ def _of_members(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterat
     total, count = _sum_of_members(entry, costs, pending=pending)
     free = 0 if costs.pod_costs.charge_surge else costs.pod_costs.surge(entry.observed)
     dearest = costs.highest(_running(entry)) if free else {}
-    yield Product(1, {key: max(amount - free * dearest.get(key, 0), 0) for key, amount in total.items()})
+    charged = {key: above for key, amount in total.items() if (above := amount - free * dearest.get(key, 0)) > 0}
+    if charged:
+        yield Product(1, charged)
     yield Product(count, {})  # keeps the count, for pods whose cost is not known
 
 

@@ -159,14 +159,6 @@ class QuotaTree:
         """Return every quota that may cover some workload in such a namespace, and every ancestor of one."""
         return _with_ancestors(self._candidates(namespace_labels))
 
-    def may_match_namespace(self, namespace_labels: Mapping[str, str]) -> bool:
-        """Tell whether ``namespace_candidates`` has any, at the cost of the first."""
-        return any(True for _ in self._candidates(namespace_labels))
-
-    def workload_labels_matter(self, namespace_labels: Mapping[str, str]) -> bool:
-        """Tell whether a candidate looks at workload labels, at the cost of the first that does."""
-        return any(node.quota.workload_selector is not None for node in self._candidates(namespace_labels))
-
     def _candidates(self, namespace_labels: Mapping[str, str]) -> Iterator[QuotaNode]:
         for node in self._by_namespace.lookup(namespace_labels):
             selector = node.quota.namespace_selector

@@ -7,7 +7,7 @@ maps with duplicate keys, ``undefined``, NaN.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import isfinite
 
 from extauthz.core.budget import VALUE, Work
@@ -95,28 +95,22 @@ class _Reader:
         return chunks
 
     def array(self, info: int, depth: int) -> list[Tree]:
-        members: list[Tree] = []
-        left = -1 if info == 31 else self._argument(info)
-        while left:
-            member = self.item(depth + 1)
-            if member is _BREAK:
-                self._end(left)
-                break
-            members.append(member)
-            left -= 1
-        return members
+        return list(self._members(info, depth))
 
     def map(self, info: int, depth: int) -> dict[str, Tree]:
         members: dict[str, Tree] = {}
-        left = -1 if info == 31 else self._argument(info)
-        while left:
-            key = self.item(depth + 1)
-            if key is _BREAK:
-                self._end(left)
-                break
+        for key in self._members(info, depth):
             self._put(members, key, self._inside(self.item(depth + 1)))
-            left -= 1
         return members
+
+    def _members(self, info: int, depth: int) -> Iterator[Tree]:
+        """The items of an array, or the keys of a map: whoever takes a key reads its value before the next."""
+        left = -1 if info == 31 else self._argument(info)
+        while left and (member := self.item(depth + 1)) is not _BREAK:
+            yield member
+            left -= 1
+        if left > 0:  # a break is the end of what has no length, and of nothing else
+            self._inside(_BREAK)
 
     def _put(self, members: dict[str, Tree], key: Tree, value: Tree) -> None:
         if type(key) is int:  # names no field of a struct, and an untyped map refuses it
@@ -126,11 +120,6 @@ class _Reader:
         if key in members:
             raise BodyError("duplicate-key", f"{key[:40]!a} is given more than once in one map")
         members[key] = value
-
-    def _end(self, left: int) -> None:
-        """A break is the end of what has no length, and of nothing else."""
-        if left >= 0:
-            self._inside(_BREAK)
 
     def _inside(self, item: Tree) -> Tree:
         if item is _BREAK:

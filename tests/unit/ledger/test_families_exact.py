@@ -213,6 +213,27 @@ def test_a_list_of_each_kind_leaves_what_it_says(before: History, after: History
     assert used(ask) == total(list(now.values()))
 
 
+@settings(max_examples=100, deadline=None)
+@given(histories, st.randoms(use_true_random=False))
+def test_of_objects_that_have_all_gone_nothing_is_kept(history: History, order) -> None:
+    """Names of objects are up to tenants: no table grows with those that were there once (docs/design.md rule 14)."""
+    ask = asker()
+    for thing, _ in history:
+        ask.gate.observe(thing.ref(), thing.observed(1))
+    refs = list(dict.fromkeys(thing.ref() for thing, _ in history))
+    for ref in order.sample(refs, len(refs)):
+        ask.gate.observe(ref, None)
+    ledger = ask.gate.ledger
+    tables = [ledger.workloads._kinds]
+    tables += [getattr(ledger.ownership, name) for name in ("_children", "_owners", "_stems", "_claimants", "_pods")]
+    tables += [ledger.observations._ephemeral, ledger.observations._claiming]
+    tables += [getattr(ledger.observations._pods, name) for name in ("_names", "_groups", "_changed")]
+    assert tables == [{}] * len(tables)
+    assert used(ask) == (0, 0)
+    (node,) = ledger.coverage.tree.nodes
+    assert ledger.usage.accounts.covered_by(node)[1:] == (0, 0)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     counts,

@@ -7,7 +7,7 @@ in which what was allowed may land, and adds up.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.simulate.judge import Key, Promise, Quota, State, View, landed, may_allow
+from extauthz.simulate.judge import Key, Promise, Quota, State, View, landed, reachable, wrong
 from extauthz.testing.builders import Asker, gate, patch, path, put_scale, quota, scale, workload
 
 NAMES = ("a", "b", "c")
@@ -33,6 +33,24 @@ limits = st.fixed_dictionaries({}, optional={"requests.cpu": st.integers(0, 12),
 
 def key(name: str) -> Key:
     return "team-a", name
+
+
+def may_allow(
+    view: View, workloads: Mapping[Key, State], promises: Iterable[Promise], write: Promise, versions: Mapping[Key, str]
+) -> bool:
+    """Whether a gate that knows everything may allow a write."""
+    held = [*promises]
+
+    def could(some: Iterable[Promise]) -> dict[Key, set[State]]:
+        by_key: dict[Key, list[Promise]] = {key: [] for key in workloads}
+        for one in some:
+            by_key.setdefault(one.key, []).append(one)
+        return {key: reachable(workloads.get(key), versions.get(key, ""), one) for key, one in by_key.items()}
+
+    def hard(quota: str, resource: str) -> int | None:
+        return view.quotas[quota].hard.get(resource)
+
+    return not wrong(view, could(held), could([*held, write]), write, [workloads.get(write.key)], hard)
 
 
 class Judged(RuleBasedStateMachine):

@@ -11,10 +11,11 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.accounts import Difference
 from extauthz.core.ledger.claims import split
 from extauthz.core.ledger.pending_write import Event, PendingWrite
+from extauthz.core.ledger.pods import Pods
 from extauthz.core.ledger.position import highest
-from extauthz.core.model import Observed, Precondition, Request, Verdict, WorkloadRef
+from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template
-from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 CLAIM = WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0")
@@ -57,6 +58,26 @@ def test_a_source_and_a_tree_with_nothing_under_way_are_forgotten():
         ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
     pending = ask.gate.ledger.pending
     assert (dict(pending._of_source), dict(pending._of_tree), dict(pending._trees)) == ({}, {}, {})
+
+
+def test_an_owner_whose_members_have_all_gone_is_forgotten():
+    owned = {"uid": "uid-web-1", "ownerReferences": owned_by("web")}
+    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web-1", 1, kind="ReplicaSet", **owned)))
+    ask.gate.observe(WorkloadRef("apps", "replicasets", "team-a", "web-1"), None, version="2")
+    ownership = ask.gate.ledger.ownership
+    assert (ownership._children, ownership._owners) == ({}, {})
+
+
+def test_a_group_whose_pods_have_all_gone_is_forgotten():
+    pods, ref = Pods(), WorkloadRef("", "pods", "team-a", "nightly-0")
+    pods.put(ref, Observed(1, None, owner=OwnerRef("batch", "Job", "nightly", "uid-nightly")))
+    pods.put(ref, None)
+    assert (pods._names, pods._groups) == ({}, {})
+
+
+@pytest.mark.parametrize(("hard", "verdict"), [("2", Verdict.ALLOW), ("1999999999n", Verdict.DENY)])
+def test_of_a_limit_of_which_nothing_is_used_exactly_that_much_fits(hard: str, verdict: Verdict):
+    assert Asker(gate([quota("acme", {"requests.cpu": hard})]))(create(workload("web", 2))).verdict is verdict
 
 
 def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():

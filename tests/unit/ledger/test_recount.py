@@ -157,6 +157,29 @@ def test_what_is_wrong_is_told_and_put_right_and_pending_writes_are_left_alone(
     assert ask.gate.ledger.drift() == {}
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        pytest.param({}, Difference("acme", "used requests.cpu", 0, 4 * CPU), id="lost"),
+        pytest.param({"requests.cpu": 4 * CPU, "pods": 7}, Difference("acme", "used pods", 7, 0), id="made-up"),
+    ],
+)
+def test_an_amount_that_only_one_of_both_has_is_told_and_put_right(kept: dict[str, int], told: Difference):
+    ask = web()
+    (account,) = ask.gate.ledger.usage.accounts._accounts.values()
+    account.used = kept
+    assert finished(ask.gate.ledger.usage.repair(100)) == (told,)
+    assert ask.gate.ledger.drift() == {}
+
+
+@pytest.mark.parametrize("name", ["acme", "corp", "paid"])
+def test_a_wrong_number_is_found_in_whichever_quota_it_is(name: str):
+    ask = asker(charge_surge=False)
+    ask.gate.observe(*observe(workload("web", 3, namespace="team-0", labels={"app": "web", "tier": "paid"})))
+    spoil(ask, name, "used", "count/deployments.apps" if name == "corp" else "pods", 1)
+    assert [one.quota for one in finished(ask.gate.ledger.usage.repair(100)) or ()] == [name]
+
+
 def test_counts_of_workloads_are_put_right_as_well():
     ask = web()
     (account,) = ask.gate.ledger.usage.accounts._accounts.values()

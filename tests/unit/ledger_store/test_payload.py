@@ -35,9 +35,27 @@ def test_a_payload_comes_back(payload: Payload):
     assert decode(encode(payload)) == payload
 
 
-def test_two_thousand_writes_fit():
+def test_an_empty_payload_holds_nothing_and_its_clock_is_at_the_start():
+    assert Payload() == Payload({}, {}, {}, clock_ms=0, holds=False, hold_ends_ms=0)
+
+
+RECORDED = (
+    "eAE9jE0KgCAQhfedImYtUW4CLxOSE0GaohMRMndvKmj3/r5XYYk5WAKjFcw+ztsUCphB3Bq9E0n5wM9MuLvy1rpXcFpCIfMGpoLD"
+    "5OMVcKfS2ZQEG1kBYUheZs8hN+vQ1j8SiLlxEvENcYAssg=="
+)
+
+
+def test_what_a_gate_of_this_format_has_written_is_read_by_the_next_release():
+    """A change of what this text says is another ``FORMAT``."""
+    was = Payload({"d1": "{}"}, {"h1": '{"template":{}}'}, {"deployments.apps": 7}, 12, True, 20)
+    assert decode(RECORDED) == was
+
+
+def test_two_thousand_writes_fit_and_take_less_than_half_of_their_length():
     lines = {f"{n:016x}": json.dumps({"workload": ["apps", "deployments", f"n{n}", f"w{n}"]}) for n in range(2000)}
-    assert decode(encode(Payload(lines))).pending_writes == lines
+    packed = encode(Payload(lines))
+    assert decode(packed).pending_writes == lines
+    assert len(packed) < sum(map(len, lines.values())) / 2
 
 
 def test_what_does_not_fit_is_an_error_that_says_how_much_there_is():
@@ -65,6 +83,7 @@ def good(**other: object) -> bytes:
         text(b"[" * 100_000),
         text(b"\xff"),
         text(good())[:-8],
+        f"{text(good())[:8]}%%{text(good())[8:]}",
         text(good() + b"\nlonely"),
         text(good(templates=2) + b"\nd1 {}"),
         text(good(templates="1")),
@@ -72,7 +91,8 @@ def good(**other: object) -> bytes:
         text(good(watermark={"pods": "x"})),
         text(good(clock_ms="1")),
         text(json.dumps({k: v for k, v in GOOD.items() if k != "holds"}).encode()),
-        text(b" " * (17 << 20)),
+        text(good(templates=-1) + b"\nd1 {}"),
+        text(good() + b" " * (17 << 20)),
     ],
     ids=lambda bad: bad[:12],
 )

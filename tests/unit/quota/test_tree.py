@@ -79,8 +79,6 @@ def test_candidates_are_the_quotas_that_select_the_namespace(quotas, namespace):
     tree = QuotaTree.build(quotas)
     wanted = [q for q in quotas if q.namespace_selector is not None and q.namespace_selector.matches(namespace)]
     assert sorted(names(tree.namespace_candidates(namespace))) == sorted(quota.name for quota in wanted)
-    assert tree.may_match_namespace(namespace) == bool(wanted)
-    assert tree.workload_labels_matter(namespace) == any(quota.workload_selector for quota in wanted)
 
 
 @given(forests(), LABELS, LABELS)
@@ -88,7 +86,7 @@ def test_where_workload_labels_do_not_matter_all_workloads_of_a_namespace_have_t
     quotas, namespace, workload
 ):
     tree = QuotaTree.build(quotas)
-    if not tree.workload_labels_matter(namespace):
+    if not any(node.quota.workload_selector for node in tree.namespace_candidates(namespace)):
         assert tree.matching(namespace, workload) == tree.matching(namespace, {})
 
 
@@ -124,7 +122,7 @@ def test_workloads_under_one_quota_share_one_tuple():
 def test_no_quotas_cover_nothing():
     tree = QuotaTree.build(())
     assert tree.matching({"a": "x"}, {}) == ()
-    assert not tree.may_match_namespace({"a": "x"})
+    assert tree.namespace_candidates({"a": "x"}) == ()
 
 
 def test_a_quota_is_filed_under_its_rarest_label():

@@ -11,7 +11,7 @@ import pytest
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.sources import http
 from extauthz.sources.gathering import Quotas
-from extauthz.sources.http import Client, Endpoint
+from extauthz.sources.http import Endpoint
 from extauthz.sources.http_quotas import HttpQuotas
 from extauthz.testing.certs import Authority
 from extauthz.testing.platform import Platform
@@ -38,9 +38,8 @@ class Source:
         self.told: list[tuple[str, str]] = []
         self.now_s = 100.0
         endpoint = Endpoint(f"{url}/quotas", **{"timeout_s": 2.0, **more})
-        self.client = Client(endpoint)
         self.quotas = HttpQuotas(
-            self.client,
+            endpoint,
             10.0,
             self.accepted.append,
             lambda *told: self.told.append(told),
@@ -49,7 +48,7 @@ class Source:
         )
 
     async def asked(self, times: int = 1) -> list[str]:
-        async with self.client:
+        async with self.quotas.client:
             for _ in range(times):
                 await self.quotas.ask()
         return [result for result, _ in self.told]

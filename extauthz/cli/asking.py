@@ -1,0 +1,191 @@
+"""Where ``top``, ``headroom`` and ``check`` get their answers: files, or a gate that runs.
+
+Both ways give the JSON of the HTTP API (``docs/api.md``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import quote, urlencode
+
+from extauthz.cli import options
+from extauthz.cluster import file as state_file
+from extauthz.core.decision.gate import Gate
+from extauthz.core.kinds import GATED
+from extauthz.core.model import WorkloadRef
+from extauthz.core.queries import Queries
+from extauthz.servers.api.answers import Answers
+from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.shown import named
+from extauthz.service.deciding import new_id
+from extauthz.service.loading import SettingsError
+from extauthz.service.settings import KUBERNETES, policy
+from extauthz.sources import file as quota_file
+
+TIMEOUT_S = 10.0
+
+SETTINGS = ("on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unsynced")
+
+SHORT: Final = {"deploy": "deployments", "sts": "statefulsets", "rs": "replicasets", "rc": "replicationcontrollers"}
+
+SAVED: Final = {
+    "quotas": "kubectl get workspacequotas -o yaml > quotas.yaml",
+    "state": "kubectl get ns,deploy,sts,rs,rc,jobs,pods -A -o yaml > state.yaml",
+}
+"""How to get the files from a cluster."""
+
+
+class Source(Protocol):
+    """Answers as JSON. Raises Problem."""
+
+    def quotas(self, below: str | None = None) -> list[dict[str, Any]]: ...
+
+    def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]: ...
+
+    def headroom(self, ref: WorkloadRef) -> dict[str, Any]: ...
+
+    def decision(self, asked: dict[str, Any]) -> dict[str, Any]: ...
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The flags that say where answers come from."""
+    parser.add_argument(
+        "--server", metavar="URL", help="A gate that runs, by its --http address: http://127.0.0.1:9192"
+    )
+    parser.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects, in place of a server.")
+    parser.add_argument(
+        "--state", type=Path, metavar="FILE", help="With --quotas: a Kubernetes List of namespaces and workloads."
+    )
+    options.add(parser, SETTINGS)
+
+
+def source(arguments: argparse.Namespace) -> Source:
+    """Where the flags say.
+
+    Raises:
+        SettingsError: the flags say two places, or none.
+        FilesError, OSError: a file cannot be used.
+    """
+    if arguments.server is None:
+        return Files(gate(arguments))
+    for name in SAVED:
+        if getattr(arguments, name) is not None:
+            raise SettingsError(f"--server and --{name} are two places; leave one of them out")
+    return Server(arguments.server)
+
+
+def gate(arguments: argparse.Namespace) -> Gate:
+    """A gate that knows what the files say. Raises as ``source``."""
+    if arguments.quotas is None or arguments.state is None:
+        raise SettingsError("say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs")
+    for name, command in SAVED.items():
+        given = str(getattr(arguments, name))
+        if given == KUBERNETES or given.startswith(("http:/", "https:/")):
+            raise SettingsError(
+                f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
+            )
+    made = Gate(policy(options.settings(arguments)))
+    made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
+    made.load_state(state_file.load(arguments.state).state, 0.0)
+    return made
+
+
+class Files:
+    """What files say."""
+
+    def __init__(self, known: Gate) -> None:
+        decide = lambda reading: known.decide(reading, new_id(), 0.0, charge=False)  # noqa: E731
+        self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0)
+
+    def quotas(self, below: str | None = None) -> list[dict[str, Any]]:
+        return list(self._answers.quotas(below, limit=10**9)["items"])
+
+    def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
+        return asyncio.run(self._answers.workloads(quota, sort, limit))
+
+    def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
+        return self._answers.headroom(ref)
+
+    def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._answers.decision(asked)
+
+
+class Server:
+    """A gate that runs."""
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise SettingsError(f"--server: {url!r} is no URL; write for example http://127.0.0.1:9192")
+        self._root = f"{url.rstrip('/')}/api/v1"
+
+    def quotas(self, below: str | None = None) -> list[dict[str, Any]]:
+        page = self._ask("/quotas", {"below": below})
+        found: list[dict[str, Any]] = page["items"]
+        while page["continue"] is not None:
+            page = self._ask("/quotas", {"below": below, "continue": page["continue"]})
+            found += page["items"]
+        return found
+
+    def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
+        return self._ask(f"/quotas/{_part(quota)}/workloads", {"sort": sort, "limit": limit})
+
+    def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
+        one = {key: _part(text) for key, text in named(ref).items()}
+        return self._ask(f"/namespaces/{one['namespace']}/workloads/{one['resource']}/{one['name']}/headroom")
+
+    def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._ask("/decisions", body=asked)
+
+    def _ask(
+        self, path: str, query: Mapping[str, object] | None = None, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        given = urlencode({key: value for key, value in (query or {}).items() if value is not None})
+        url = f"{self._root}{path}{'?' * bool(given)}{given}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(url, data, {"content-type": "application/json"})  # noqa: S310 (http or https)
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+                found: dict[str, Any] = json.load(response)
+                return found
+        except urllib.error.HTTPError as error:
+            raise Problem(error.code, _detail(error)) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise Problem(503, f"--server: {self._root} does not answer: {reason}") from None
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"the server answered {error.code} {error.reason}; is it the --http address of extauthz?"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")
+
+
+def workload(text: str) -> tuple[str, str, str]:
+    """API group, plural and name of ``deploy/web``, ``deployment/web``, ``deployments.apps/web``.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none of these.
+    """
+    kind, slash, name = text.partition("/")
+    if not slash or not kind or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is no KIND/NAME; write for example deploy/web")
+    plural, _, group = SHORT.get(kind.lower(), kind.lower()).partition(".")
+    for one in GATED:
+        if plural in (one.key[1], one.name.lower()) and group in ("", one.key[0]):
+            return *one.key, name
+    if group:
+        return group, plural, name
+    known = ", ".join(sorted((*SHORT, *(one.key[1] for one in GATED))))
+    raise argparse.ArgumentTypeError(f"{kind!r} is no kind with replicas; there are {known}, and PLURAL.GROUP")

@@ -1,0 +1,107 @@
+"""``extauthz top``: what quotas are used for, and which workloads use most of one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from extauthz.cli import asking, exits, tables
+from extauthz.core.quantities import parse
+from extauthz.files.problems import FilesError
+from extauthz.servers.api.problems import Problem
+from extauthz.service.loading import ConfigFileError, SettingsError
+
+DESCRIPTION = """\
+Shows every quota with what is used, reserved and hard. With the name of a quota, it shows the workloads that count in
+it: what uses most comes first. Reserved is what writes that are under way may add."""
+
+EPILOG = """\
+examples:
+  extauthz top --quotas quotas/ --state state.yaml
+  extauthz top acme --sort requests.nvidia.com/gpu --server http://127.0.0.1:9192
+
+exit codes: 0 shown, 64 wrong usage, 65 a file is wrong, 69 no server, or it does not know the quota"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "top",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
+    parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="Workloads at most. Default: 20.")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
+    asking.add(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    try:
+        if not 1 <= arguments.limit <= 1000:
+            raise SettingsError("--limit: must be from 1 to 1000")
+        source = asking.source(arguments)
+        if arguments.quota is None:
+            found = source.quotas()
+            sys.stdout.write(_shown(arguments, found, _quotas(found)))
+        else:
+            (quota,) = [one for one in source.quotas(arguments.quota) if one["name"] == arguments.quota]
+            sort = arguments.sort or _fullest(quota)
+            page = source.workloads(arguments.quota, sort, arguments.limit)
+            sys.stdout.write(_shown(arguments, page, _workloads(quota, sort, page)))
+    except (ConfigFileError, FilesError, OSError) as error:
+        return exits.fail(exits.DATA, error)
+    except SettingsError as error:
+        return exits.fail(exits.USAGE, error)
+    except Problem as problem:
+        return exits.fail(exits.UNAVAILABLE, problem)
+    return 0
+
+
+def _shown(arguments: argparse.Namespace, found: object, table: list[str]) -> str:
+    return json.dumps(found, indent=2) + "\n" if arguments.output == "json" else "\n".join(table) + "\n"
+
+
+def _quotas(found: Sequence[dict[str, Any]]) -> list[str]:
+    """One line for each resource of each quota; a child is further to the right than its parent."""
+    rows: list[Sequence[str]] = [("QUOTA", "WORKLOADS", "RESOURCE", "USED", "RESERVED", "HARD", "")]
+    for quota in found:
+        name, count = "  " * (len(quota["path"]) - 1) + quota["name"], str(quota["workloads"])
+        for resource, of in quota["resources"].items() or [("no limits", {})]:
+            amounts = (of.get("used", ""), of.get("reserved", ""), of.get("hard", ""))
+            rows.append((name, count, resource, *amounts, "over" if of.get("over") else ""))
+            name = count = ""
+    return tables.lines(rows) if found else ["no quotas"]
+
+
+def _workloads(quota: dict[str, Any], sort: str | None, page: dict[str, Any]) -> list[str]:
+    resources = sorted(quota["resources"], key=lambda one: (one != sort, one))
+    rows: list[Sequence[str]] = [("WORKLOAD", "REPLICAS", *resources)]
+    for one in page["items"]:
+        of = [_both(one["used"].get(key, "0"), one["reserved"].get(key)) for key in resources]
+        note = "" if one["priced"] else " (cost not known)"
+        rows.append((f"{one['resource']} {one['namespace']}/{one['name']}", f"{one['replicas']}{note}", *of))
+    left = page["total"] - len(page["items"])
+    return tables.lines(rows) + ([f"and {left} more; --limit shows more"] if left else [])
+
+
+def _both(used: str, reserved: str | None) -> str:
+    return f"{used} (+{reserved} reserved)" if reserved else used
+
+
+def _fullest(quota: dict[str, Any]) -> str | None:
+    """The resource that is nearest to its limit."""
+
+    def share(resource: str) -> float:
+        of = quota["resources"][resource]
+        hard = parse(of["hard"])
+        return (parse(of["used"]) + parse(of["reserved"])) / hard if hard else float("inf")
+
+    return max(sorted(quota["resources"]), key=share, default=None)

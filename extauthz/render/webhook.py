@@ -1,0 +1,173 @@
+"""The ValidatingWebhookConfiguration by which an API server asks the gate.
+
+Sources: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ and, for what
+expressions may say, https://kubernetes.io/docs/reference/using-api/cel/.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any as Tree
+
+from extauthz.core.kinds import GATED
+from extauthz.render.manifests import Part
+
+NAME = "growth.extauthz.dev"
+"""What a refusal names: ``admission webhook "growth.extauthz.dev" denied the request: …``."""
+
+TIMEOUT_S = 2
+
+CONTROLLERS = ("system:serviceaccount:kube-system:deployment-controller", "system:kube-controller-manager")
+"""Who writes the ReplicaSets of Deployments. The second one is for control planes where all controllers share one
+identity."""
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A custom resource with a scale subresource."""
+
+    group: str
+    plural: str
+
+
+@dataclass(frozen=True)
+class WebhookOptions:
+    """Where the gate is, and what it is asked about."""
+
+    ca: bytes = b""
+    """PEM of the authority that the webhook's certificate is from."""
+    service: str = "extauthz"
+    namespace: str = "extauthz-system"
+    port: int = 443
+    url: str = ""
+    """In place of a Service: ``https://host:port``."""
+    except_namespaces: tuple[str, ...] = ()
+    """Namespaces that nothing is asked about, besides kube-system and the gate's own."""
+    custom: tuple[Custom, ...] = ()
+
+
+SAYS = """\
+The API server asks the gate before it writes what may grow a workload. What cannot grow one is not asked about, so it
+passes also while no gate lives: fewer replicas, a new image, status, and what controllers make for a workload.
+Nothing is asked about kube-system and the gate's own namespace: what is there must run for the gate to be repaired."""
+
+
+def parts(options: WebhookOptions) -> list[Part]:
+    """The configuration as a manifest."""
+    return [Part(SAYS, [configuration(options)])]
+
+
+def configuration(options: WebhookOptions) -> dict[str, Tree]:
+    """The object."""
+    left_out = ["kube-system", options.namespace, *options.except_namespaces]
+    webhook = {
+        "name": NAME,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": _client(options),
+        "rules": _rules(options),
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(dict.fromkeys(left_out))}
+            ]
+        },
+        "matchConditions": [{"name": name, "expression": text} for name, text in CONDITIONS],
+        "failurePolicy": "Fail",
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": TIMEOUT_S,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "extauthz", "labels": {"app.kubernetes.io/name": "extauthz"}},
+        "webhooks": [webhook],
+    }
+
+
+def _client(options: WebhookOptions) -> dict[str, Tree]:
+    path = "/validate"
+    where: dict[str, Tree] = {"url": options.url.rstrip("/") + path}
+    if not options.url:
+        service = {"name": options.service, "namespace": options.namespace, "port": options.port, "path": path}
+        where = {"service": service}
+    return where | ({"caBundle": base64.b64encode(options.ca).decode()} if options.ca else {})
+
+
+def _rules(options: WebhookOptions) -> list[dict[str, Tree]]:
+    """Parents and their scales: a write of a scale does not pass its parent's rules."""
+    groups: dict[str, list[str]] = {}
+    for kind in GATED:
+        groups.setdefault(kind.key[0], []).append(kind.key[1])
+    rules = [
+        _rule([group], ["v1"], [name for one in plurals for name in (one, f"{one}/scale")])
+        for group, plurals in sorted(groups.items(), reverse=True)
+    ]
+    rules += [_rule([one.group], ["*"], [f"{one.plural}/scale"]) for one in options.custom]
+    return rules
+
+
+def _rule(groups: list[str], versions: list[str], resources: list[str]) -> dict[str, Tree]:
+    return {
+        "apiGroups": groups,
+        "apiVersions": versions,
+        "resources": resources,
+        "operations": ["CREATE", "UPDATE"],
+        "scope": "Namespaced",
+    }
+
+
+# What is asked about, as expressions. Each must hold. ``.?`` is a field that may be missing (Kubernetes 1.29).
+
+_POD = "spec.template.spec"
+
+_SAME = (
+    f"{_POD}.overhead",
+    f"{_POD}.runtimeClassName",
+    f"{_POD}.resources",
+    f"{_POD}.volumes",
+    "spec.template.metadata.labels",
+    "spec.volumeClaimTemplates",
+    "spec.ordinals",
+    "spec.strategy",
+    "spec.selector",
+    "metadata.labels",
+    "metadata.ownerReferences",
+)
+"""Fields of a workload that bear on what its pods cost, or on whom they are charged to."""
+
+_SAME_IN_EACH = ((f"{_POD}.containers", ("resources",)), (f"{_POD}.initContainers", ("resources", "restartPolicy")))
+"""The same in lists."""
+
+
+def _field(root: str, path: str) -> str:
+    return f"{root}.?{path.replace('.', '.?')}"
+
+
+def _changed() -> list[str]:
+    """Expressions that hold where one of these fields differs."""
+    found = [f"{_field('object', path)} != {_field('oldObject', path)}" for path in _SAME]
+    for path, keys in _SAME_IN_EACH:
+        for key in keys:
+            now, was = (f"{_field(root, path)}.orValue([]).map(c, c.?{key})" for root in ("object", "oldObject"))
+            found.append(f"{now} != {was}")
+    return found
+
+
+MAY_GROW = " || ".join(
+    [
+        "request.operation != 'UPDATE'",
+        "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)",
+        f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed())})",
+    ]
+)
+"""More replicas; or, of what pods cost and whom they are charged to, something else. In a Scale, zero is left out."""
+
+NOT_BY_A_CONTROLLER = (
+    "request.resource.resource != 'replicasets' || request.?subResource.orValue('') != ''"
+    f" || !(request.userInfo.username in [{', '.join(repr(one) for one in CONTROLLERS)}])"
+)
+"""A Deployment is decided upon; the ReplicaSets that its controller makes are not asked about again. Who writes counts,
+and not the owner that an object names: anybody can write that."""
+
+CONDITIONS = (("not-by-a-controller", NOT_BY_A_CONTROLLER), ("may-grow", MAY_GROW))

@@ -1,0 +1,176 @@
+"""The OpenAPI 3.1 document of the API (https://spec.openapis.org/oas/v3.1.1). Tests hold every answer against it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from extauthz.servers.api.answers import MOST, MOST_IN_BATCH
+from extauthz.servers.api.problems import CONTENT_TYPE
+
+Schema: TypeAlias = dict[str, Any]
+
+_TEXT: Final[Schema] = {"type": "string"}
+_NUMBER: Final[Schema] = {"type": "integer"}
+_FLAG: Final[Schema] = {"type": "boolean"}
+_QUANTITY: Final[Schema] = {"type": "string", "description": "A Kubernetes quantity, such as 1500m or 2Gi."}
+_QUANTITIES: Final[Schema] = {"type": "object", "additionalProperties": _QUANTITY}
+_REPLICAS_OR_NULL: Final[Schema] = {"type": ["integer", "null"], "description": "null: no quota sets a bound."}
+
+
+def _object(**fields: Schema) -> Schema:
+    return {"type": "object", "required": list(fields), "properties": fields}
+
+
+def _list(items: Schema, **more: Schema) -> Schema:
+    """A page; ``continue`` is the parameter that asks for the next one."""
+    return _object(
+        kind=_TEXT, items={"type": "array", "items": items}, **{"continue": {"type": ["string", "null"]}}, **more
+    )
+
+
+def _schema(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_NAMED: Final[dict[str, Schema]] = {
+    "namespace": _TEXT,
+    "resource": {"type": "string", "description": "Plural and group, such as deployments.apps."},
+    "name": _TEXT,
+}
+
+_AMOUNTS: Final = dict.fromkeys(("requested", "used", "reserved", "hard"), _QUANTITY)
+_SHORTAGE: Final = _object(quota=_TEXT, path={"type": "array", "items": _TEXT}, resource=_TEXT, **_AMOUNTS)
+_HEADROOM: Final = _object(
+    **_NAMED,
+    replicas=_REPLICAS_OR_NULL,
+    observedReplicas=_NUMBER,
+    resourceVersion=_TEXT,
+    bound={"oneOf": [_SHORTAGE, {"type": "null"}]},
+    certain=_FLAG,
+)
+
+_SCHEMAS: Final = {
+    "Problem": _object(title=_TEXT, status=_NUMBER, detail=_TEXT),
+    "Quota": _object(
+        name=_TEXT,
+        path={"type": "array", "items": _TEXT},
+        parent={"type": ["string", "null"]},
+        mode=_TEXT,
+        resources={
+            "type": "object",
+            "additionalProperties": _object(used=_QUANTITY, reserved=_QUANTITY, hard=_QUANTITY, over=_FLAG),
+        },
+        workloads=_NUMBER,
+        unpricedWorkloads=_NUMBER,
+        selectsNamespace=_FLAG,
+        readable=_FLAG,
+    ),
+    "Workload": _object(**_NAMED, replicas=_NUMBER, used=_QUANTITIES, reserved=_QUANTITIES, priced=_FLAG),
+    "Headroom": _HEADROOM,
+    "PendingWrite": _object(
+        **_NAMED,
+        id=_TEXT,
+        replicas={"type": ["integer", "null"], "description": "null: it leaves the count as it is."},
+        changesTemplate=_FLAG,
+        state=_TEXT,
+        secondsLeft=_NUMBER,
+    ),
+    "Decision": _object(verdict={"enum": ["allow", "deny", "unavailable"]}, reason=_TEXT, sentence=_TEXT),
+}
+
+
+def _parameter(name: str, where: str, schema: Schema, description: str) -> Schema:
+    return {
+        "name": name,
+        "in": where,
+        "required": where == "path",
+        "schema": schema,
+        "description": description,
+    }
+
+
+_LIMIT: Final = _parameter(
+    "limit", "query", {"type": "integer", "minimum": 1, "maximum": MOST, "default": MOST}, "Items at most."
+)
+_QUOTA: Final = _parameter("quota", "path", _TEXT, "Name of a WorkspaceQuota.")
+_WORKLOAD: Final = [
+    _parameter("namespace", "path", _TEXT, "Namespace of the workload."),
+    _parameter("resource", "path", _TEXT, "Such as deployments.apps."),
+    _parameter("name", "path", _TEXT, "Name of the workload."),
+]
+
+
+def _answered(schema: Schema) -> Schema:
+    problem = {"description": "Why not.", "content": {CONTENT_TYPE: {"schema": _schema("Problem")}}}
+    return {
+        "200": {"description": "The answer.", "content": {"application/json": {"schema": schema}}},
+        "304": {"description": "Nothing has changed since the ETag of If-None-Match."},
+        "default": problem,
+    }
+
+
+def _get(summary: str, schema: Schema, *parameters: Schema) -> Schema:
+    return {"get": {"summary": summary, "parameters": list(parameters), "responses": _answered(schema)}}
+
+
+def _post(summary: str, schema: Schema, asked: Schema) -> Schema:
+    body = {"required": True, "content": {"application/json": {"schema": asked}}}
+    return {"post": {"summary": summary, "requestBody": body, "responses": _answered(schema)}}
+
+
+_PATH_OF_WORKLOAD: Final = "/api/v1/namespaces/{namespace}/workloads/{resource}/{name}"
+
+DOCUMENT: Final[dict[str, Any]] = {
+    "openapi": "3.1.0",
+    "info": {
+        "title": "extauthz",
+        "version": "v1",
+        "description": "Who uses what of a workspace quota, and what more fits. An answer reserves nothing.",
+    },
+    "paths": {
+        "/api/v1/quotas": _get(
+            "Quotas, each after its parent",
+            _list(_schema("Quota")),
+            _parameter("below", "query", _TEXT, "This quota and all below it."),
+            _parameter("continue", "query", _TEXT, "The field continue of the page before."),
+            _LIMIT,
+        ),
+        "/api/v1/quotas/{quota}": _get("One quota", _schema("Quota"), _QUOTA),
+        "/api/v1/quotas/{quota}/workloads": _get(
+            "Workloads that count in a quota",
+            _list(_schema("Workload"), total=_NUMBER),
+            _QUOTA,
+            _parameter("sort", "query", _TEXT, "A resource; what uses most of it comes first. Default: by name."),
+            _LIMIT,
+        ),
+        _PATH_OF_WORKLOAD: _get("What a workload uses", _schema("Workload"), *_WORKLOAD),
+        _PATH_OF_WORKLOAD + "/headroom": _get("How many replicas it may have", _schema("Headroom"), *_WORKLOAD),
+        "/api/v1/pendingwrites": _get(
+            "Allowed writes that may still land, oldest first",
+            _list(_schema("PendingWrite"), total=_NUMBER),
+            _parameter("quota", "query", _TEXT, "Those that may count in this quota."),
+            _LIMIT,
+        ),
+        "/api/v1/headroom": _post(
+            "Headroom of several workloads, or of an object that does not exist yet",
+            _list({"oneOf": [_HEADROOM, _object(error=_TEXT)]}),
+            {
+                "oneOf": [
+                    _object(workloads={"type": "array", "items": _object(**_NAMED), "maxItems": MOST_IN_BATCH}),
+                    _object(object={"type": "object", "description": "A manifest, such as a Deployment."}),
+                ]
+            },
+        ),
+        "/api/v1/decisions": _post(
+            "What a write would get; it is charged nothing",
+            _schema("Decision"),
+            {
+                "oneOf": [
+                    _object(**_NAMED, replicas=_NUMBER),
+                    _object(method=_TEXT, path=_TEXT),
+                ]
+            },
+        ),
+    },
+    "components": {"schemas": _SCHEMAS},
+}

@@ -1,0 +1,136 @@
+"""The JSON of the API: amounts as Kubernetes quantities, names as Kubernetes has them.
+
+``docs/api.md`` explains the fields. ``openapi`` has their schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from extauthz.core import quantities
+from extauthz.core.model import Amounts, Decision, Shortage, WorkloadRef
+from extauthz.core.queries import Headroom, Pending, QuotaUse, WorkloadUse
+
+Json: TypeAlias = dict[str, Any]
+
+
+def quota(use: QuotaUse) -> Json:
+    """One quota with its place in the tree."""
+    spec = use.node.quota
+    return {
+        "name": spec.name,
+        "path": list(use.node.path),
+        "parent": use.node.parent.quota.name if use.node.parent is not None else None,
+        "mode": spec.mode.value,
+        "resources": {
+            row.resource: {
+                "used": quantities.format(row.used, row.resource),
+                "reserved": quantities.format(row.reserved, row.resource),
+                "hard": quantities.format(row.hard, row.resource),
+                "over": row.used + row.reserved > row.hard,
+            }
+            for row in use.rows
+        },
+        "workloads": use.workloads,
+        "unpricedWorkloads": use.unpriced,
+        "selectsNamespace": use.selects_namespace,
+        "readable": not spec.illegible,
+    }
+
+
+def workload(use: WorkloadUse) -> Json:
+    """What one workload uses, with all that it covers."""
+    return named(use.ref) | {
+        "replicas": use.replicas,
+        "used": amounts(use.used),
+        "reserved": amounts(use.reserved),
+        "priced": use.is_priced,
+    }
+
+
+def headroom(ref: WorkloadRef, found: Headroom) -> Json:
+    """How many replicas a workload may have, and what stands in the way of one more."""
+    return named(ref) | {
+        "replicas": found.replicas,
+        "observedReplicas": found.observed,
+        "resourceVersion": found.version,
+        "bound": shortage(found.bound) if found.bound is not None else None,
+        "certain": found.is_certain,
+    }
+
+
+def headroom_of_new(ref: WorkloadRef, decision: Decision) -> Json:
+    """The same of an object that does not exist, from the decision on creating it as large as can be."""
+    return named(ref) | {
+        "replicas": decision.fits,
+        "observedReplicas": 0,
+        "resourceVersion": "",
+        "bound": shortage(decision.shortages[0]) if decision.shortages else None,
+        "certain": True,
+    }
+
+
+def pending(write: Pending, now_s: float) -> Json:
+    """A write that was allowed and may still land."""
+    return named(write.ref) | {
+        "id": write.id,
+        "replicas": write.replicas,
+        "changesTemplate": write.touches,
+        "state": write.state.value,
+        "secondsLeft": max(0, round(write.expires_s - now_s)),
+    }
+
+
+def decision(decided: Decision) -> Json:
+    """A decision. ``docs/check.md`` explains it: ``extauthz check -o json`` prints the same."""
+    ref = decided.ref
+    return {
+        "verdict": decided.verdict.value,
+        "reason": decided.reason,
+        "sentence": decided.sentence,
+        "workload": None if ref is None else ref._asdict(),
+        "operation": None if decided.operation is None else decided.operation.value,
+        "scale": decided.scale,
+        "dryRun": decided.dry_run,
+        "replicas": {"from": decided.replicas_before, "to": decided.replicas},
+        "fits": decided.fits,
+        "shortages": [exact(row) for row in decided.shortages],
+        "audit": [exact(row) for row in decided.audit],
+        "unspecified": [row._asdict() for row in decided.unspecified],
+    }
+
+
+AMOUNTS = ("requested", "used", "reserved", "hard")
+"""Of a shortage."""
+
+
+def exact(row: Shortage) -> Json:
+    """A shortage with each amount as text and, exactly, as an integer of nano-units."""
+
+    def both(nanos: int) -> Json:
+        return {"text": quantities.format(nanos, row.resource), "nanos": nanos}
+
+    found = {name: both(getattr(row, name)) for name in AMOUNTS}
+    return {"quota": row.quota, "path": list(row.path), "resource": row.resource, **found}
+
+
+def shortage(row: Shortage) -> Json:
+    """A shortage with amounts as text."""
+    found = {name: quantities.format(getattr(row, name), row.resource) for name in AMOUNTS}
+    return {"quota": row.quota, "path": list(row.path), "resource": row.resource, **found}
+
+
+def named(ref: WorkloadRef) -> Json:
+    """A workload as the paths of the API name it."""
+    return {"namespace": ref.namespace, "resource": ref.group_resource, "name": ref.name}
+
+
+def amounts(found: Amounts) -> Mapping[str, str]:
+    """Quota key to quantity."""
+    return {key: quantities.format(nanos, key) for key, nanos in sorted(found.items())}
+
+
+def page(kind: str, items: Iterable[Json], after: str | None) -> Json:
+    """A part of a list, and where the next part begins; ``None``: it was the last."""
+    return {"kind": kind, "items": list(items), "continue": after}

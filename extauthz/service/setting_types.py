@@ -1,0 +1,78 @@
+"""Types of settings, each with its check: URLs, addresses, modes of files, where templates are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from extauthz.service import addresses
+
+HTTP = ("https", "http")
+"""Schemes of a service that is asked for bounds of replicas."""
+
+
+def _listen(text: str) -> str:
+    addresses.parse(text)
+    return text
+
+
+def _mode(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and set(text) <= set("01234567") and len(text) in (3, 4)):
+        raise ValueError(f"{text!r} is not an octal file mode; write for example 0660")
+    return text
+
+
+def _templates(text: str) -> str:
+    templates(text)
+    return text
+
+
+def templates(text: str) -> dict[str, tuple[str, ...]]:
+    """Group-resource to where its pod template is, as keys from the root of the object.
+
+    Raises:
+        ValueError: with what is wrong and an example of what is right.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        resource, equals, path = part.partition("=")
+        root, *keys = path.strip().split(".")
+        if not equals or "." not in resource or root or not keys or not all(keys):
+            raise ValueError(f"{part!r} names no template; write for example rollouts.argoproj.io=.spec.template")
+        found[resource.strip()] = tuple(keys)
+    return found
+
+
+def scheme(text: str) -> str:
+    """Of a URL; empty for what is none."""
+    found = re.match(r"([A-Za-z][\w+.-]*)://", text)
+    return found[1] if found else ""
+
+
+def checked_url(text: str, schemes: Collection[str]) -> str:
+    """Check a URL. It must hold no credentials: these have files of their own, and are sent over https only."""
+    if scheme(text) not in schemes:
+        raise ValueError(f"{text.partition('//')[0]}// is none that can be asked; write https://host[:port]/path")
+    parts = urlsplit(text)
+    if not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError(
+            f"{parts.hostname or 'no host'}: write https://host[:port]/path, with no user and no #fragment"
+        )
+    return text
+
+
+def _is_url(text: str) -> str:
+    if not scheme(text):
+        raise ValueError("no URL")
+    return text
+
+
+Url = Annotated[str, AfterValidator(_is_url)]
+Listen = Annotated[str, AfterValidator(_listen)]
+Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
+Mode = Annotated[str, AfterValidator(_mode)]
+Templates = Annotated[str, AfterValidator(_templates)]

@@ -1,0 +1,181 @@
+"""What a real API server asks a webhook about, by the configuration that ``extauthz render webhook`` prints.
+
+Nobody listens where it points to. So what is asked about is refused, and what passes was not asked about. That is also
+what happens while no gate lives.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from extauthz.render import webhook
+from extauthz.render.webhook import Custom, WebhookOptions
+from tests.controlplane import fixtures
+from tests.controlplane.api import MERGE, RefusedError, eventually, path_of
+from tests.controlplane.plane import Plane, running_plane
+
+pytestmark = pytest.mark.controlplane
+
+Tree = Any
+
+DEAD = WebhookOptions(
+    url="https://127.0.0.1:1", except_namespaces=("spared",), custom=(Custom("example.dev", "widgets"),)
+)
+ASKED = 'failed calling webhook "growth.extauthz.dev"'
+
+
+def pod(**spec: Tree) -> Tree:
+    containers = [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}]
+    return {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers} | spec}
+
+
+def workload(kind: str, name: str = "web", namespace: str = "shop") -> Tree:
+    more = {"serviceName": "x"} if kind == "StatefulSet" else {}
+    selector = {"app": "web"} if kind == "ReplicationController" else {"matchLabels": {"app": "web"}}
+    return {
+        "apiVersion": "v1" if kind == "ReplicationController" else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": {"tier": "a"}},
+        "spec": {"replicas": 2, "selector": selector, "template": pod(), **more},
+    }
+
+
+KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """A control plane of its own, with workloads, and then with the configuration."""
+    with running_plane(folder=tmp_path_factory.mktemp("guarded")) as plane:
+        for name in ("shop", "spared"):
+            plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for kind in KINDS:
+            plane.api.create(workload(kind))
+        plane.api.create(fixtures.DEFINITIONS[1])
+        widgets = "/apis/example.dev/v1/namespaces/shop/widgets"
+        eventually(lambda: is_served(plane, widgets))
+        plane.api.call("POST", widgets, fixtures.custom("Widget", "knob", 2))
+        plane.api.create(workload("Deployment", "none") | {"spec": workload("Deployment")["spec"] | {"replicas": 0}})
+        plane.api.create(webhook.configuration(DEAD))
+        eventually(lambda: is_asked(plane, "Deployment", {"spec": {"replicas": 3}}))
+        yield plane
+
+
+def is_served(plane: Plane, path: str) -> bool:
+    try:
+        plane.api.call("GET", path)
+    except RefusedError:
+        return False
+    return True
+
+
+def is_asked(plane: Plane, kind: str, patch: Tree, name: str = "web", sub: str = "") -> bool:
+    """Whether the webhook is asked about a patch. It is sent as a dry run, so that each begins from the same object."""
+    try:
+        plane.api.call("PATCH", path_of(kind, "shop", name, sub) + "?dryRun=All", patch, MERGE)
+    except RefusedError as error:
+        if ASKED in str(error):
+            return True
+        raise
+    return False
+
+
+def template(**spec: Tree) -> Tree:
+    return {"spec": {"template": {"spec": spec}}}
+
+
+CONTAINER = {"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}
+
+GROWTH = {
+    "more replicas": {"spec": {"replicas": 3}},
+    "another request": template(containers=[CONTAINER | {"resources": {"requests": {"cpu": "2"}}}]),
+    "a limit": template(containers=[CONTAINER | {"resources": {"limits": {"cpu": "2"}}}]),
+    "no request": template(containers=[{"name": "main", "image": "a"}]),
+    "a sidecar": template(containers=[CONTAINER, CONTAINER | {"name": "b"}]),
+    "an init container": template(initContainers=[CONTAINER | {"name": "i"}]),
+    "a runtime class": template(runtimeClassName="kata"),
+    "a volume": template(volumes=[{"name": "v", "emptyDir": {}}]),
+    "labels": {"metadata": {"labels": {"tier": "b"}}},
+    "no labels": {"metadata": {"labels": None}},
+    "an owner": {
+        "metadata": {
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}]
+        }
+    },
+}
+
+HARMLESS = {
+    "fewer replicas": {"spec": {"replicas": 1}},
+    "none": {"spec": {"replicas": 0}},
+    "as many": {"spec": {"replicas": 2}},
+    "a new image": template(containers=[CONTAINER | {"image": "b"}]),
+    "a variable": template(containers=[CONTAINER | {"env": [{"name": "A", "value": "b"}]}]),
+    "a restart": {"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}},
+    "an annotation": {"metadata": {"annotations": {"a": "b"}}},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("what", GROWTH)
+def test_what_may_grow_is_asked_about(guarded: Plane, kind: str, what: str):
+    assert is_asked(guarded, kind, GROWTH[what])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_cannot_grow_is_not_asked_about(guarded: Plane, kind: str, what: str):
+    assert not is_asked(guarded, kind, HARMLESS[what])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_scale_is_asked_about_where_it_grows(guarded: Plane, kind: str):
+    asked = [is_asked(guarded, kind, {"spec": {"replicas": count}}, sub="scale") for count in (0, 1, 2, 3)]
+    assert asked == [False, False, False, True]
+
+
+def test_a_scale_from_zero_is_asked_about(guarded: Plane):
+    """A Scale leaves a count of zero out."""
+    asked = [is_asked(guarded, "Deployment", {"spec": {"replicas": n}}, "none", "scale") for n in (0, 1)]
+    assert asked == [False, True]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_object_is_asked_about_but_where_it_is_left_out(guarded: Plane, kind: str):
+    with pytest.raises(RefusedError, match=ASKED):
+        guarded.api.create(workload(kind, "new"))
+    guarded.api.create(workload(kind, "new", "spared"))
+    guarded.api.create(workload(kind, "new", "kube-system"))
+
+
+def test_status_and_deletion_and_leases_pass(guarded: Plane):
+    web = guarded.api.get("Deployment", "web", "shop")
+    guarded.api.patch("Deployment", "web", "shop", {"status": {"observedGeneration": 1}}, sub="status")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l", "namespace": "shop"}}
+    guarded.api.create(lease)
+    assert guarded.api.get("Deployment", "web", "shop")["spec"] == web["spec"]
+
+
+def test_a_replica_set_passes_where_the_deployment_controller_writes_it_and_not_where_it_names_an_owner(guarded: Plane):
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
+    owned = workload("ReplicaSet", "web-1")
+    owned["metadata"]["ownerReferences"] = [owner]
+    create = ("create", "--filename=-", "--dry-run=server")
+    refused = guarded.kubectl.run(*create, stdin=json.dumps(owned))
+    assert ASKED in refused.stderr
+    controller = "--as=system:serviceaccount:kube-system:deployment-controller"
+    guarded.kubectl(*create, controller, "--as-group=system:masters", stdin=json.dumps(owned))
+    lone = guarded.kubectl.run(
+        *create, controller, "--as-group=system:masters", stdin=json.dumps(workload("Deployment", "lone"))
+    )
+    assert ASKED in lone.stderr, "whoever it is, a Deployment is asked about"
+
+
+def test_the_scale_of_a_custom_resource_is_asked_about_where_it_grows(guarded: Plane):
+    scale = "/apis/example.dev/v1/namespaces/shop/widgets/knob/scale?dryRun=All"
+    guarded.api.call("PATCH", scale, {"spec": {"replicas": 1}}, MERGE)
+    with pytest.raises(RefusedError, match=ASKED):
+        guarded.api.call("PATCH", scale, {"spec": {"replicas": 3}}, MERGE)

@@ -1,0 +1,278 @@
+"""The HTTP API over real HTTP: every answer is held against the OpenAPI document by a validator of another make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote as escaped
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from openapi_core import Config, OpenAPI
+from openapi_core.testing import MockRequest, MockResponse
+from openapi_core.validation.request.exceptions import RequestValidationError
+
+from extauthz.core.queries import Queries
+from extauthz.servers.api import openapi
+from extauthz.servers.api.answers import MOST_IN_BATCH, Answers
+from extauthz.servers.api.problems import CONTENT_TYPE
+from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
+
+NAMESPACES = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "acme"}, "free": {}}
+QUOTAS = [
+    quota("corp", {"requests.cpu": "20"}),
+    quota("acme", {"requests.cpu": "10", "pods": "50"}, parent="corp", namespaces={"workspace": "acme"}),
+    quota("zulu", {"pods": "1"}),
+]
+DOCUMENT = OpenAPI.from_dict(openapi.DOCUMENT, config=Config(extra_media_type_deserializers={CONTENT_TYPE: json.loads}))
+HOST = "http://gate"
+WEB = "/api/v1/namespaces/team-a/workloads/deployments.apps/web"
+
+
+class Api:
+    """Asks, and holds question and answer against the document."""
+
+    def __init__(self, client: TestClient[web.Request, web.Application], write: Asker) -> None:
+        self._client = client
+        self.write = write
+
+    async def raw(self, method: str, target: str, **more: Any) -> tuple[int, str, bytes, Mapping[str, str]]:
+        response = await self._client.request(method, target, **more)
+        return response.status, response.content_type, await response.read(), response.headers
+
+    async def get(self, target: str) -> tuple[int, Any]:
+        return await self._ask("GET", target, None)
+
+    async def post(self, target: str, body: Any) -> tuple[int, Any]:
+        return await self._ask("POST", target, json.dumps(body))
+
+    async def _ask(self, method: str, target: str, body: str | None) -> tuple[int, Any]:
+        status, kind, raw, _ = await self.raw(method, target, data=body)
+        path, _, query = target.partition("?")
+        asked = dict(one.split("=", 1) for one in query.split("&")) if query else {}
+        data = body.encode() if body is not None else None
+        request = MockRequest(HOST, method.lower(), path, args=asked, data=data, content_type="application/json")
+        if status == 200:
+            DOCUMENT.validate_request(request)
+        DOCUMENT.validate_response(request, MockResponse(data=raw, status_code=status, content_type=kind))
+        return status, json.loads(raw)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    objects = [workload(f"w{n}", 1, namespace="team-b") for n in range(3)]
+    known = gate(QUOTAS, workload("web", 3), workload("lone", 1, namespace="free"), *objects, namespaces=NAMESPACES)
+    write = Asker(known)
+    write(scale("web", 5))
+    answers = Answers(Queries(known.ledger), lambda reading: known.decide(reading, "q", 0.0, charge=False), lambda: 0.0)
+    app = web.Application()
+    app.add_routes(routes(lambda: answers))
+    async with TestClient(TestServer(app)) as client:
+        yield Api(client, write)
+
+
+async def test_quotas_come_as_a_tree_with_used_reserved_and_hard(api: Api):
+    status, page = await api.get("/api/v1/quotas")
+    assert status == 200
+    assert [one["name"] for one in page["items"]] == ["corp", "acme", "zulu"]
+    corp, acme, _ = page["items"]
+    assert acme["path"] == ["corp", "acme"]
+    assert (acme["parent"], corp["parent"]) == ("corp", None)
+    assert acme["resources"]["requests.cpu"] == {"used": "6", "reserved": "2", "hard": "10", "over": False}
+    assert acme["workloads"] == 4
+    assert page["continue"] is None
+
+
+async def test_a_long_list_comes_in_pages(api: Api):
+    found, after = [], ""
+    for _ in range(2):
+        _, page = await api.get(f"/api/v1/quotas?limit=2{after}")
+        found += [one["name"] for one in page["items"]]
+        after = f"&continue={page['continue']}"
+    assert found == ["corp", "acme", "zulu"]
+    assert page["continue"] is None
+    _, below = await api.get("/api/v1/quotas?below=corp&continue=corp")
+    assert [one["name"] for one in below["items"]] == ["acme"]
+
+
+async def test_a_page_after_a_quota_that_is_gone_is_refused(api: Api):
+    status, problem = await api.get("/api/v1/quotas?continue=gone")
+    assert (status, problem["title"]) == (410, "Gone")
+    assert "begin anew" in problem["detail"]
+
+
+async def test_one_quota_and_its_workloads_by_what_they_use(api: Api):
+    assert (await api.get("/api/v1/quotas/acme"))[1]["name"] == "acme"
+    _, page = await api.get("/api/v1/quotas/acme/workloads?sort=requests.cpu&limit=2")
+    assert page["total"] == 4
+    first = page["items"][0]
+    assert (first["namespace"], first["resource"], first["name"]) == ("team-a", "deployments.apps", "web")
+    assert (first["used"]["requests.cpu"], first["reserved"]["requests.cpu"]) == ("3", "2")
+    _, by_name = await api.get("/api/v1/quotas/acme/workloads")
+    assert [one["name"] for one in by_name["items"]] == ["web", "w0", "w1", "w2"]
+
+
+async def test_a_workload_and_how_much_more_of_it_fits(api: Api):
+    assert (await api.get(WEB))[1]["used"]["requests.cpu"] == "3"
+    _, found = await api.get(WEB + "/headroom")
+    assert (found["replicas"], found["observedReplicas"], found["certain"]) == (7, 3, True)
+    assert found["bound"]["path"] == ["corp", "acme"]
+    assert found["bound"]["resource"] == "requests.cpu"
+    _, free = await api.get("/api/v1/namespaces/free/workloads/deployments.apps/lone/headroom")
+    assert (free["replicas"], free["bound"]) == (None, None)
+
+
+async def test_headroom_is_what_a_decision_allows(api: Api):
+    for replicas, verdict in ((7, "allow"), (8, "deny")):
+        body = {"namespace": "team-a", "resource": "deployments.apps", "name": "web", "replicas": replicas}
+        _, decided = await api.post("/api/v1/decisions", body)
+        assert (decided["verdict"], decided["replicas"]["to"]) == (verdict, replicas)
+
+
+async def test_headroom_of_many_names_what_is_not_known(api: Api):
+    web = {"namespace": "team-a", "resource": "deployments.apps", "name": "web"}
+    asked = {"workloads": [web, web | {"name": "nobody"}, {}]}
+    _, _, raw, _ = await api.raw("POST", "/api/v1/headroom", data=json.dumps(asked))
+    first, second, third = json.loads(raw)["items"]
+    assert first["replicas"] == 7
+    assert second == {"error": "workloads[1]: deployments.apps team-a/nobody is not known"}
+    assert third["error"].startswith("workloads[2]: namespace: must be a text")
+
+
+async def test_headroom_of_an_object_that_does_not_exist_yet(api: Api):
+    new = workload("new", 1, {"cpu": "2"})
+    _, page = await api.post("/api/v1/headroom", {"object": new})
+    assert page["items"][0]["replicas"] == 1, "10 less the 8 that are used and reserved, by 2 each"
+    body = {"namespace": "team-a", "resource": "deployments.apps", "name": "new", "replicas": 1}
+    assert (await api.post("/api/v1/decisions", body))[1]["reason"] == "unknown-workload", "nothing was made by asking"
+
+
+async def test_an_object_that_would_be_refused_at_any_size_is_no_headroom(api: Api):
+    silent = workload("new", 1, {})
+    status, problem = await api.post("/api/v1/headroom", {"object": silent})
+    assert status == 409
+    assert "must specify" in problem["detail"]
+
+
+async def test_a_decision_on_a_request_as_it_would_come_over_the_wire(api: Api):
+    asked = {
+        "method": "PATCH",
+        "path": "/apis/apps/v1/namespaces/team-a/deployments/web/scale",
+        "headers": {"Content-Type": "application/merge-patch+json"},
+        "body": '{"spec":{"replicas":99}}',
+    }
+    _, decided = await api.post("/api/v1/decisions", asked)
+    assert (decided["verdict"], decided["fits"]) == ("deny", 7)
+
+
+async def test_pending_writes_with_the_time_that_is_left(api: Api):
+    _, page = await api.get("/api/v1/pendingwrites?quota=acme")
+    (one,) = page["items"]
+    assert (one["name"], one["replicas"], one["state"], one["changesTemplate"]) == ("web", 5, "open", False)
+    assert one["secondsLeft"] > 0
+    assert (await api.get("/api/v1/pendingwrites?quota=zulu"))[1]["items"] == []
+
+
+async def test_asking_changes_nothing(api: Api):
+    _, before = await api.get("/api/v1/quotas")
+    await api.get(WEB + "/headroom")
+    await api.post("/api/v1/headroom", {"object": workload("new", 1)})
+    assert (await api.get("/api/v1/quotas"))[1] == before
+
+
+async def test_what_has_not_changed_is_not_sent_again(api: Api):
+    _, _, _, headers = await api.raw("GET", "/api/v1/quotas")
+    same = {"If-None-Match": headers["ETag"]}
+    assert (await api.raw("GET", "/api/v1/quotas", headers=same))[0] == 304
+    api.write(scale("web", 6))
+    assert (await api.raw("GET", "/api/v1/quotas", headers=same))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "detail"),
+    [
+        ("/api/v1/quotas?limit=0", 400, "limit: must be a whole number from 1 to 1000"),
+        ("/api/v1/quotas?limit=" + "9" * 5000, 400, "limit: must be"),
+        ("/api/v1/quotas?limit=%C2%B2", 400, "limit: must be"),
+        ("/api/v1/quotas?belwo=acme", 400, "belwo: no such parameter; there are: below, continue, limit"),
+        ("/api/v1/quotas?below=nobody", 404, 'there is no quota "nobody"'),
+        ("/api/v1/quotas/nobody", 404, 'there is no quota "nobody"'),
+        ("/api/v1/quotas/nobody/workloads", 404, 'there is no quota "nobody"'),
+        ("/api/v1/pendingwrites?quota=nobody", 404, 'there is no quota "nobody"'),
+        (WEB.replace("web", "nobody"), 404, "deployments.apps team-a/nobody is not known"),
+        (WEB.replace("web", "nobody") + "/headroom", 404, "is not known"),
+    ],
+)
+async def test_bad_questions_get_a_problem_that_names_the_cure(api: Api, target: str, status: int, detail: str):
+    got, kind, raw, _ = await api.raw("GET", target)
+    assert (got, kind) == (status, "application/problem+json")
+    assert detail in json.loads(raw)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "status", "detail"),
+    [
+        ("decisions", "[]", 400, "must be a JSON object"),
+        ("decisions", "{", 400, "the body is no JSON"),
+        ("decisions", "[" * 60000, 400, "the body is no JSON"),
+        ("decisions", "{}", 400, "namespace: must be a text"),
+        ("decisions", '{"namespace":"a","resource":"deployments.apps","name":"b"}', 400, "replicas: must be a whole"),
+        (
+            "decisions",
+            '{"namespace":"a","resource":"deployments.apps","name":"b","replicas":true}',
+            400,
+            "replicas: must be a whole number from 0 to 2147483647",
+        ),
+        ("decisions", '{"method":"PATCH"}', 400, "method, path, body and each of headers: must be texts"),
+        ("decisions", '{"method":"PATCH","path":"/","headers":[]}', 400, "headers: must be an object"),
+        ("headroom", '{"workloads":3}', 400, "workloads: must be a list of at most 100 workloads"),
+        ("headroom", json.dumps({"workloads": [{}] * (MOST_IN_BATCH + 1)}), 400, "at most 100"),
+        ("headroom", '{"object":3}', 400, "object: must be an object"),
+        ("headroom", '{"object":{"metadata":{}}}', 400, "object.kind: must be one of Deployment"),
+        (
+            "headroom",
+            '{"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"}}}',
+            400,
+            "object.metadata: must have a namespace and a name",
+        ),
+        ("headroom", "x" * (MAX_BODY_BYTES + 1), 413, f"the body is longer than {MAX_BODY_BYTES} bytes"),
+    ],
+)
+async def test_bad_bodies_get_a_problem_that_names_the_field(api: Api, target, body, status, detail):
+    got, kind, raw, _ = await api.raw("POST", f"/api/v1/{target}", data=body)
+    assert (got, kind) == (status, "application/problem+json"), raw
+    assert detail in json.loads(raw)["detail"]
+
+
+async def test_the_document_is_served(api: Api):
+    status, _, raw, _ = await api.raw("GET", "/api/v1/openapi.json")
+    assert status == 200
+    assert json.loads(raw) == openapi.DOCUMENT
+    wrong = MockRequest(HOST, "get", "/api/v1/quotas", args={"limit": "0"})
+    with pytest.raises(RequestValidationError):
+        DOCUMENT.validate_request(wrong)
+
+
+async def test_before_all_is_known_nothing_is_answered():
+    app = web.Application()
+    app.add_routes(routes(lambda: None))
+    async with TestClient(TestServer(app)) as client:
+        response = await client.get("/api/v1/quotas")
+        assert response.status == 503
+        assert "/readyz says what is missing" in (await response.json())["detail"]
+
+
+async def test_only_who_connects_from_this_host_is_answered(monkeypatch: pytest.MonkeyPatch, api: Api):
+    answered = [await _status_of(peer, monkeypatch, api) for peer in ("127.0.0.1", "::1", "10.0.0.7", "fe80::1%eth0")]
+    assert answered == [200, 200, 403, 403]
+
+
+async def _status_of(peer: str, monkeypatch: pytest.MonkeyPatch, api: Api) -> int:
+    from extauthz.servers.api import routes as module
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_peer", lambda request: (peer, 4711))
+        return (await api.raw("GET", f"/api/v1/quotas?below={escaped('acme')}"))[0]

@@ -1,0 +1,201 @@
+"""``extauthz top``, ``headroom`` and ``check`` of a workload: from files, and from a gate that runs, the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extauthz.cli import main
+from tests.servers.running import Running
+
+QUOTAS = """\
+apiVersion: extauthz.dev/v1alpha1
+kind: WorkspaceQuota
+metadata: {name: corp}
+spec: {hard: {requests.cpu: "20"}}
+---
+apiVersion: extauthz.dev/v1alpha1
+kind: WorkspaceQuota
+metadata: {name: acme}
+spec:
+  parent: corp
+  namespaceSelector: {matchLabels: {workspace: acme}}
+  hard: {requests.cpu: "6", pods: "50"}
+"""
+
+
+def deployment(name: str, replicas: int, namespace: str = "shop", cpu: str = "1") -> dict[str, object]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"u-{name}", "resourceVersion": "5"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}},
+        },
+    }
+
+
+STATE = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"workspace": "acme"}}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "free"}},
+        deployment("web", 2),
+        deployment("db", 1, cpu="1500m"),
+        deployment("lone", 1, "free"),
+    ],
+}
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("asking")
+    (folder / "quotas.yaml").write_text(QUOTAS)
+    (folder / "state.json").write_text(json.dumps(STATE))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(files: Path):
+    with Running(files) as gate:
+        yield f"http://{gate.http}"
+
+
+@pytest.fixture(params=["files", "server"])
+def ask(request: pytest.FixtureRequest, files: Path, server: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    of_files = ("--quotas", f"{files}/quotas.yaml", "--state", f"{files}/state.json")
+    source = of_files if request.param == "files" else ("--server", server)
+    return lambda *words: run(capsys, *words, *source)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    try:
+        code = main(words)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_top_shows_the_tree_of_quotas(ask: Run):
+    assert ask("top") == (
+        0,
+        """\
+QUOTA   WORKLOADS  RESOURCE      USED   RESERVED  HARD
+corp    2          requests.cpu  3500m  0         20
+  acme  2          requests.cpu  3500m  0         6
+                   pods          3      0         50
+""",
+        "",
+    )
+
+
+def test_top_of_a_quota_shows_who_uses_most_of_what_is_scarcest(ask: Run):
+    assert ask("top", "acme") == (
+        0,
+        """\
+WORKLOAD                   REPLICAS  requests.cpu  pods
+deployments.apps shop/web  2         2             2
+deployments.apps shop/db   1         1500m         1
+""",
+        "",
+    )
+
+
+def test_top_is_cut_and_says_so(ask: Run):
+    _, out, _ = ask("top", "acme", "--limit", "1")
+    assert out.splitlines()[1:] == [
+        "deployments.apps shop/web  2         2             2",
+        "and 1 more; --limit shows more",
+    ]
+
+
+def test_top_as_json_is_what_the_api_says(ask: Run):
+    assert [one["name"] for one in json.loads(ask("top", "-o", "json")[1])] == ["corp", "acme"]
+    assert json.loads(ask("top", "acme", "-o", "json", "--sort", "pods")[1])["total"] == 2
+
+
+def test_headroom_names_what_stands_in_the_way(ask: Run):
+    assert ask("headroom", "deploy/web", "-n", "shop") == (
+        0,
+        """\
+deployments.apps shop/web has 2 replicas and may have 4.
+
+One more replica does not fit:
+  quota      resource      requested  used   reserved  hard
+  corp/acme  requests.cpu  3          3500m  0         6
+""",
+        "",
+    )
+
+
+def test_headroom_without_a_quota_has_no_bound(ask: Run):
+    code, out, _ = ask("headroom", "Deployment/lone", "-n", "free")
+    assert (code, out) == (0, "deployments.apps free/lone has 1 replica, and no quota sets a bound.\n")
+    assert json.loads(ask("headroom", "deployments.apps/lone", "-n", "free", "-o", "json")[1])["replicas"] is None
+
+
+@pytest.mark.parametrize(("replicas", "code", "first"), [("4", 0, "allow (fits)"), ("5", 1, "deny (exceeded-quota)")])
+def test_check_of_a_workload_gives_the_verdict(ask: Run, replicas: str, code: int, first: str):
+    got, out, err = ask("check", "deploy/web", "-n", "shop", "--replicas", replicas)
+    assert (got, out.splitlines()[0], err) == (code, f"verdict    {first}", "")
+
+
+def test_what_is_not_known_is_said(ask: Run):
+    assert ask("headroom", "deploy/nobody", "-n", "shop")[::2] == (
+        69,
+        "extauthz: deployments.apps shop/nobody is not known\n",
+    )
+    assert ask("top", "nobody")[::2] == (69, 'extauthz: there is no quota "nobody"\n')
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (("top",), "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs"),
+        (("top", "--server", "http://x", "--state", "y"), "--server and --state are two places; leave one of them out"),
+        (("top", "--server", "gate:1"), "--server: 'gate:1' is no URL; write for example http://127.0.0.1:9192"),
+        (("top", "--limit", "0", "--server", "http://x"), "--limit: must be from 1 to 1000"),
+        (("headroom", "web", "-n", "a"), "'web' is no KIND/NAME; write for example deploy/web"),
+        (("headroom", "pods/web", "-n", "a"), "'pods' is no kind with replicas; there are deploy, deployments"),
+        (("check", "deploy/web", "--replicas", "3"), "--namespace is needed with a workload"),
+        (("check", "deploy/web", "-n", "a"), "--replicas is needed with a workload"),
+        (("check", "deploy/web", "--method", "PUT"), "--method: leave it out where a workload is given"),
+        (("check",), "say what to decide: KIND/NAME -n NAMESPACE --replicas N, or --method and --path"),
+        (
+            ("check", "--method", "PUT", "--path", "/", "--server", "http://x"),
+            "--server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files",
+        ),
+    ],
+)
+def test_wrong_usage_names_the_cure(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], cure: str):
+    code, _, err = run(capsys, *words)
+    assert code == 64
+    assert cure in err
+
+
+def test_a_server_that_does_not_answer_or_is_another_is_named(capsys: pytest.CaptureFixture[str], server: str):
+    code, _, err = run(capsys, "top", "--server", "http://127.0.0.1:1")
+    assert code == 69
+    assert "--server: http://127.0.0.1:1/api/v1 does not answer: " in err
+    code, _, err = run(capsys, "top", "--server", server + "/metrics")
+    assert (code, err) == (69, "extauthz: the server answered 404 Not Found; is it the --http address of extauthz?\n")
+
+
+def test_a_custom_resource_is_named_by_its_group(capsys: pytest.CaptureFixture[str], server: str):
+    code, _, err = run(capsys, "headroom", "rollouts.argoproj.io/web", "-n", "shop", "--server", server)
+    assert (code, err) == (69, "extauthz: rollouts.argoproj.io shop/web is not known\n")
+
+
+def test_nothing_that_a_tenant_names_moves_the_cursor():
+    from extauthz.cli import tables
+
+    assert tables.lines([("a\x1b[2J", "b")]) == ["a\ufffd[2J  b"]
