@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from extauthz.cluster.picture import ClusterState, Picture
+from extauthz.cluster.snapshot import Snapshot, SnapshotBuilder
 from extauthz.core.errors import ObjectError
 from extauthz.core.resourcelists import FootprintError
 from extauthz.files import content, lines
@@ -22,7 +22,7 @@ _ANOTHER_CURE = "write it as `kubectl get -o yaml` prints it"
 class StateFile(NamedTuple):
     """A state file, read."""
 
-    state: ClusterState
+    state: Snapshot
     warnings: tuple[FileProblem, ...]
     """Problems that leave something unknown, but not the file useless."""
 
@@ -47,25 +47,25 @@ def parse(contents: Sequence[Content]) -> StateFile:
     Raises:
         FilesError: with each object that is not as an API server prints it.
     """
-    picture = Picture()
+    builder = SnapshotBuilder()
     problems: list[FileProblem] = []
     seen: dict[str, Placed] = {}
     for each in contents:
         try:
             for placed in objects(each):
-                _take(placed, picture, seen, problems)
+                _take(placed, builder, seen, problems)
         except FilesError as error:
             problems += error.problems
     if problems:
         raise FilesError(problems)
-    state = picture.state()
+    state = builder.state()
     unknown = (_unknown(name, placed) for name, placed in seen.items() if name not in state.namespaces)
     return StateFile(state, tuple(unknown))
 
 
-def _take(placed: Placed, picture: Picture, seen: dict[str, Placed], problems: list[FileProblem]) -> None:
+def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], problems: list[FileProblem]) -> None:
     try:
-        namespace = picture.add(placed.tree)
+        namespace = builder.add(placed.tree)
     except (ObjectError, FootprintError) as error:
         problems.append(_problem(placed, error))
         return

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from extauthz.cluster import facts
+from extauthz.cluster import object_readers
+from extauthz.cluster.event_handlers import Context, Feed, InvalidObjects, Notes, Workloads
 from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
-from extauthz.cluster.sinks import Context, Feed, Notes, Troubles, Workloads
 from extauthz.cluster.stateful import Revisions, StatefulSets
 from extauthz.core import kinds
 from extauthz.core.decision.gate import Gate
@@ -19,7 +19,7 @@ from extauthz.core.model import Kind, Tree, WorkloadRef
 from extauthz.core.objects.metadata import version_of
 from extauthz.kube.connection import Connection
 from extauthz.kube.discovery import DEFINITIONS, Keys, ScaledKind, ScaledKinds
-from extauthz.kube.reflector import Reflector, Sink
+from extauthz.kube.reflector import EventHandler, Reflector
 from extauthz.kube.resource import Resource
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -73,36 +73,36 @@ class Watch(NamedTuple):
     """The last error; empty once the server sends something again."""
 
 
-def feeds(gate: Gate, troubles: Troubles, prices: PodPrices) -> dict[Kind, AnyFeed]:
+def feeds(gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> dict[Kind, AnyFeed]:
     """A feed for each resource of ``PHASES``."""
     context = Context(gate)
-    revisions = Revisions(REVISIONS, gate, troubles)
+    revisions = Revisions(REVISIONS, gate, invalid)
     made: dict[Resource, AnyFeed] = {
-        NAMESPACES: Notes(NAMESPACES, facts.namespace_labels, context.namespace, troubles),
-        LIMIT_RANGES: Notes(LIMIT_RANGES, facts.container_defaults, context.limit_range, troubles),
-        RUNTIME_CLASSES: Notes(RUNTIME_CLASSES, facts.pod_overhead, context.runtime_class, troubles),
-        STORAGE_CLASSES: Notes(STORAGE_CLASSES, facts.claim_class, context.storage_class, troubles),
+        NAMESPACES: Notes(NAMESPACES, object_readers.namespace_labels, context.namespace, invalid),
+        LIMIT_RANGES: Notes(LIMIT_RANGES, object_readers.container_defaults, context.limit_range, invalid),
+        RUNTIME_CLASSES: Notes(RUNTIME_CLASSES, object_readers.pod_overhead, context.runtime_class, invalid),
+        STORAGE_CLASSES: Notes(STORAGE_CLASSES, object_readers.claim_class, context.storage_class, invalid),
         REVISIONS: revisions,
-        STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, troubles, revisions),
-        PODS: Pods(PODS, gate, troubles, prices),
+        STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, invalid, revisions),
+        PODS: Pods(PODS, gate, invalid, prices),
     }
     for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS, CLAIMS):
-        made[resource] = Workloads(resource, facts.COUNTED[resource.group, resource.kind], gate, troubles)
+        made[resource] = Workloads(resource, object_readers.COUNTED[resource.group, resource.kind], gate, invalid)
     return {(resource.group, resource.plural): feed for resource, feed in made.items()}
 
 
 class Listed:
-    """A reflector's sink that wraps another one, and knows whether its first list has come."""
+    """A reflector's event handler that wraps another one, and knows whether its first list has come."""
 
-    def __init__(self, sink: Sink[Any]) -> None:
-        self._sink = sink
+    def __init__(self, handler: EventHandler[Any]) -> None:
+        self._handler = handler
         self.first = asyncio.Event()
-        self.convert = sink.convert
-        self.changed = sink.changed
-        self.reached = sink.reached
+        self.convert = handler.convert
+        self.changed = handler.changed
+        self.reached = handler.reached
 
     async def replaced(self, objects: Iterable[Any], version: str) -> None:
-        await self._sink.replaced(objects, version)
+        await self._handler.replaced(objects, version)
         self.first.set()
 
 
@@ -110,7 +110,7 @@ class LiveCluster:
     """Follows a cluster and keeps the gate up to date.
 
     Args:
-        troubles: told of objects that cannot be read.
+        invalid: told of objects that cannot be read.
         templates: where custom resources have their pod template, by ``resource.group``; others at ``TEMPLATE``.
         look: called with a workload that should be read, since what it costs may be there to see already.
     """
@@ -119,7 +119,7 @@ class LiveCluster:
         self,
         connection: Connection,
         gate: Gate,
-        troubles: Troubles,
+        invalid: InvalidObjects,
         *,
         templates: Mapping[str, Keys] | None = None,
         look: Callable[[WorkloadRef], None] = lambda ref: None,
@@ -127,12 +127,12 @@ class LiveCluster:
     ) -> None:
         self._connection = connection
         self._gate = gate
-        self._troubles = troubles
+        self._invalid = invalid
         self._templates = templates or {}
         self._clock = clock
         self._started_s = clock()
         self._prices = PodPrices(self._repriced, look)
-        self.feeds: dict[Kind, AnyFeed] = feeds(gate, troubles, self._prices)
+        self.feeds: dict[Kind, AnyFeed] = feeds(gate, invalid, self._prices)
         """By (group, resource), so that a consistent read goes the way of the watches."""
         self.resources: dict[Kind, Resource] = {(one.group, one.plural): one for phase in PHASES for one in phase}
         self._reflectors: dict[Resource, Reflector[Any]] = {}
@@ -247,7 +247,7 @@ class LiveCluster:
             if resource.namespaced:
                 template = self._templates.get(resource.group_resource, TEMPLATE)
                 self._gate.observe_kind(resource.group, resource.kind, resource.plural)
-                feed = ScaledObjects(kind, template, self._gate, self._troubles, self._prices)
+                feed = ScaledObjects(kind, template, self._gate, self._invalid, self._prices)
                 self.feeds[resource.group, resource.plural] = feed
                 self.resources[resource.group, resource.plural] = resource
                 listed = Listed(feed)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from extauthz.cluster import facts
-from extauthz.cluster.facts import Workload
+from extauthz.cluster import object_readers
+from extauthz.cluster.event_handlers import DELETED, InvalidObjects, Place, Seen, Workloads
+from extauthz.cluster.object_readers import Workload
 from extauthz.cluster.selectors import parsed
-from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import FootprintError, per_pod
@@ -160,8 +160,10 @@ class ScaledObjects(Workloads):
         template: where objects of this kind have their pod template.
     """
 
-    def __init__(self, kind: ScaledKind, template: Keys, gate: Gate, troubles: Troubles, prices: PodPrices) -> None:
-        super().__init__(kind.resource, lambda tree: read(kind, template, tree), gate, troubles)
+    def __init__(
+        self, kind: ScaledKind, template: Keys, gate: Gate, invalid: InvalidObjects, prices: PodPrices
+    ) -> None:
+        super().__init__(kind.resource, lambda tree: read(kind, template, tree), gate, invalid)
         self._kind = kind
         self._prices = prices
         self._without: dict[WorkloadRef, Observed] = {}
@@ -223,8 +225,8 @@ class ScaledObjects(Workloads):
 class Pods(Workloads):
     """Feeds pods, and shows them to those that are priced by them."""
 
-    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles, prices: PodPrices) -> None:
-        super().__init__(resource, facts.pod, gate, troubles)
+    def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> None:
+        super().__init__(resource, object_readers.pod, gate, invalid)
         self._prices = prices
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:

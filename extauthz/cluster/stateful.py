@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extauthz.cluster import facts
-from extauthz.cluster.sinks import DELETED, Place, Seen, Troubles, Workloads
+from extauthz.cluster import object_readers
+from extauthz.cluster.event_handlers import DELETED, InvalidObjects, Place, Seen, Workloads
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Observed, Tree, WorkloadRef
@@ -16,16 +16,16 @@ from extauthz.kube.resource import Resource
 class StatefulSets(Workloads):
     """Handles StatefulSets, and knows which revisions they still run."""
 
-    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles, revisions: Revisions) -> None:
-        super().__init__(resource, facts.COUNTED["apps", "StatefulSet"], gate, troubles)
+    def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects, revisions: Revisions) -> None:
+        super().__init__(resource, object_readers.COUNTED["apps", "StatefulSet"], gate, invalid)
         self._revisions = revisions
 
     def convert(self, tree: Tree) -> Seen:
         seen = super().convert(tree)
         try:
-            return seen._replace(old_revision=facts.old_revision(tree))
+            return seen._replace(old_revision=object_readers.old_revision(tree))
         except ObjectError as error:
-            self._troubles.bad(self._resource, place_of(tree), error)
+            self._invalid.bad(self._resource, place_of(tree), error)
             return seen
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
@@ -63,10 +63,10 @@ class Revisions:
     These are shown to the gate without their versions: when one counts is told by the StatefulSet's.
     """
 
-    def __init__(self, resource: Resource, gate: Gate, troubles: Troubles) -> None:
+    def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects) -> None:
         self._resource = resource
         self._gate = gate
-        self._troubles = troubles
+        self._invalid = invalid
         self._all: dict[Place, Observed] = {}
         self._run: dict[Place, str] = {}
         """StatefulSet to the name of the revision."""
@@ -74,12 +74,12 @@ class Revisions:
     def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
         place = place_of(tree)
         try:
-            observed = facts.revision(tree)[1] if facts.is_of_a_stateful_set(tree) else None
+            observed = object_readers.revision(tree)[1] if object_readers.is_of_a_stateful_set(tree) else None
         except ObjectError as error:
-            self._troubles.bad(self._resource, place, error)
-            observed = facts.unreadable(tree)
+            self._invalid.bad(self._resource, place, error)
+            observed = object_readers.unreadable(tree)
         else:
-            self._troubles.over(self._resource, place)
+            self._invalid.over(self._resource, place)
         if observed is not None:
             observed.resource_version = ""
         return place, observed
@@ -104,7 +104,7 @@ class Revisions:
         """Bookmarks bring nothing to count."""
 
     def gone(self, place: Place, version: str) -> None:
-        self._troubles.over(self._resource, place)
+        self._invalid.over(self._resource, place)
         if self._all.pop(place, None) is not None:
             self._show(place)
 

@@ -70,6 +70,7 @@ class Precondition(NamedTuple):
 
     resource_version: str | None = None
     uid: str | None = None
+    """Of a create: the uid that its object gets, which nothing has before."""
 
 
 NO_PRECONDITION = Precondition()

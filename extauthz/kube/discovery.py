@@ -36,7 +36,7 @@ class Definition(NamedTuple):
 
 
 class ScaledKinds:
-    """A reflector's sink on ``DEFINITIONS``. It reports all scalable kinds, first and after every change."""
+    """A reflector's event handler on ``DEFINITIONS``. It reports all scalable kinds, first and after every change."""
 
     def __init__(self, tell: Callable[[frozenset[ScaledKind]], None]) -> None:
         self._tell = tell

@@ -1,9 +1,9 @@
-"""Keeps a sink current with one collection: its whole list first, then every change in order, for ever.
+"""Keeps an event handler current with one collection: its whole list first, then every change in order, for ever.
 
 The list is streamed where the server can (a watch with ``sendInitialEvents``, KEP-3157), else fetched page by page.
-Either way an object is a tree only while ``Sink.convert`` looks at it. After that a watch goes on from the list's
-version; if the server no longer knows that version (410), the list is taken again, so that nothing is missed. Follows
-``client-go/tools/cache/reflector.go``.
+Either way an object is a tree only while ``EventHandler.convert`` looks at it. After that a watch goes on from the
+list's version; if the server no longer knows that version (410), the list is taken again, so that nothing is missed.
+Follows ``client-go/tools/cache/reflector.go``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a streamed list (``metav1.InitialEventsAnnotationKey``)."""
 
 
-class Sink(Protocol[Item]):
+class EventHandler(Protocol[Item]):
     """Receives what a reflector brings. Its methods must not raise, and must not wait, except for their turn."""
 
     def convert(self, tree: Tree) -> Item:
@@ -80,7 +80,7 @@ class Reflector(Generic[Item]):
         self,
         connection: Connection,
         resource: Resource,
-        sink: Sink[Item],
+        handler: EventHandler[Item],
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -92,7 +92,7 @@ class Reflector(Generic[Item]):
     ) -> None:
         self.resource = resource
         self._connection = connection
-        self._sink = sink
+        self._handler = handler
         self._clock = clock
         self._sleep = sleep
         self._selectors = _given(fieldSelector=field_selector, labelSelector=label_selector)
@@ -177,9 +177,9 @@ class Reflector(Generic[Item]):
     def _hand_on(self, event: str, tree: Tree) -> None:
         version = _version(tree)
         if event == "BOOKMARK":
-            self._sink.reached(version)
+            self._handler.reached(version)
         else:
-            self._sink.changed(event, self._convert(tree))
+            self._handler.changed(event, self._convert(tree))
         self._heard(version)
 
     def _collect(self, listed: dict[str, Item], event: str, tree: Tree) -> None:
@@ -214,7 +214,7 @@ class Reflector(Generic[Item]):
 
     async def _replace(self, items: Iterable[Item], version: str) -> None:
         self.relists += self.synced
-        await self._sink.replaced(items, version)
+        await self._handler.replaced(items, version)
         self.synced = True
         self._stream_failed = False
         self._heard(version)
@@ -227,7 +227,7 @@ class Reflector(Generic[Item]):
             self.seen = max(self.seen, int(version))
         tree.setdefault("apiVersion", self.resource.api_version)
         tree.setdefault("kind", self.resource.kind)
-        return self._sink.convert(tree)
+        return self._handler.convert(tree)
 
     def _heard(self, version: str) -> None:
         self.version = version

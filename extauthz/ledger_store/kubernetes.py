@@ -57,7 +57,7 @@ class KubernetesStore:
             raise Unclear(str(error)) from error
 
     async def run(self, follower: Follower) -> None:
-        await Reflector(self._connection, WORKSPACE_LEDGERS, _Sink(follower), clock=self._clock).run()
+        await Reflector(self._connection, WORKSPACE_LEDGERS, _Handler(follower), clock=self._clock).run()
 
 
 class _Named(NamedTuple):
@@ -65,7 +65,7 @@ class _Named(NamedTuple):
     state: Stored
 
 
-class _Sink:
+class _Handler:
     """Passes states from a reflector to a follower."""
 
     def __init__(self, follower: Follower) -> None:

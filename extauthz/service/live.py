@@ -7,9 +7,9 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
+from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
 from extauthz.cluster.reads import Reader
-from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.quota.standing import Standing
@@ -173,7 +173,7 @@ class LiveStateInput:
         self._log = log
         self._metrics = metrics
         self._cluster = LiveCluster(
-            connection, gate, Troubles(self._unreadable), templates=templates, look=self._look, clock=clock
+            connection, gate, InvalidObjects(self._unreadable), templates=templates, look=self._look, clock=clock
         )
         self.known = self._cluster.synced
         bring = Reader(connection, gate, self._cluster).bring

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import NamedTuple
@@ -11,10 +11,11 @@ from typing import NamedTuple
 from extauthz.core.model import Decision, Verdict
 
 from . import judge
+from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import kind_of, workload_of
+from .kinds import workload_of
 from .reference import COUNTED, ReferenceModel
-from .views import KEPT_S, UNSEEN_S, Horizon, Past, Views, known_of
+from .views import Horizon, Past, Views, known_of
 
 PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
@@ -43,35 +44,22 @@ class Asked(NamedTuple):
     claims: int
 
 
-class Grant(NamedTuple):
-    """The state when a gate allowed a write."""
-
-    at_s: float
-    """When it was asked."""
-    by: str
-    """The gate, by its name in that life."""
-    free: bool
-    """It knew of no quota for it, and so agreed with no other gate upon it (docs/guarantee.md, cuts)."""
-    charged: States
-    """What all other workloads could come to, and what its own was lately."""
-
-
 class Checks:
     """Receives everything that happens. Keeps the first broken rule in ``found``.
 
     Args:
         memory_s: for how long a write that a gate was asked about may hold room.
         refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
+        heard_s: after what time a gate must have heard of a write that another one allowed where no quota was.
     """
 
-    def __init__(self, reference: ReferenceModel, memory_s: float, refused_s: float) -> None:
+    def __init__(self, reference: ReferenceModel, memory_s: float, refused_s: float, heard_s: float) -> None:
         self.found: Violation | None = None
         self._reference = reference
         self._memory_s = memory_s
         self._refused_s = refused_s
         self._views = Views(reference)
-        self._ungated: deque[tuple[float, int, Key, Mapping[str, int]]] = deque()
-        """When, at which version, what, and by how much."""
+        self._excuses = Excuses(reference, heard_s)
         self._states: list[Asked] = []
         self._asks: deque[tuple[float, Key]] = deque()
         """When a write was asked for, and of what."""
@@ -81,8 +69,6 @@ class Checks:
         """The last state of each workload, also of deleted ones: a gate that has not seen the deletion prices writes by
         it."""
         self._answers: set[str] = set()
-        self._grants: dict[str, Grant] = {}
-        """By decision."""
         self.checked = 0
 
     def broken(self, rule: str, what: str) -> None:
@@ -96,14 +82,9 @@ class Checks:
         """The gates are about to start on the present state."""
         self._views.all_known()
 
-    def grew_ungated(self, now_s: float, version: int, before: States, after: States) -> None:
-        """Something has grown past the gates."""
-        for key, some in after.items():
-            was, now = _top(before.get(key, ())), _top(some)
-            if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
-                self._ungated.append((now_s, version, key, more))
-        while self._ungated and self._ungated[0][0] < now_s - UNSEEN_S - KEPT_S:
-            self._ungated.popleft()
+    def grew_ungated(self, now_s: float, version: int, before: States, after: States, by: str = "") -> None:
+        """Something has grown past the gates, or ``by`` one of them, which knew of no quota for it."""
+        self._excuses.grew(now_s, version, before, after, by)
 
     def _seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload has changed. A gate may not have seen its last state before."""
@@ -122,13 +103,10 @@ class Checks:
             until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.side_m or 0, promise.tier, 0
         )
 
-    def _bound(
-        self, horizon: Horizon, others: Container[Key], view: View, states: States, quota: str, resource: str
-    ) -> int | None:
+    def _bound(self, horizon: Horizon, by: str, view: View, states: States, quota: str, resource: str) -> int | None:
         """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
 
-        ``others``: workloads with a patch under way that somebody else has allowed. What that leaves of a template that
-        was changed past the gates is a cut (docs/guarantee.md).
+        ``by``: the gate, which has seen all that it allowed itself; empty: any.
         """
         limits = self._views.limits(horizon, quota, resource)
         if None in limits:
@@ -136,19 +114,15 @@ class Checks:
         covered = {
             key: some for key, some in states.items() if any(quota in view.covering(key[0], one.tier) for one in some)
         }
-        past = sum(
-            more.get(resource, 0)
-            for _, version, key, more in self._ungated
-            if key in covered and (key in others or version > horizon(kind_of(key).collection))
-        )
         made = sum(self._views.unseen(horizon, key, some).get(resource, 0) for key, some in covered.items())
-        return max(one for one in limits if one is not None) + past + made
+        grown = self._excuses.grown(horizon, by, covered, resource)
+        return max(one for one in limits if one is not None) + grown + made
 
     def _beyond(self, horizon: Horizon, view: View, after: States) -> dict[At, str]:
         """Quotas where the states exceed their bound, for a gate that decides by ``view``."""
         found = {}
         for (quota, resource), amount in view.total(after).items():
-            bound = self._bound(horizon, (), view, after, quota, resource)
+            bound = self._bound(horizon, "", view, after, quota, resource)
             if bound is not None and amount > bound:
                 found[quota, resource] = f"{quota} {amount} of {resource}, of {bound}"
         return found
@@ -184,25 +158,25 @@ class Checks:
         """There must be a view, and a state of the workload, that this gate may have known. By these each quota that
         the write grows has room, and no workload of a quota over its limit is raised above what it was."""
         own = promise.key
-        been = self._been[own].since(known_of(own, horizon)) if own in self._been else [None]
-        of_others = {id_: one for id_, one in self._reference.promises.items() if self._grants[id_].by != by}
-        others = {one.key for one in of_others.values() if one.patches}
-        unknown = {id_ for id_ in of_others if self._grants[id_].free}
-        pending = [one for id_, one in self._reference.promises.items() if id_ not in unknown]
+        known = known_of(own, horizon)
+        been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
+        pending = self._excuses.charged_by(by, at_s)
+        if not any(one.creates for one in (*pending, promise) if one.key == own):
+            been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
         for view, first in product(self._views.believable(horizon), been):
-            over.append(self._wrong_by(horizon, others, view, pending, promise, been, first))
+            over.append(self._wrong_by(horizon, by, view, pending, promise, been, first))
             if not over[-1]:
                 break
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
-        charged = {**self._reference.reachable(), own: {one for one in been if one is not None}}
-        self._grants[decision.id] = Grant(at_s, by, decision.reason == "no-quota", charged)
+        was = frozenset(one for one in been if one is not None)
+        self._excuses.grants[decision.id] = Grant(at_s, by, decision.uncovered, known, was)
 
     def _wrong_by(
         self,
         horizon: Horizon,
-        others: Container[Key],
+        by: str,
         view: View,
         pending: Sequence[Promise],
         promise: Promise,
@@ -219,7 +193,7 @@ class Checks:
         if first != self._reference.workload(key):
             known = first and first._replace(tier=view.tiers.get(key, first.tier))
             after[key] = judge.reachable(known, promise.only_on, [*(one for one in pending if one.key == key), promise])
-        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, others, view, after))
+        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, by, view, after))
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 
     def landed(
@@ -230,30 +204,33 @@ class Checks:
         that was changed past the gates. Where there was no room already, it comes to no more than its workload was."""
         if promise.tier is not None:
             self._views.granted(promise.key)
-        grant = self._grants.pop(decision_id)
-        if grant.free:
-            now_s, version = self._views.last
-            self.grew_ungated(now_s, version, *({key: [one] for key, one in some.items()} for some in (before, after)))
+        grant = self._excuses.grants.pop(decision_id)
+        if grant.uncovered:
+            was, now = ({key: [one] for key, one in some.items()} for some in (before, after))
+            self.grew_ungated(*self._views.last, was, now, grant.by)
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
-        been = [] if promise.patches else self._been[own].since(known_of(own, horizon))
+        been = [] if promise.patches else self._been[own].since(grant.known)
         ends = dict.fromkeys([after.get(own), *(judge.landed(one, promise) for one in been)])
-        for view, now in product(self._views.believable(horizon), ends):
-            then = {**after, own: now} if now is not None else after
-            over = self._landed_over(grant, horizon, view, _as_seen(before, view), _as_seen(then, view))
+        for view, end in product(self._views.believable(horizon), ends):
+            then = {**after, own: end} if end is not None else after
+            over = self._landed_over(own, grant, horizon, view, _as_seen(before, view), _as_seen(then, view))
             left = over if left is None else {at: left[at] for at in left.keys() & over.keys()}
             if not left:
                 return
         what = f"{decision_id} ({promise.key[1]} to {promise.replicas}) landed"
         self.broken("never over", f"{what}, and in use is: {'; '.join((left or {}).values())}")
 
-    def _landed_over(self, grant: Grant, horizon: Horizon, view: View, before: States, after: States) -> dict[At, str]:
+    def _landed_over(
+        self, own: Key, grant: Grant, horizon: Horizon, view: View, before: States, after: States
+    ) -> dict[At, str]:
         beyond = self._beyond(horizon, view, after)
         if not beyond:
             return beyond
-        was, now, charged = view.total(before), view.total(after), view.total(grant.charged)
-        return {at: why for at, why in beyond.items() if now[at] > max(was[at], charged[at])}
+        seen = {one._replace(tier=view.tiers.get(own, one.tier)) for one in grant.was}
+        was, now, most = view.total(before), view.total(after), view.total({**after, own: seen})
+        return {at: why for at, why in beyond.items() if now[at] > max(was[at], most[at])}
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """A refusal for quota is right only if the write grows something and would not fit even if all that was asked
@@ -316,14 +293,6 @@ def _most(until_s: float, key: Key, one: State) -> Asked:
     count = max(one.replicas, sum(count for count, _ in running))
     dearest = max([one.cpu_m, *(cpu_m for _, cpu_m in running)])
     return Asked(until_s, key, count, dearest, one.side_m, one.tier, claims)
-
-
-def _top(states: Iterable[State]) -> dict[str, int]:
-    top: dict[str, int] = {}
-    for one in states:
-        for name, amount in one.amounts().items():
-            top[name] = max(amount, top.get(name, 0))
-    return top
 
 
 def _as_seen(states: Mapping[Key, State], view: View) -> States:

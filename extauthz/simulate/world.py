@@ -13,9 +13,9 @@ from extauthz.ledger_store.memory import MemoryStore
 
 from .checks import Checks
 from .clients import W_S, Client
-from .connection import Link, Odds
 from .controllers import Controllers
 from .judge import Key
+from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan
@@ -26,8 +26,13 @@ FORGETS_S = 4 * W_S + 30.0
 """How long a pending write may live at most. Its landing window may begin again with each gate that sees it first. Then
 a read ends it, which may have to be tried again."""
 
+HEARD_S = 1.0
+"""How long other gates may not know of a write that no quota covers: a quarter of a second, what the ledger's write
+takes, and the delay of a watch."""
+
 UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
-"""Faults after which a refused write may stay in a ledger object for longer than the next write of it."""
+"""Faults after which a refused write may stay in a ledger object for longer than the next write of it, and after which
+the ledger may be written late."""
 
 
 class World:
@@ -39,7 +44,8 @@ class World:
         self.server = ApiServer()
         self.reference = ReferenceModel(self.server)
         refused_s = FORGETS_S if plan.faults & UNSETTLING else 2.0
-        self.checks = Checks(self.reference, FORGETS_S, refused_s)
+        heard_s = W_S if plan.faults & UNSETTLING else HEARD_S
+        self.checks = Checks(self.reference, FORGETS_S, refused_s, heard_s)
         self.server.wrote.append(self._wrote)
         self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
         self.trace: list[str] = []

@@ -22,7 +22,7 @@ GATHER_S = 0.1
 
 
 class LiveQuotas:
-    """Follows the WorkspaceQuotas of a cluster; a reflector's sink. What it makes of them: ``Gathered``.
+    """Follows the WorkspaceQuotas of a cluster; a reflector's event handler. What it makes of them: ``Gathered``.
 
     Args:
         accept: called with all quotas, at the start and after every change of one, its status included.
@@ -78,7 +78,7 @@ class LiveQuotas:
         in_force = self._taken if self._changed.is_set() else self.reflector.upto
         return kind != WORKSPACE_QUOTAS.group_resource or in_force >= version
 
-    # The sink.
+    # The event handler.
 
     def convert(self, tree: Tree) -> Read:
         return read(tree)

@@ -86,7 +86,7 @@ def owned_by(name: str, uid: str | None = None, kind: str = "Deployment") -> lis
 
 
 @dataclass
-class Picture:
+class Snapshot:
     """A ``ClusterSnapshot`` made by hand."""
 
     namespaces: dict[str, dict[str, str]]
@@ -96,10 +96,10 @@ class Picture:
     default_storage_class: str = ""
 
 
-def picture(*objects: Mapping[str, Any], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Picture:
+def snapshot(*objects: Mapping[str, Any], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Snapshot:
     """The cluster that holds ``objects``; by default one namespace ``team-a`` of workspace ``acme``."""
     known = {"team-a": {"workspace": "acme"}} if namespaces is None else namespaces
-    return Picture({name: dict(labels) for name, labels in known.items()}, [observe(one) for one in objects])
+    return Snapshot({name: dict(labels) for name, labels in known.items()}, [observe(one) for one in objects])
 
 
 def gate(
@@ -111,7 +111,7 @@ def gate(
     """A synced gate over ``quotas`` and ``objects``; the landing window is 90 s unless ``policy`` says otherwise."""
     made = Gate(policy or Policy(window_s=90.0))
     made.load_quotas(QuotaTree.build(quotas), 0.0)
-    made.load_state(picture(*objects, namespaces=namespaces), 0.0)
+    made.load_state(snapshot(*objects, namespaces=namespaces), 0.0)
     return made
 
 

@@ -18,7 +18,7 @@ from extauthz.core.quota.standing import Standing, standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, connect
 from extauthz.observe.status import COLLECTION, StatusWriter
-from extauthz.testing.builders import Asker, gate, picture, scale, workload
+from extauthz.testing.builders import Asker, gate, scale, snapshot, workload
 from extauthz.testing.kubecalls import ScriptedApi
 from tests.controlplane.api import eventually
 
@@ -163,7 +163,7 @@ async def test_what_has_changed_meanwhile_is_written_on_top_of_our_own_last_writ
     cluster = Cluster(server)
     cluster.see(await server.create(quota(cpu="10")))
     await cluster.writer.sweep()
-    cluster.gate.load_state(picture(workload("web", 4, version="2")), 0.0)
+    cluster.gate.load_state(snapshot(workload("web", 4, version="2")), 0.0)
     cluster.now += timedelta(hours=1)
     await cluster.writer.sweep()
     status = (await server.get())["status"]

@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 
 class Recorder:
-    """A sink that keeps the present state and everything that brought it."""
+    """An event handler that keeps the present state and everything that brought it."""
 
     def __init__(self) -> None:
         self.state: dict[str, str] = {}

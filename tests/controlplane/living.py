@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import LiveCluster
-from extauthz.cluster.picture import Picture
 from extauthz.cluster.reads import Reader
-from extauthz.cluster.sinks import Troubles
+from extauthz.cluster.snapshot import SnapshotBuilder
 from extauthz.core.decision.gate import Gate
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection
@@ -36,12 +36,12 @@ class Live:
     def __init__(self, plane: Plane, connection: Connection, workspace: str) -> None:
         self.plane = plane
         self.workspace = workspace
-        self.troubles: list[str] = []
+        self.invalid: list[str] = []
         self.results: list[Result] = []
         self.gate = Gate()
         self.gate.load_quotas(self._tree(), 0.0)
-        troubles = Troubles(lambda *what: self.troubles.append(str(what)))
-        self.cluster = LiveCluster(connection, self.gate, troubles, look=lambda ref: self.reads.soon(ref))
+        invalid = InvalidObjects(lambda *what: self.invalid.append(str(what)))
+        self.cluster = LiveCluster(connection, self.gate, invalid, look=lambda ref: self.reads.soon(ref))
         self.reads = self.reads_by(connection)
 
     def reads_by(self, connection: Connection) -> ConsistentReads:
@@ -63,12 +63,12 @@ class Live:
     def recounted(self) -> dict[str, int]:
         """What kubectl prints, counted from nothing."""
         printed = self.plane.kubectl("get", EVERYTHING, "--all-namespaces", "--output=json")
-        picture = Picture()
+        builder = SnapshotBuilder()
         for item in json.loads(printed)["items"]:
-            picture.add(item)
+            builder.add(item)
         gate = Gate()
         gate.load_quotas(self._tree(), 0.0)
-        gate.load_state(picture.state(), 0.0)
+        gate.load_state(builder.state(), 0.0)
         return _used(gate)
 
 

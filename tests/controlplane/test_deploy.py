@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import PHASES, LiveCluster
-from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import connect
 from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS
@@ -199,7 +199,7 @@ def test_the_api_server_lets_the_gate_do_nothing_else(plane: Plane):
 async def test_the_gate_learns_quotas_and_state_with_its_own_rights(kubeconfig: Path):
     gate, quotas = Gate(), asyncio.Event()
     async with connect(kubeconfig) as connection, asyncio.timeout(SYNCED_WITHIN_S):
-        cluster = LiveCluster(connection, gate, Troubles(lambda *_: None))
+        cluster = LiveCluster(connection, gate, InvalidObjects(lambda *_: None))
         following = [
             asyncio.create_task(cluster.run()),
             asyncio.create_task(LiveQuotas(connection, lambda _: quotas.set()).run()),

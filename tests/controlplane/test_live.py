@@ -1,4 +1,4 @@
-"""The picture of a live cluster, held against what kubectl prints of the same cluster, through all that can happen."""
+"""The snapshot of a live cluster, held against what kubectl prints of the same cluster, through all that can happen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_usage_from_watches_equals_usage_counted_from_what_kubectl_prints(
                 await asyncio.to_thread(churn.step)
             relay.cut()
             await agrees(live)
-    assert live.troubles == []
+    assert live.invalid == []
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ async def test_a_restart_of_the_api_server_loses_nothing(own_plane):
         for _ in range(20):
             await asyncio.to_thread(churn.step)
         await agrees(live)
-    assert live.troubles == []
+    assert live.invalid == []
 
 
 async def test_a_read_overtakes_a_watch_that_lags(plane, relay, relayed):

@@ -102,7 +102,7 @@ async def test_the_gate_and_resource_quota_count_alike_at_every_step_of_a_resize
             await agrees(live)
             assert counted(live) == quantities.parse(cpu), step
             await asyncio.to_thread(quota_counts, plane, cpu, next(counter))
-    assert live.troubles == []
+    assert live.invalid == []
 
 
 def counted(live: Live) -> int:

@@ -222,7 +222,7 @@ def test_a_write_that_landed_though_it_was_answered_with_400_keeps_the_room_take
     assert not real.has_room("bad-request")
 
 
-def test_a_write_that_succeeds_holds_its_room_until_the_picture_shows_it(authority: Authority, tmp_path: Path):
+def test_a_write_that_succeeds_holds_its_room_until_the_snapshot_shows_it(authority: Authority, tmp_path: Path):
     with Real(authority, tmp_path, "--window-s", "2") as real:
         assert real.grow("ok").status_code == 200
         hears(real, Event.ANSWERED_OK, 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extauthz.cluster import facts
+from extauthz.cluster import object_readers
 from extauthz.cluster.live import PHASES
 from extauthz.core import kinds
 from extauthz.core.intake import routes
@@ -37,7 +37,7 @@ def test_whoever_creates_it_is_listed_before(kind: WorkloadKind):
 
 
 def test_each_is_read_but_revisions_which_count_only_where_a_stateful_set_runs_them():
-    read = {kinds.BY_NAME[name].key for name in facts.COUNTED}
+    read = {kinds.BY_NAME[name].key for name in object_readers.COUNTED}
 
     assert read == BY_KEY.keys() - {kinds.REVISIONS}
 

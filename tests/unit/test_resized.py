@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster import facts
+from extauthz.cluster import object_readers
 from extauthz.core import footprint, resources
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Template, Verdict
 from extauthz.core.objects.workloads import observe, pod_template
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, Picture, owned_by, quota, scale, workload
+from extauthz.testing.builders import Asker, Snapshot, owned_by, quota, scale, workload
 
 RECORDED = Path(__file__).parents[1] / "data" / "resized.jsonl"
 CASES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
@@ -127,10 +127,10 @@ def crew(*pods: dict[str, Any], replicas: int = 2) -> Gate:
     one = workload("web", replicas, {"cpu": "1"})
     its = workload("web-1", replicas, {"cpu": "1"}, kind="ReplicaSet", ownerReferences=owned_by("web"))
     its["spec"]["selector"]["matchLabels"] = its["metadata"]["labels"] = {"app": "web"}
-    found = [facts.pod(item) for item in pods]
+    found = [object_readers.pod(item) for item in pods]
     made = Gate()
     made.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "10"})]), 0.0)
-    state = Picture({"team-a": {"workspace": "acme"}}, [observe(one), observe(its), *(pod for pod in found if pod)])
+    state = Snapshot({"team-a": {"workspace": "acme"}}, [observe(one), observe(its), *(pod for pod in found if pod)])
     made.load_state(state, 0.0)
     return made
 

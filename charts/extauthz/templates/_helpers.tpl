@@ -67,6 +67,11 @@ args:
   - --tls-cert=/etc/extauthz/tls/tls.crt
   - --tls-key=/etc/extauthz/tls/tls.key
   - --tls-client-ca=/etc/extauthz/tls/ca.crt
+{{- if .Values.webhook.enabled }}
+  - --webhook=:9443
+  - --webhook-cert=/etc/extauthz/tls/tls.crt
+  - --webhook-key=/etc/extauthz/tls/tls.key
+{{- end }}
 {{- else }}
   - --grpc=unix:/run/extauthz/gate.sock
   - --http=:9192

@@ -4,7 +4,8 @@ What a patch leaves depends on what it finds. Were two changes under way, what c
 first. So the second waits until the first is settled. Counts go on beside a change: autoscalers never wait for one.
 
 A whole object goes on too, where the order does not matter: it is the same write, which came by another way or once
-more; or the API server stores it on a version on which the other can land no more.
+more; or the API server stores it on a version on which the other can land no more. And an object that is made where
+there is none meets no other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from extauthz.core.decision.effects import is_harmless, is_patch, left_by
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
-from extauthz.core.model import Decision, Labels, Observed, Operation, Outcome, OwnerRef, Template, Verdict
+from extauthz.core.model import Decision, Observed, Operation, Outcome, Template, Verdict
 from extauthz.core.objects.alike import alike
 
 MOST_PATCHES: Final = 4
@@ -54,7 +55,7 @@ def _disturb(asked: Evaluation, pending_write: PendingWrite, others: list[Pendin
 
 def _in_the_way(asked: Evaluation, whole: PendingWrite, others: list[PendingWrite]) -> list[PendingWrite]:
     """Those for which it matters whether they land before or after a whole object."""
-    others = [one for one in others if not _is_passed(one, whole)]
+    others = [one for one in others if not one.is_admitted_create and not _is_passed(one, whole)]
     if sum(one.write is not None for one in others) > MOST_PATCHES:
         return others
     left = left_by(asked.outcome)
@@ -68,36 +69,41 @@ def _is_passed(one: PendingWrite, whole: PendingWrite) -> bool:
 
 
 def _adds_nothing(one: PendingWrite, whole: PendingWrite, left: Observed) -> bool:
-    """Whether the object has what ``one`` leaves, and nothing else that it may leave there is charged by nobody.
+    """Whether the object has what ``one`` leaves, and whatever ``one`` may leave there is charged already.
 
     Of a patch that another gate has decided only the result is known. It is the same write if it has left the same.
     """
     if one.write is None:
-        return _has(whole, one.templates, one.labels, one.owner)
-    outcome = resolve(one.write, left)
-    return (
-        isinstance(outcome, Outcome)
-        and (not outcome.templates or any(_has(whole, (template,)) for template in outcome.templates))
-        and (not outcome.label_sets or left.labels in outcome.label_sets)
-        and any(
-            outcome.replicas in (None, held.replicas)
-            and _has(held, outcome.templates, outcome.label_sets, outcome.owner)
-            for held in (whole, one)
+        return (
+            _are_of((whole,), one.templates) and {*one.labels} <= {*whole.labels} and one.owner in (None, whole.owner)
         )
-    )
+    outcome = resolve(one.write, left)
+    return isinstance(outcome, Outcome) and _is_there(outcome, left) and _is_charged(outcome, whole, one)
 
 
-def _has(
-    held: PendingWrite,
-    templates: tuple[Template, ...],
-    labels: tuple[Labels, ...] = (),
-    owner: OwnerRef | None = None,
-) -> bool:
+def _is_there(outcome: Outcome, left: Observed) -> bool:
+    """What may come of a patch is also the object that it finds."""
+    template = left.template
     return (
-        all(any(alike(template, known) for known in held.templates) for template in templates)
-        and set(labels) <= set(held.labels)
-        and owner in (None, held.owner)
+        (not outcome.templates or any(template and alike(one, template) for one in outcome.templates))
+        and (not outcome.label_sets or left.labels in outcome.label_sets)
+        and outcome.owner in (None, left.owner)
     )
+
+
+def _is_charged(outcome: Outcome, whole: PendingWrite, one: PendingWrite) -> bool:
+    """Each count with its template, and the labels, are of the two writes by themselves."""
+    of_count = tuple(held for held in (whole, one) if outcome.replicas in (None, held.replicas))
+    return (
+        bool(of_count)
+        and _are_of(of_count, outcome.templates)
+        and {*outcome.label_sets} <= {*whole.labels, *one.labels}
+    )
+
+
+def _are_of(writes: tuple[PendingWrite, ...], templates: tuple[Template, ...]) -> bool:
+    known = [template for held in writes for template in held.templates]
+    return all(any(alike(template, one) for one in known) for template in templates)
 
 
 def _left_of(patch: PendingWrite, born: Observed) -> Outcome | None:

@@ -136,7 +136,7 @@ def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Wri
     dry_run = boolean(request.get("dryRun"), "request.dryRun")
     change = Put(_object(request))
     if operation is Operation.CREATE:
-        return Write(created(ref, change), operation, scale, dry_run, change)
+        return Write(created(ref, change), operation, scale, dry_run, change, preconditions.of_admitted(change))
     if not ref.name:
         raise BodyError("name-missing", "request.name is empty, and an update has one")
     old = Put(mapping(request.get("oldObject"), "request.oldObject"))

@@ -39,10 +39,20 @@ def find(operation: Operation, change: Change) -> Precondition:
     return _FIND[type(change)](change)
 
 
+def of_admitted(change: Put) -> Precondition:
+    """What tells a create that an API server has admitted: it has given the new object its uid by then
+    (``FillObjectMetaSystemFields`` in ``apiserver/pkg/registry/rest/meta.go``). No client can choose it."""
+    return Precondition(uid=_uid(metadata(change.document)))
+
+
 def _of_put(change: Put) -> Precondition:
     given = metadata(change.document)
+    return _precondition(given.get("resourceVersion"), _uid(given))
+
+
+def _uid(given: Mapping[str, Tree]) -> str | None:
     uid = given.get("uid")
-    return _precondition(given.get("resourceVersion"), uid if type(uid) is str and 0 < len(uid) <= _MAX_UID else None)
+    return uid if type(uid) is str and 0 < len(uid) <= _MAX_UID else None
 
 
 def _of_merge(change: MergePatch | StrategicMergePatch) -> Precondition:

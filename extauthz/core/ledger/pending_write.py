@@ -125,6 +125,11 @@ class PendingWrite:
         """It writes the template, the labels or the owner, or creates the object."""
         return bool(self.templates or self.labels or self.creates or self.frees or self.owner is not None)
 
+    @property
+    def is_admitted_create(self) -> bool:
+        """It brings a whole object, whose uid is known. It lands only where there is none, and is seen when it has."""
+        return self.creates and self.precondition.uid is not None
+
     def changes(self, observed: Observed) -> bool:
         """It leaves a template, labels or an owner that differ from those ``observed``."""
         return (
@@ -169,6 +174,8 @@ class PendingWrite:
         is still there, proves nothing.
         """
         wants_version, wants_uid = self.precondition
+        if self.is_admitted_create and observed is not None and observed.uid == wants_uid:
+            return True
         if wants_uid and before is not None and before.uid == wants_uid:
             now = observed.uid if observed is not None else "(gone)"
             if now and now != wants_uid:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import LiveCluster
 from extauthz.cluster.reads import Reader
-from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
@@ -42,7 +42,7 @@ class Reading:
         self.gate = Gate(Policy(window_s=WINDOW_S))
         self.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "9"})]), 0.0)
         self.told: list[tuple[Result, int]] = []
-        cluster = LiveCluster(connection, self.gate, Troubles(print))
+        cluster = LiveCluster(connection, self.gate, InvalidObjects(print))
         bring = Reader(connection, self.gate, cluster).bring
         self.reads = ConsistentReads(bring, self.gate.ledger.pending, self._tell, clock=lambda: self.now_s)
         self.gate.state_synced(True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from extauthz.cluster.event_handlers import InvalidObjects, Seen
 from extauthz.cluster.live import PODS
 from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects, dearest, read
 from extauthz.cluster.selectors import parsed
-from extauthz.cluster.sinks import Seen, Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
@@ -141,11 +141,11 @@ class Feeds:
         self.gate.observe_namespace("team-a", {"workspace": "acme"})
         self.gate.observe_kind("example.dev", "Gadget", "gadgets")
         self.looked: list[WorkloadRef] = []
-        self.troubles: list[str] = []
-        troubles = Troubles(lambda resource, name, why: self.troubles.append(f"{name}: {why}"))
+        self.invalid: list[str] = []
+        invalid = InvalidObjects(lambda resource, name, why: self.invalid.append(f"{name}: {why}"))
         prices = PodPrices(lambda ref: self.gadgets.repriced(ref), self.looked.append)
-        self.gadgets = ScaledObjects(KIND, TEMPLATE, self.gate, troubles, prices)
-        self.pods = Pods(PODS, self.gate, troubles, prices)
+        self.gadgets = ScaledObjects(KIND, TEMPLATE, self.gate, invalid, prices)
+        self.pods = Pods(PODS, self.gate, invalid, prices)
 
     def gadget(self, tree: Tree) -> None:
         self.gadgets.changed("MODIFIED", self.gadgets.convert(tree))
@@ -266,9 +266,9 @@ def test_one_that_is_gone_counts_no_more_and_its_pods_for_themselves(fed, how):
 def test_one_that_cannot_be_read_is_told_once_and_of_unknown_cost(fed):
     fed.gadget(gadget("many"))
     fed.gadget(gadget("many", version="6"))
-    assert len(fed.troubles) == 1
+    assert len(fed.invalid) == 1
     assert fed.is_unknown()
     fed.gadget(gadget(1, template=pod({"cpu": "1"}), version="7"))
     assert not fed.is_unknown()
     fed.gadget(gadget("many", version="8"))
-    assert len(fed.troubles) == 2
+    assert len(fed.invalid) == 2

@@ -1,4 +1,4 @@
-"""State files: what of a List becomes the picture of the cluster, and what is said of what cannot."""
+"""State files: what of a List becomes the snapshot of the cluster, and what is said of what cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extauthz.cluster import file as state_file
-from extauthz.cluster.picture import ClusterState
+from extauthz.cluster.snapshot import Snapshot
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.files.problems import FilesError
@@ -57,19 +57,19 @@ def load(tmp_path: Path, *objects: Any) -> state_file.StateFile:
     return state_file.load(tmp_path / "state.json")
 
 
-def state(tmp_path: Path, *objects: Any) -> ClusterState:
+def state(tmp_path: Path, *objects: Any) -> Snapshot:
     return load(tmp_path, SHOP, *objects).state
 
 
-def pods(picture: ClusterState) -> int:
+def pods(snapshot: Snapshot) -> int:
     """How many a quota over everything has in use."""
     made = gate([quota("all", {"pods": "99"}, namespaces={})])
-    made.load_state(replace(picture, namespaces={"shop": {}}), 0.0)
+    made.load_state(replace(snapshot, namespaces={"shop": {}}), 0.0)
     return next(iter(made.usage())).used // 10**9
 
 
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
-def test_namespaces_and_workloads_become_the_picture(tmp_path, dump):
+def test_namespaces_and_workloads_become_the_snapshot(tmp_path, dump):
     sts = workload("StatefulSet", "db", uid="u1", resourceVersion="7", labels={"tier": "data"})
     (tmp_path / "s").write_text(dump(listed(SHOP, workload("Deployment"), sts)))
     found = state_file.load(tmp_path / "s")
@@ -111,23 +111,23 @@ def test_documents_and_directories_do_as_well_as_a_list(tmp_path):
     assert (len(found.state.workloads), found.warnings) == (2, ())
 
 
-def test_an_empty_namespace_list_is_a_picture_too(tmp_path):
-    assert load(tmp_path).state == ClusterState({}, {}, (), {}, "", {})
+def test_an_empty_namespace_list_is_a_snapshot_too(tmp_path):
+    assert load(tmp_path).state == Snapshot({}, {}, (), {}, "", {})
 
 
 def test_limit_ranges_runtime_classes_and_storage_classes_are_kept_for_pricing(tmp_path):
     default = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}}]}
-    picture = state(
+    snapshot = state(
         tmp_path,
         obj("v1", "LimitRange", "a", "shop", spec=default),
         obj("v1", "LimitRange", "b", "shop", spec={"limits": []}),
         obj("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", overhead={"podFixed": {"cpu": "250m"}}),
         obj("node.k8s.io/v1", "RuntimeClass", "runc", handler="runc"),
     )
-    assert picture.limit_ranges == {
+    assert snapshot.limit_ranges == {
         "shop": (LimitRangeDefaults(requests=(("cpu", CPU),)), LimitRangeDefaults()),
     }
-    assert picture.overheads == {"kata": {"cpu": CPU // 4}, "runc": {}}
+    assert snapshot.overheads == {"kata": {"cpu": CPU // 4}, "runc": {}}
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_a_pod_is_charged_with_its_replica_set_where_that_is_listed(tmp_path):
     ],
 )
 def test_a_pod_that_no_listed_workload_covers_counts_by_itself(tmp_path, metadata):
-    picture = state(tmp_path, workload("ReplicaSet", uid="u1"), pod("web-1", **metadata))
-    assert pods(picture) == 3 + 1
+    snapshot = state(tmp_path, workload("ReplicaSet", uid="u1"), pod("web-1", **metadata))
+    assert pods(snapshot) == 3 + 1
 
 
 def test_the_owner_of_a_replica_set_is_kept(tmp_path):
@@ -205,14 +205,14 @@ def test_the_owner_of_a_replica_set_is_kept(tmp_path):
 
 
 def test_other_kinds_are_counted_for_the_log(tmp_path):
-    picture = state(
+    snapshot = state(
         tmp_path,
         obj("batch/v1", "CronJob", "a", "shop"),
         obj("batch/v1", "CronJob", "b", "shop"),
         obj("v1", "Service", "c", "shop"),
     )
-    assert picture.not_counted == {"CronJob.batch": 2, "Service": 1}
-    assert picture.workloads == ()
+    assert snapshot.not_counted == {"CronJob.batch": 2, "Service": 1}
+    assert snapshot.workloads == ()
 
 
 def job(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -246,8 +246,8 @@ def test_a_finished_job_counts_no_more(tmp_path, condition):
 
 
 def test_a_pod_of_a_job_is_counted_with_it(tmp_path):
-    picture = state(tmp_path, job(), pod("a", **owner("Job", "sum", "u9", "batch/v1")), pod("b"))
-    assert pods(picture) == pods(state(tmp_path, job())) + 1
+    snapshot = state(tmp_path, job(), pod("a", **owner("Job", "sum", "u9", "batch/v1")), pod("b"))
+    assert pods(snapshot) == pods(state(tmp_path, job())) + 1
 
 
 def test_a_pod_that_is_being_deleted_counts_beside_the_one_in_its_place(tmp_path):
@@ -285,8 +285,8 @@ def test_the_revision_that_a_stateful_set_still_runs_counts_with_it(
 ):
     status = {"observedGeneration": observed, "currentRevision": current, "updateRevision": update}
     db = workload("StatefulSet", "db", uid="u1", generation=generation) | {"status": status}
-    picture = state(tmp_path, db, revision("db-1"), revision("db-2"), revision("db-1x", "DaemonSet"))
-    found = [(ref.name, seen.replicas) for ref, seen in picture.workloads if ref.resource == "controllerrevisions"]
+    snapshot = state(tmp_path, db, revision("db-1"), revision("db-2"), revision("db-1x", "DaemonSet"))
+    found = [(ref.name, seen.replicas) for ref, seen in snapshot.workloads if ref.resource == "controllerrevisions"]
     assert found == [(name, 1) for name in old]
 
 

@@ -17,9 +17,9 @@ from extauthz.testing.builders import (
     owned_by,
     patch,
     path,
-    picture,
     quota,
     scale,
+    snapshot,
     workload,
 )
 
@@ -133,7 +133,7 @@ def test_after_its_end_the_next_change_goes():
     assert asked(ask, label(x="y")) == UNDER_WAY
     ask.gate.ledger.pending.settle(first.pending_write, Event.ANSWERED_OK, 1.0)
     assert asked(ask, label(x="y")) == UNDER_WAY, "it has landed, but is not read yet"
-    ask.gate.load_state(picture(web(1, version="2", main="2")), 2.0)
+    ask.gate.load_state(snapshot(web(1, version="2", main="2")), 2.0)
     ask.gate.ledger.pending.read(observe(web())[0], 2.0)
     assert ask(label(x="y")).verdict is Verdict.ALLOW
 
@@ -217,7 +217,7 @@ def test_a_count_that_is_copied_out_of_the_template_is_a_change_too():
 
 def recreated(ask: Asker, made: dict, *, change: Request | None = None) -> Asker:
     assert ask(change or set_container(a="7")).verdict is Verdict.ALLOW
-    ask.gate.load_state(picture(), 1.0)
+    ask.gate.load_state(snapshot(), 1.0)
     return ask
 
 

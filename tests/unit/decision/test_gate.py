@@ -18,10 +18,10 @@ from extauthz.testing.builders import (
     gate,
     patch,
     path,
-    picture,
     put_scale,
     quota,
     scale,
+    snapshot,
     workload,
 )
 
@@ -197,7 +197,7 @@ def test_before_quotas_and_state_are_known_growth_is_unavailable_and_zero_passes
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW
     empty.load_quotas(QuotaTree.build([quota("acme", {"pods": "1"})]), 0.0)
     assert "cluster" in ask(scale("web", 2)).sentence
-    empty.load_state(picture(workload("web", 1)), 0.0)
+    empty.load_state(snapshot(workload("web", 1)), 0.0)
     assert empty.synced
     assert ask(scale("web", 2)).verdict is Verdict.DENY
     assert Asker(Gate(Policy(on_unsynced="allow")))(scale("web", 2)).verdict is Verdict.ALLOW
@@ -444,7 +444,7 @@ def test_a_live_source_says_itself_when_all_has_been_seen():
     made = Gate(Policy())
     made.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "4"})]), 0.0)
     ask = Asker(made)
-    for ref, observed in picture(workload("web", 1)).workloads:
+    for ref, observed in snapshot(workload("web", 1)).workloads:
         made.observe(ref, observed)
     made.observe_namespace("team-a", {"workspace": "acme"})
     assert ask(scale("web", 2)).reason == "unsynced"

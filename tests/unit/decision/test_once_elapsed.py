@@ -10,7 +10,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.pending_limits import MAX_IDENTICAL
 from extauthz.core.intake.read import read
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, picture, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, snapshot, workload
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = workload("web", 1)
@@ -27,7 +27,7 @@ def test_a_write_that_is_allowed_is_recorded_unless_it_is_told_otherwise():
     [
         pytest.param(lambda made, now_s: made.tick(now_s), id="tick"),
         pytest.param(lambda made, now_s: made.load_quotas(QuotaTree.build(TEN), now_s), id="quotas"),
-        pytest.param(lambda made, now_s: made.load_state(picture(WEB), now_s), id="state"),
+        pytest.param(lambda made, now_s: made.load_state(snapshot(WEB), now_s), id="state"),
     ],
 )
 def test_writes_whose_window_has_elapsed_stand_for_no_new_one(pass_time: Callable[[Gate, float], None]):
@@ -55,7 +55,7 @@ def test_a_patch_that_takes_a_revision_from_its_owner_takes_the_one_that_is_made
     ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2), revision))
     freed = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"x": "y"}, "ownerReferences": []}})
     assert ask(freed).pending_write is not None
-    ask.gate.load_state(picture(workload("web", 2)), 1.0)
+    ask.gate.load_state(snapshot(workload("web", 2)), 1.0)
     made = ask(create(revision))
     assert made.pending_write is not None
     assert {row.used + row.reserved for row in ask.gate.usage()} == {4 * 10**9}

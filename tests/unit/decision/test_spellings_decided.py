@@ -22,7 +22,7 @@ from extauthz.core.model import Decision, Operation, Request, Verdict
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import picture
+from extauthz.testing.builders import snapshot
 
 DATA = Path(__file__).parents[2] / "data"
 ROWS: dict[str, Any] = {row["id"]: row for row in map(json.loads, (DATA / "spellings.jsonl").read_text().splitlines())}
@@ -43,7 +43,7 @@ def gate_with(hard: dict[str, int]) -> Gate:
     quota = WorkspaceQuota("all", namespace_selector=LabelSelector(), hard=hard)
     gate.load_quotas(QuotaTree.build([quota]), 0.0)
     gate.load_state(
-        picture(*(tree for tree in BEFORE.values() if tree["kind"] in BUILT_IN), namespaces=NAMESPACES), 0.0
+        snapshot(*(tree for tree in BEFORE.values() if tree["kind"] in BUILT_IN), namespaces=NAMESPACES), 0.0
     )
     return gate
 

@@ -53,7 +53,14 @@ def test_an_update_of_which_no_old_version_is_known_has_no_precondition(old):
 
 def test_a_create_has_no_precondition_and_the_name_that_the_object_has():
     write = reading(workload(), name="")
-    assert write == Write(WEB, Operation.CREATE, False, False, Put(workload()))
+    assert write == Write(WEB, Operation.CREATE, False, False, Put(workload()), Precondition(None, "uid-web"))
+
+
+@pytest.mark.parametrize("uid", [None, "", 7, "x" * 254])
+def test_a_create_whose_object_has_no_uid_has_nothing_to_be_known_by(uid):
+    write = reading(workload(uid=uid))
+    assert isinstance(write, Write)
+    assert write.precondition == Precondition()
 
 
 @pytest.mark.parametrize(("name", "known"), [("", ""), ("web", "web")])

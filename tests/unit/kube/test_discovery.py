@@ -15,10 +15,10 @@ from tests.contract.test_discovery import SCALE, crews, definition, version
 )
 def test_a_definition_that_is_not_served_yet_is_not_told(status: dict[str, object]):
     told: list[frozenset[ScaledKind]] = []
-    sink = ScaledKinds(told.append)
+    handler = ScaledKinds(told.append)
     tree = definition("example.com", version("v1", scale=SCALE, stored=True))
-    asyncio.run(sink.replaced([sink.convert(tree | {"status": status})], "1"))
-    sink.changed("MODIFIED", sink.convert(tree))
-    sink.changed("MODIFIED", sink.convert(tree))
-    sink.changed("MODIFIED", sink.convert(tree | {"status": status}))
+    asyncio.run(handler.replaced([handler.convert(tree | {"status": status})], "1"))
+    handler.changed("MODIFIED", handler.convert(tree))
+    handler.changed("MODIFIED", handler.convert(tree))
+    handler.changed("MODIFIED", handler.convert(tree | {"status": status}))
     assert told == [frozenset(), frozenset({crews("example.com")}), frozenset()]

@@ -15,10 +15,10 @@ from extauthz.testing.builders import (
     owned_by,
     patch,
     path,
-    picture,
     put_scale,
     quota,
     scale,
+    snapshot,
     workload,
 )
 
@@ -59,7 +59,7 @@ def test_a_slow_write_keeps_its_room_though_a_later_lower_one_was_observed():
     ask = asker(workload("web", 1), workload("api", 0))
     slow = ask(scale("web", 10))
     ask(scale("web", 3))
-    ask.gate.load_state(picture(workload("web", 3, version="2"), workload("api", 0)), 1.0)
+    ask.gate.load_state(snapshot(workload("web", 3, version="2"), workload("api", 0)), 1.0)
     assert books(ask) == (3, 7)
     assert ask(scale("api", 1)).verdict is Verdict.DENY
     ask.gate.ledger.pending.settle(slow.pending_write, Event.REFUSED, 2.0)
@@ -71,7 +71,7 @@ def test_a_write_that_grows_nothing_is_pinned_so_that_it_can_not_grow_later():
     ask = asker(workload("web", 8), workload("api", 0))
     pinned = ask(scale("web", 8))
     assert (pinned.reason, pinned.pending_write) == ("no-growth", pinned.id)
-    ask.gate.load_state(picture(workload("web", 2, version="2"), workload("api", 0)), 1.0)
+    ask.gate.load_state(snapshot(workload("web", 2, version="2"), workload("api", 0)), 1.0)
     assert ask(scale("api", 3)).verdict is Verdict.DENY, "the pinned →8 may still land"
 
 
@@ -129,18 +129,18 @@ def test_tick_tells_how_many_pending_writes_await_a_read():
 def test_a_passed_precondition_frees_room_at_once():
     ask = asker(workload("web", 3, version="41"))
     ask(put_scale("web", 5, version="41"))
-    ask.gate.load_state(picture(workload("web", 3, version="42")), 1.0)
+    ask.gate.load_state(snapshot(workload("web", 3, version="42")), 1.0)
     assert (books(ask), ask.gate.ledger.pending_writes) == ((3, 0), 0)
 
 
 def test_pending_writes_survive_deletion_and_re_creation():
     ask = asker()
     ask(scale("web", 5))
-    ask.gate.load_state(picture(), 1.0)
+    ask.gate.load_state(snapshot(), 1.0)
     assert (books(ask), ask.gate.ledger.pending_writes) == ((0, 5), 1), (
         "gone it uses nothing, but the write may still land"
     )
-    ask.gate.load_state(picture(workload("web", 1, uid="another")), 2.0)
+    ask.gate.load_state(snapshot(workload("web", 1, uid="another")), 2.0)
     assert books(ask) == (1, 4)
 
 
@@ -264,11 +264,11 @@ def test_a_workload_in_a_namespace_that_is_not_known_is_under_no_quota():
 
 def test_families_follow_what_is_observed():
     ask = asker(*family(4, 4))
-    ask.gate.load_state(picture(*family(4, 4)[1:]), 1.0)
+    ask.gate.load_state(snapshot(*family(4, 4)[1:]), 1.0)
     assert books(ask) == (4, 0), "the Deployment is gone: its ReplicaSet is charged itself"
-    ask.gate.load_state(picture(*family(4, 4)), 2.0)
+    ask.gate.load_state(snapshot(*family(4, 4)), 2.0)
     assert books(ask) == (4, 0)
-    ask.gate.load_state(picture(*family(2, 2, uid="new-uid")), 3.0)
+    ask.gate.load_state(snapshot(*family(2, 2, uid="new-uid")), 3.0)
     assert books(ask) == (4, 0), "a new Deployment of that name covers not the old one's ReplicaSets"
 
 
@@ -293,7 +293,7 @@ def test_a_replica_set_that_its_deployment_s_controller_creates_is_no_growth():
     newer = workload("web-9", 4, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
     allowed = ask(create(newer))
     assert (allowed.verdict, allowed.reason) == (Verdict.ALLOW, "no-growth")
-    ask.gate.load_state(picture(*family(4, 0), newer), 1.0)
+    ask.gate.load_state(snapshot(*family(4, 0), newer), 1.0)
     assert books(ask) == (4, 0)
 
 
@@ -362,7 +362,7 @@ def test_a_changed_tree_counts_anew_and_keeps_the_pending_writes():
 def test_namespaces_that_change_their_labels_move_their_workloads():
     quotas = [quota("acme", {"requests.cpu": "10"}), quota("other", {"requests.cpu": "10"})]
     ask = Asker(gate(quotas, workload("web", 3)))
-    ask.gate.load_state(picture(workload("web", 3), namespaces={"team-a": {"workspace": "other"}}), 1.0)
+    ask.gate.load_state(snapshot(workload("web", 3), namespaces={"team-a": {"workspace": "other"}}), 1.0)
     assert (books(ask), books(ask, "other")) == ((0, 0), (3, 0))
 
 
@@ -372,7 +372,7 @@ def test_limit_ranges_fill_in_what_a_template_leaves_out():
     bare = workload("web", 3)
     bare["spec"]["template"] = {"spec": {"containers": [{"name": "main"}]}}
     ask = Asker(gate([quota("acme", {"requests.cpu": "10"})]))
-    state = picture(bare)
+    state = snapshot(bare)
     state.limit_ranges["team-a"] = (
         parse_limit_range({"spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "2"}}]}}),
     )
@@ -388,7 +388,7 @@ def test_the_overhead_of_a_runtime_class_and_the_default_storage_class_count():
     ]
     fast = "fast.storageclass.storage.k8s.io/requests.storage"
     ask = Asker(gate([quota("acme", {"requests.cpu": "10", fast: "20"})]))
-    state = picture(db)
+    state = snapshot(db)
     state.overheads["kata"] = {"cpu": 2 * CPU}
     state.default_storage_class = "fast"
     ask.gate.load_state(state, 1.0)

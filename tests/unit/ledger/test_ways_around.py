@@ -18,11 +18,11 @@ from extauthz.testing.builders import (
     owned_by,
     patch,
     path,
-    picture,
     pod,
     put_scale,
     quota,
     scale,
+    snapshot,
     workload,
 )
 
@@ -105,7 +105,7 @@ def test_a_covered_revision_that_loses_its_labels_is_charged_as_its_deployment_w
     assert books(roomy) == (4, 4)
     assert roomy(scale_revision("web-0", 5)).verdict is Verdict.DENY, "it counts beside its Deployment's own"
     now_free = revision("web-0", 4, version="2", labels={"app": "freed"})
-    roomy.gate.load_state(picture(web(4), now_free), 1.0)
+    roomy.gate.load_state(snapshot(web(4), now_free), 1.0)
     assert books(roomy) == (8, 0)
 
 
@@ -162,7 +162,7 @@ def test_what_pends_on_a_workload_that_is_gone_makes_it_no_known_one():
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW
     dearer = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "y"}]}}}}
     assert ask(patch(path("web"), dearer, "strategic")).verdict is Verdict.ALLOW
-    ask.gate.load_state(picture(), 1.0)
+    ask.gate.load_state(snapshot(), 1.0)
     assert ask(scale("web", 50)).reason == "unknown-workload"
 
 
@@ -197,21 +197,21 @@ def test_an_applied_template_without_a_count_may_meet_any_count():
     cheap = workload("web", 10)
     put = Request("PUT", path("web"), {"content-type": "application/json"}, json.dumps(cheap).encode())
     assert ask(put).verdict is Verdict.DENY
-    ask.gate.load_state(picture(web(4, version="2")), 1.0)
+    ask.gate.load_state(snapshot(web(4, version="2")), 1.0)
     assert books(ask) == (4, 8), "the template meets whatever count is observed in the end"
 
 
 # Pending writes that ended early.
 
 
-def settled(ask: Asker, *pictures: tuple[dict, ...]) -> int:
-    for number, objects in enumerate(pictures):
-        ask.gate.load_state(picture(*objects), 1.0 + number)
+def settled(ask: Asker, *snapshots: tuple[dict, ...]) -> int:
+    for number, objects in enumerate(snapshots):
+        ask.gate.load_state(snapshot(*objects), 1.0 + number)
     return ask.gate.ledger.pending_writes
 
 
 @pytest.mark.parametrize(
-    ("precondition", "pictures", "left"),
+    ("precondition", "snapshots", "left"),
     [
         pytest.param(("50", None), [()], 1, id="gone-before-the-version-that-it-wants-was-seen"),
         pytest.param(("50", None), [(web(1, version="50"),), ()], 0, id="gone-after-that-version"),
@@ -224,7 +224,7 @@ def settled(ask: Asker, *pictures: tuple[dict, ...]) -> int:
     ],
 )
 def test_a_precondition_outlives_a_view_that_lags_behind_it(
-    precondition: tuple[str | None, str | None], pictures: list[tuple[dict, ...]], left: int
+    precondition: tuple[str | None, str | None], snapshots: list[tuple[dict, ...]], left: int
 ):
     """The caller has seen the object that was made anew; the gate still sees the one before."""
     ask = asker(web(1, version="40"))
@@ -233,7 +233,7 @@ def test_a_precondition_outlives_a_view_that_lags_behind_it(
     body = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": {"replicas": 5}}
     request = Request("PUT", path("web", sub="scale"), {}, json.dumps(body).encode())
     assert ask(request).pending_write is not None
-    assert settled(ask, *pictures) == left
+    assert settled(ask, *snapshots) == left
 
 
 # Settings that let pass more than they say.
@@ -333,7 +333,7 @@ def test_a_dear_template_that_lands_raises_no_envelope_of_running_revisions():
     """Were their counts taken by its cost, the envelope would rise unweighed, and a scale-up pass as no growth."""
     ask = asker(web(4), revision("web-0", 2), revision("web-1", 5), revision("alone", 1, owner=None), hard="9")
     ask.gate.load_state(
-        picture(
+        snapshot(
             workload("web", 4, {"cpu": "2"}, version="2"),
             revision("web-0", 2),
             revision("web-1", 5),

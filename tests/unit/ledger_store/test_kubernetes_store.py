@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from extauthz.kube.connection import ApiError, Connection, Unreachable
-from extauthz.ledger_store.kubernetes import NAME, WITHIN_S, KubernetesStore, _Sink
+from extauthz.ledger_store.kubernetes import NAME, WITHIN_S, KubernetesStore, _Handler
 from extauthz.ledger_store.store import Conflict, Refused, Stored, Unclear
 
 BEFORE = Stored("old", "7", "u")
@@ -90,8 +90,8 @@ async def test_what_cannot_be_read_is_not_taken_for_gone(error: Exception):
 @pytest.mark.parametrize("tree", [{"spec": None}, {"spec": {}}, {}, {"spec": {"payload": ""}}])
 async def test_an_object_that_no_gate_wrote_holds_no_payload(tree: dict[str, Any]):
     heard = Heard()
-    sink = _Sink(heard)
-    sink.changed("ADDED", sink.convert({**tree, "metadata": ledger()["metadata"]}))
+    handler = _Handler(heard)
+    handler.changed("ADDED", handler.convert({**tree, "metadata": ledger()["metadata"]}))
     assert heard.all == ["changed ''"]
 
 
@@ -116,19 +116,19 @@ class Heard:
 
 async def test_a_follower_is_told_that_the_object_is_gone_once_and_only_where_it_was_there():
     heard = Heard()
-    sink = _Sink(heard)
-    there, other = sink.convert(ledger("a")), sink.convert(ledger("b", name="acme"))
-    await sink.replaced([other], "1")
-    await sink.replaced([other, there], "2")
-    sink.changed("MODIFIED", other)
-    sink.changed("DELETED", other)
-    sink.changed("MODIFIED", there)
-    await sink.replaced([other], "3")
-    await sink.replaced([other], "4")
-    sink.changed("ADDED", there)
-    sink.changed("DELETED", there)
-    sink.reached("5")
-    await sink.replaced([], "6")
+    handler = _Handler(heard)
+    there, other = handler.convert(ledger("a")), handler.convert(ledger("b", name="acme"))
+    await handler.replaced([other], "1")
+    await handler.replaced([other, there], "2")
+    handler.changed("MODIFIED", other)
+    handler.changed("DELETED", other)
+    handler.changed("MODIFIED", there)
+    await handler.replaced([other], "3")
+    await handler.replaced([other], "4")
+    handler.changed("ADDED", there)
+    handler.changed("DELETED", there)
+    handler.reached("5")
+    await handler.replaced([], "6")
     assert heard.all == [
         *("listed", "changed 'a'", "listed", "changed 'a'", "gone", "listed", "listed"),
         *("changed 'a'", "gone", "listed"),

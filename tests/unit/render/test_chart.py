@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz.render import webhook
+from extauthz.render.webhook import Custom, WebhookOptions
 from extauthz.service import settings
 from extauthz.service.version import VERSION
 from tests import rendering
@@ -235,11 +237,46 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (['image.repository="a b"'], "repository"),
         (['networkPolicy.clients=["192.0.2.1"]'], "clients"),
         (['settings={"grpc":":1"}'], "'grpc'"),
+        (["webhook.enabled=true"], "add webhook.caBundle or webhook.injectCaFrom"),
+        (["webhook.enabled=true", 'webhook.caBundle="QQ=="', 'place="keda"'], "webhook.enabled: is for place: service"),
+        (['webhook.custom=["rollouts"]'], "custom"),
         (['settings={"stale after":1}'], "'stale after'"),
     ],
 )
 def test_what_is_wrong_or_does_not_go_together_is_told(values: list[str], complaint: str):
     assert complaint in refusal(*values)
+
+
+@pytest.mark.helm
+def test_the_webhook_is_what_render_webhook_prints():
+    values = (
+        "webhook.enabled=true",
+        'webhook.caBundle="QUJD"',
+        'webhook.exceptNamespaces=["monitoring"]',
+        'webhook.custom=["rollouts.argoproj.io"]',
+        'webhook.clients=["192.0.2.0/28"]',
+    )
+    objects = made(*setting(*values), namespace="infra")
+    options = WebhookOptions(
+        ca=b"ABC", namespace="infra", except_namespaces=("monitoring",), custom=(Custom("argoproj.io", "rollouts"),)
+    )
+    shipped = objects["ValidatingWebhookConfiguration/extauthz"]
+    assert shipped["webhooks"] == webhook.configuration(options)["webhooks"]
+    assert "--webhook=:9443" in container(objects)["args"]
+    assert {"name": "webhook", "port": 443, "targetPort": "webhook"} in objects["Service/extauthz"]["spec"]["ports"]
+    ingress = objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
+    assert {
+        "ports": [{"port": "webhook", "protocol": "TCP"}],
+        "from": [{"ipBlock": {"cidr": "192.0.2.0/28"}}],
+    } in ingress
+
+
+@pytest.mark.helm
+def test_cert_manager_may_write_the_authority_of_the_webhook():
+    shipped = made(*setting("webhook.enabled=true", 'webhook.injectCaFrom="infra/extauthz"'))
+    configuration = shipped["ValidatingWebhookConfiguration/extauthz"]
+    assert configuration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "infra/extauthz"}
+    assert "caBundle" not in configuration["webhooks"][0]["clientConfig"]
 
 
 @pytest.mark.helm

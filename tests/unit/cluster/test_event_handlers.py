@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import feeds
 from extauthz.cluster.scaled import PodPrices
-from extauthz.cluster.sinks import Troubles
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
@@ -24,15 +24,15 @@ class Fed:
     """A gate with all feeds, in a namespace of workspace acme."""
 
     def __init__(self) -> None:
-        self.troubles: list[str] = []
+        self.invalid: list[str] = []
         self.gate = Gate()
         self.gate.load_quotas(
             QuotaTree.build([quota("acme", {"requests.cpu": "99", "persistentvolumeclaims": "9"})]), 0.0
         )
-        troubles = Troubles(
-            lambda resource, name, why: self.troubles.append(f"{resource.group_resource} {name}: {why}")
+        invalid = InvalidObjects(
+            lambda resource, name, why: self.invalid.append(f"{resource.group_resource} {name}: {why}")
         )
-        self.feeds = feeds(self.gate, troubles, PodPrices(print, print))
+        self.feeds = feeds(self.gate, invalid, PodPrices(print, print))
         self.tell("namespaces", namespace())
 
     def feed(self, plural: str) -> Any:
@@ -79,7 +79,7 @@ def test_a_workload_that_cannot_be_read_is_told_once_by_name_and_its_cost_unknow
     fed.tell("deployments", workload("web", 3))
     fed.tell("deployments", spoilt())
     fed.tell("deployments", spoilt("3"))
-    (trouble,) = fed.troubles
+    (trouble,) = fed.invalid
     assert trouble.startswith("deployments.apps team-a/web: ")
     assert "spec.replicas" in trouble
     assert fed.is_unknown()
@@ -87,7 +87,7 @@ def test_a_workload_that_cannot_be_read_is_told_once_by_name_and_its_cost_unknow
     fed.tell("deployments", workload("web", 3, version="4"))
     assert (fed.cpus(), fed.is_unknown()) == (3, False)
     fed.tell("deployments", spoilt("5"))
-    assert len(fed.troubles) == 2
+    assert len(fed.invalid) == 2
 
 
 def test_a_workload_that_is_gone_is_no_trouble_any_more(fed):
@@ -95,13 +95,13 @@ def test_a_workload_that_is_gone_is_no_trouble_any_more(fed):
     fed.tell("deployments", spoilt("3"), "DELETED")
     assert not fed.is_unknown()
     fed.tell("deployments", spoilt("4"))
-    assert len(fed.troubles) == 2
+    assert len(fed.invalid) == 2
 
 
 def test_a_list_with_one_bad_object_brings_all_others(fed):
     fed.list("deployments", spoilt(), workload("api", 2))
     assert fed.cpus() == 2
-    assert len(fed.troubles) == 1
+    assert len(fed.invalid) == 1
 
 
 @pytest.mark.parametrize("plural", ["namespaces", "limitranges"])
@@ -111,7 +111,7 @@ def test_of_what_bears_on_others_the_last_that_could_be_read_stays_in_force(fed,
     assert fed.cpus() == 6
     fed.tell(plural, {"namespaces": namespace("2", 7), "limitranges": limits("lots", "2")}[plural])
     assert fed.cpus() == 6
-    assert len(fed.troubles) == 1
+    assert len(fed.invalid) == 1
 
 
 def test_a_bad_revision_of_a_rollout_leaves_its_cost_unknown(fed):
@@ -129,7 +129,7 @@ def test_a_bad_revision_of_a_rollout_leaves_its_cost_unknown(fed):
 
 def test_a_stateful_set_whose_status_cannot_be_read_is_told_and_counted(fed):
     fed.tell("statefulsets", workload("db", 3, kind="StatefulSet") | {"status": {"currentRevision": 7}})
-    assert (fed.cpus(), len(fed.troubles)) == (3, 1)
+    assert (fed.cpus(), len(fed.invalid)) == (3, 1)
 
 
 def test_a_revision_that_is_run_and_then_no_more_counts_and_then_no_more(fed):

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from extauthz.cluster import facts
-from extauthz.cluster.facts import ClaimClass, Workload
+from extauthz.cluster import object_readers
+from extauthz.cluster.object_readers import ClaimClass, Workload
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import STATEFUL_SETS
@@ -17,8 +17,8 @@ from extauthz.core.objects.metadata import kind_of
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
-    """What is known of the cluster."""
+class Snapshot:
+    """What the cluster runs, as the gate keeps it."""
 
     namespaces: Mapping[str, Mapping[str, str]]
     """Name to labels."""
@@ -34,7 +34,7 @@ class ClusterState:
     """``Kind.group`` of objects that do not matter here, and how many there were."""
 
 
-class Picture:
+class SnapshotBuilder:
     """Takes objects one by one, in any order."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Picture:
         """
         root = mapping(obj, "(root)")
         group, kind = kind_of(root)
-        read = facts.COUNTED.get((group, kind))
+        read = object_readers.COUNTED.get((group, kind))
         if read is not None:
             return self._take_workload(read(root), root)
         take = _TAKERS.get((group, kind))
@@ -66,15 +66,15 @@ class Picture:
             return None
         return take(self, root)
 
-    def state(self) -> ClusterState:
+    def state(self) -> Snapshot:
         """The snapshot of all objects so far."""
         old = (one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions)
-        return ClusterState(
+        return Snapshot(
             namespaces=self._namespaces,
             limit_ranges={name: tuple(ranges) for name, ranges in self._limit_ranges.items()},
             workloads=(*self._workloads.items(), *old),
             overheads=self._overheads,
-            default_storage_class=facts.default_class(self._classes),
+            default_storage_class=object_readers.default_class(self._classes),
             not_counted=dict(self._not_counted),
         )
 
@@ -85,38 +85,38 @@ class Picture:
         _once(ref not in self._workloads, str(ref))
         self._workloads[ref] = observed
         if ref[:2] == STATEFUL_SETS:
-            self._old_revisions.add((ref.namespace, facts.old_revision(root)))
+            self._old_revisions.add((ref.namespace, object_readers.old_revision(root)))
         return ref.namespace
 
     def _take_revision(self, root: Tree) -> None:
-        if facts.is_of_a_stateful_set(root):
-            ref, observed = facts.revision(root)
+        if object_readers.is_of_a_stateful_set(root):
+            ref, observed = object_readers.revision(root)
             _once(ref not in self._revisions, str(ref))
             self._revisions[ref] = observed
 
     def _take_namespace(self, root: Tree) -> None:
-        name, labels = facts.namespace_labels(root)
+        name, labels = object_readers.namespace_labels(root)
         _once(name not in self._namespaces, f"namespace {name}")
         self._namespaces[name] = labels
 
     def _take_limit_range(self, root: Tree) -> None:
-        namespace, _, defaults = facts.container_defaults(root)
+        namespace, _, defaults = object_readers.container_defaults(root)
         self._limit_ranges.setdefault(namespace, []).append(defaults)
 
     def _take_runtime_class(self, root: Tree) -> None:
-        name, overhead = facts.pod_overhead(root)
+        name, overhead = object_readers.pod_overhead(root)
         self._overheads[name] = overhead
 
     def _take_storage_class(self, root: Tree) -> None:
-        self._classes.append(facts.claim_class(root))
+        self._classes.append(object_readers.claim_class(root))
 
 
-_TAKERS: Mapping[tuple[str, str], Callable[[Picture, Tree], str | None]] = {
-    ("", "Namespace"): Picture._take_namespace,
-    ("", "LimitRange"): Picture._take_limit_range,
-    ("apps", "ControllerRevision"): Picture._take_revision,
-    ("node.k8s.io", "RuntimeClass"): Picture._take_runtime_class,
-    ("storage.k8s.io", "StorageClass"): Picture._take_storage_class,
+_TAKERS: Mapping[tuple[str, str], Callable[[SnapshotBuilder, Tree], str | None]] = {
+    ("", "Namespace"): SnapshotBuilder._take_namespace,
+    ("", "LimitRange"): SnapshotBuilder._take_limit_range,
+    ("apps", "ControllerRevision"): SnapshotBuilder._take_revision,
+    ("node.k8s.io", "RuntimeClass"): SnapshotBuilder._take_runtime_class,
+    ("storage.k8s.io", "StorageClass"): SnapshotBuilder._take_storage_class,
 }
 """(API group, kind) to the handler of objects that do not count by themselves."""
 

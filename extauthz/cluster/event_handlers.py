@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from extauthz.cluster import facts
-from extauthz.cluster.facts import Workload
+from extauthz.cluster import object_readers
+from extauthz.cluster.object_readers import Workload
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
@@ -21,10 +21,10 @@ from extauthz.core.model import Observed, Tree, WorkloadRef
 from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.resourcelists import FootprintError
-from extauthz.kube.reflector import Sink
+from extauthz.kube.reflector import EventHandler
 from extauthz.kube.resource import Resource
 
-Fact = TypeVar("Fact")
+Value = TypeVar("Value")
 Item = TypeVar("Item")
 
 Place: TypeAlias = tuple[str, str]
@@ -33,14 +33,14 @@ Place: TypeAlias = tuple[str, str]
 DELETED = "DELETED"
 
 
-class Feed(Sink[Item], Protocol[Item]):
-    """A sink that a consistent read can feed too."""
+class Feed(EventHandler[Item], Protocol[Item]):
+    """An event handler that a consistent read can feed too."""
 
     def gone(self, place: Place, version: str) -> None:
         """There is no such object any more, as of ``version``."""
 
 
-class Troubles:
+class InvalidObjects:
     """Invalid objects: they cannot be read. Each is reported once, and again after it was good in between.
 
     Args:
@@ -74,7 +74,7 @@ class Seen(NamedTuple):
     """``None``: it does not count any more."""
     version: str
     old_revision: str = ""
-    """Of a StatefulSet, ``facts.old_revision``."""
+    """Of a StatefulSet, ``object_readers.old_revision``."""
     selector: LabelSelector | None = None
     """Of a custom resource: which pods are its own."""
 
@@ -83,12 +83,12 @@ class Workloads:
     """Feeds a kind that counts."""
 
     def __init__(
-        self, resource: Resource, read: Callable[[Tree], Workload | None], gate: Gate, troubles: Troubles
+        self, resource: Resource, read: Callable[[Tree], Workload | None], gate: Gate, invalid: InvalidObjects
     ) -> None:
         self._resource = resource
         self._read = read
         self._gate = gate
-        self._troubles = troubles
+        self._invalid = invalid
 
     def convert(self, tree: Tree) -> Seen:
         place = place_of(tree)
@@ -97,9 +97,9 @@ class Workloads:
         try:
             workload = self._read(tree)
         except (ObjectError, FootprintError) as error:
-            self._troubles.bad(self._resource, place, error)
-            return Seen(ref, facts.unreadable(tree), version)
-        self._troubles.over(self._resource, place)
+            self._invalid.bad(self._resource, place, error)
+            return Seen(ref, object_readers.unreadable(tree), version)
+        self._invalid.over(self._resource, place)
         return Seen(ref, workload[1] if workload is not None else None, version)
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
@@ -117,20 +117,20 @@ class Workloads:
         """Bookmarks bring nothing to count."""
 
     def gone(self, place: Place, version: str) -> None:
-        self._troubles.over(self._resource, place)
+        self._invalid.over(self._resource, place)
         self._gate.observe(WorkloadRef(self._resource.group, self._resource.plural, *place), None, version=version)
 
 
-class Noted(NamedTuple, Generic[Fact]):
+class Noted(NamedTuple, Generic[Value]):
     """An object that changes the cost of others."""
 
     place: Place
-    fact: Fact | None
-    """``None``: it cannot be read."""
+    value: Value | None
+    """What counts of it; ``None``: it cannot be read."""
     version: str
 
 
-class Notes(Generic[Fact]):
+class Notes(Generic[Value]):
     """Handles a kind with few objects that change the cost of others.
 
     Args:
@@ -141,45 +141,45 @@ class Notes(Generic[Fact]):
     def __init__(
         self,
         resource: Resource,
-        read: Callable[[Tree], Fact],
-        took: Callable[[Place, Fact | None], None],
-        troubles: Troubles,
+        read: Callable[[Tree], Value],
+        took: Callable[[Place, Value | None], None],
+        invalid: InvalidObjects,
     ) -> None:
         self._resource = resource
         self._read = read
         self._took = took
-        self._troubles = troubles
-        self._known: dict[Place, tuple[str, Fact | None]] = {}
+        self._invalid = invalid
+        self._known: dict[Place, tuple[str, Value | None]] = {}
 
-    def convert(self, tree: Tree) -> Noted[Fact]:
+    def convert(self, tree: Tree) -> Noted[Value]:
         place = place_of(tree)
         version = version_of(tree)
         try:
-            fact = self._read(tree)
+            value = self._read(tree)
         except (ObjectError, FootprintError) as error:
-            self._troubles.bad(self._resource, place, error)
+            self._invalid.bad(self._resource, place, error)
             return Noted(place, None, version)
-        self._troubles.over(self._resource, place)
-        return Noted(place, fact, version)
+        self._invalid.over(self._resource, place)
+        return Noted(place, value, version)
 
-    async def replaced(self, objects: Iterable[Noted[Fact]], version: str) -> None:
+    async def replaced(self, objects: Iterable[Noted[Value]], version: str) -> None:
         listed = {one.place: one for one in objects}
         for place in self._known.keys() - listed.keys():
             self.gone(place, version)
         for one in listed.values():
             self.changed("", one)
 
-    def changed(self, event: str, obj: Noted[Fact]) -> None:
+    def changed(self, event: str, obj: Noted[Value]) -> None:
         if event == DELETED:
             self.gone(obj.place, obj.version)
             return
         held_version, held = self._known.get(obj.place, ("", None))
         if is_newer(held_version, obj.version):  # a watch that a consistent read overtook
             return
-        fact = obj.fact if obj.fact is not None else held
-        self._known[obj.place] = (obj.version, fact)
-        if fact is not None and fact != held:
-            self._took(obj.place, fact)
+        value = obj.value if obj.value is not None else held
+        self._known[obj.place] = (obj.version, value)
+        if value is not None and value != held:
+            self._took(obj.place, value)
 
     def reached(self, version: str) -> None:
         """Bookmarks bring nothing to note."""
@@ -188,7 +188,7 @@ class Notes(Generic[Fact]):
         held_version, held = self._known.get(place, ("", None))
         if is_newer(held_version, version):
             return
-        self._troubles.over(self._resource, place)
+        self._invalid.over(self._resource, place)
         self._known.pop(place, None)
         if held is not None:
             self._took(place, None)
@@ -200,30 +200,30 @@ class Context:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._limit_ranges: dict[str, dict[str, LimitRangeDefaults]] = {}
-        self._classes: dict[Place, facts.ClaimClass] = {}
+        self._classes: dict[Place, object_readers.ClaimClass] = {}
 
-    def namespace(self, place: Place, fact: facts.NamespaceLabels | None) -> None:
+    def namespace(self, place: Place, value: object_readers.NamespaceLabels | None) -> None:
         """A Namespace and its labels."""
-        self._gate.observe_namespace(place[1], fact.labels if fact is not None else None)
+        self._gate.observe_namespace(place[1], value.labels if value is not None else None)
 
-    def limit_range(self, place: Place, fact: facts.ContainerDefaults | None) -> None:
+    def limit_range(self, place: Place, value: object_readers.ContainerDefaults | None) -> None:
         """A LimitRange. All of its namespace are passed on together."""
         namespace, name = place
         ranges = self._limit_ranges.setdefault(namespace, {})
         ranges.pop(name, None)
-        if fact is not None:
-            ranges[name] = fact.defaults
+        if value is not None:
+            ranges[name] = value.defaults
         if not ranges:
             del self._limit_ranges[namespace]
         self._gate.observe_limit_ranges(namespace, [ranges[name] for name in sorted(ranges)])
 
-    def runtime_class(self, place: Place, fact: facts.PodOverhead | None) -> None:
+    def runtime_class(self, place: Place, value: object_readers.PodOverhead | None) -> None:
         """A RuntimeClass and its overhead."""
-        self._gate.observe_runtime_class(place[1], fact.overhead if fact is not None else None)
+        self._gate.observe_runtime_class(place[1], value.overhead if value is not None else None)
 
-    def storage_class(self, place: Place, fact: facts.ClaimClass | None) -> None:
+    def storage_class(self, place: Place, value: object_readers.ClaimClass | None) -> None:
         """A StorageClass: it may be the default one."""
         self._classes.pop(place, None)
-        if fact is not None:
-            self._classes[place] = fact
-        self._gate.observe_default_storage_class(facts.default_class(self._classes.values()))
+        if value is not None:
+            self._classes[place] = value
+        self._gate.observe_default_storage_class(object_readers.default_class(self._classes.values()))

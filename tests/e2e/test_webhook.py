@@ -1,0 +1,250 @@
+"""The admission webhook under a real API server, kubectl and HPA. No Envoy asks the gate."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from extauthz.render.options import Profile
+from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.plane import free_ports, running_plane
+from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
+from tests.controlplane.world import WINDOW_S
+from tests.e2e.webhooked import DENIED, WebhookWorld
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookWorld]:
+    with (
+        running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
+        WebhookWorld(plane, tmp_path_factory.mktemp("world")) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def workspace(world: WebhookWorld, request: pytest.FixtureRequest) -> Iterator[Callable[..., Workspace]]:
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:30].strip("-")
+    with ExitStack() as stack:
+        yield lambda hard: stack.enter_context(Workspace(world, f"{name}-{next(_NUMBERS)}", hard))
+
+
+def scale(acme: Workspace, name: str, replicas: int, *more: str) -> str:
+    """What kubectl says, straight at the API server."""
+    done = acme.world.kubectl.run("scale", f"deployment/{name}", f"--replicas={replicas}", "-n", acme.namespace, *more)
+    return done.stdout + done.stderr
+
+
+def refused(call: Callable[[], Any]) -> str:
+    with pytest.raises(RefusedError) as error:
+        call()
+    return str(error.value)
+
+
+def test_kubectl_scale_stops_at_the_edge_and_goes_on_when_the_limit_is_raised(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: acme.used() == 1)
+    assert "scaled" in scale(acme, "web", 4)
+    said = scale(acme, "web", 5)
+    assert f'{DENIED}deployments.apps "web" is forbidden: exceeded workspace quota: {acme.name}' in said
+    assert "largest allowed replicas: 4" in said
+    acme.set_hard({"requests.cpu": "5"})
+    eventually(lambda: acme.hard() == 5)
+    assert "scaled" in scale(acme, "web", 5)
+    eventually(lambda: (acme.used(), acme.charged()) == (5, 5))
+    assert world.gate.metric("extauthz_intents") == 0, "each ended with the version or the object that it made"
+
+
+def test_every_writer_and_form_is_asked_about(world, workspace):
+    acme = workspace({"requests.cpu": "3"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: acme.used() == 1)
+    api, at = world.api, acme.namespace
+    whole = api.get("Deployment", "web", at)
+    whole["spec"]["replicas"] = 4
+    path = f"/apis/apps/v1/namespaces/{at}/deployments"
+    json_patch = [{"op": "add", "path": "/spec/replicas", "value": 4}]
+    apply = workload("web", 4, {"cpu": "1"})
+    asked: dict[str, Callable[[], Any]] = {
+        "create": lambda: acme.create(workload("new", 3, {"cpu": "1"})),
+        "put": lambda: api.call("PUT", f"{path}/web", whole),
+        "merge": lambda: api.patch("Deployment", "web", at, {"spec": {"replicas": 4}}),
+        "scale": lambda: api.patch("Deployment", "web", at, {"spec": {"replicas": 4}}, sub="scale"),
+        "json-patch": lambda: api.call("PATCH", f"{path}/web/scale", json_patch, "application/json-patch+json"),
+        "apply": lambda: api.call(
+            "PATCH", f"{path}/web?fieldManager=x&force=true", apply, "application/apply-patch+yaml"
+        ),
+        "template": lambda: api.call("PUT", f"{path}/web", whole | {"spec": dearer(whole, 1, "4")}),
+        "statefulset": lambda: acme.create(workload("new", 3, {"cpu": "1"}, "StatefulSet")),
+        "replicaset": lambda: acme.create(workload("new", 3, {"cpu": "1"}, "ReplicaSet")),
+    }
+    said = {name: refused(call) for name, call in asked.items()}
+    for name, sentence in said.items():
+        assert f"exceeded workspace quota: {acme.name}" in sentence, (name, sentence)
+    assert acme.charged() == 1, "a refusal has charged nothing"
+
+
+def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:
+    spec: dict[str, Any] = json.loads(json.dumps(whole["spec"]))
+    spec["replicas"] = replicas
+    spec["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return spec
+
+
+def test_a_dry_run_is_decided_and_charged_nothing(world, workspace):
+    acme = workspace({"requests.cpu": "2"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: acme.used() == 1)
+    path = f"/apis/apps/v1/namespaces/{acme.namespace}/deployments/web/scale?dryRun=All"
+    merge = "application/merge-patch+json"
+    world.api.call("PATCH", path, {"spec": {"replicas": 2}}, merge)
+    assert DENIED in refused(lambda: world.api.call("PATCH", path, {"spec": {"replicas": 3}}, merge))
+    assert acme.charged() == 1
+
+
+@pytest.mark.controlplane("kube-controller-manager")
+def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "4"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    acme.await_ready("web", 1)
+    acme.busy("900m")
+    acme.create(autoscaler("web", most=8))
+
+    def able() -> dict:
+        return condition(world.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
+
+    eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web")))
+    assert acme.replicas("web") == 4
+    assert f"exceeded workspace quota: {acme.name}" in able()["message"]
+    assert DENIED in able()["message"]
+    decisions = [one for one in world.gate.events("decision") if one.get("workload", "").endswith(f"{acme.name}/web")]
+    assert any(one.get("user", "").endswith(":horizontal-pod-autoscaler") for one in decisions)
+    acme.set_hard({"requests.cpu": "8"})
+    acme.await_ready("web", 8)
+    eventually(lambda: able().get("status") == "True", able)
+
+
+def test_with_both_ways_in_force_what_passes_envoy_passes_the_webhook_and_is_charged_once(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    through = world.kubectl_through(Profile.WRITES)
+
+    def do(*words: str, stdin: Any = None) -> str:
+        done = through.run(*words, "-n", acme.namespace, stdin=json.dumps(stdin) if stdin else "")
+        # One change at a time: the next comes once this one is settled, long before its window ends.
+        eventually(lambda: world.gate.metric("extauthz_intents") == 0, within_s=WINDOW_S / 2)
+        return done.stdout + done.stderr
+
+    def changed(cpu: str, replicas: int, **labels: str) -> dict[str, Any]:
+        tree = workload("web", replicas, {"cpu": cpu})
+        tree["metadata"]["labels"] = tree["metadata"]["labels"] | labels
+        return tree
+
+    assert "created" in do("apply", "-f-", stdin=changed("1", 2))
+    assert "configured" in do("apply", "-f-", stdin=changed("1000m", 2, x="y"))
+    assert "scaled" in do("scale", "deployment/web", "--replicas=4")
+    assert "scaled" in do("scale", "deployment/web", "--replicas=1")
+    assert acme.charged() == 1
+    assert "configured" in do("apply", "-f-", stdin=changed("2000m", 1))
+    assert "updated" in do("set", "env", "deployment/web", "A=b")
+    assert acme.charged() == 2
+    assert "serverside-applied" in do(
+        "apply", "--server-side", "--force-conflicts", "-f-", stdin=changed("4", 1, z="1")
+    )
+    assert acme.charged() == 4
+    assert "exceeded workspace quota" in (said := do("scale", "deployment/web", "--replicas=2"))
+    assert "admission webhook" not in said, "Envoy comes first"
+    assert "deleted" in do("delete", "deployment/web", "--wait=true")
+    assert "created" in do("create", "-f-", stdin=changed("4", 1))
+    assert acme.charged() == 4
+    asked = [one for one in world.gate.events("decision") if f"/{acme.namespace}/" in one.get("workload", "")]
+    assert {one["reason"] for one in asked if "user" in one} == {"fits", "no-growth"}, "the webhook refused nothing"
+    assert sum("user" not in one for one in asked) >= 9, "Envoy was asked first"
+
+
+DENIES_ALL = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "nobody-answers"},
+    "webhooks": [
+        {
+            "name": "nobody-answers.example.dev",
+            "admissionReviewVersions": ["v1"],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 1,
+            "matchConditions": [{"name": "marked", "expression": "object.metadata.name == 'doomed'"}],
+            "rules": [
+                {
+                    "apiGroups": ["apps"],
+                    "apiVersions": ["*"],
+                    "operations": ["UPDATE"],
+                    "resources": ["deployments", "deployments/scale"],
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_a_write_that_another_webhook_refuses_frees_its_room_by_the_end_of_the_window_only(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    acme.create(workload("doomed", 1, {"cpu": "1"}))
+    acme.create(workload("other", 1, {"cpu": "1"}))
+    eventually(lambda: acme.used() == 2)
+    world.api.create(world.configured(json.loads(json.dumps(DENIES_ALL)), *free_ports(1)))
+    try:
+        # Before the configuration is in force the write lands.
+        eventually(lambda: "nobody-answers" in scale(acme, "doomed", 1, "--current-replicas=1") or _again(acme))
+        eventually(lambda: acme.charged() == 2, within_s=3 * WINDOW_S)
+        assert "nobody-answers" in scale(acme, "doomed", 3)
+        assert acme.charged() == 4, "it was admitted here"
+        assert "exceeded workspace quota" in scale(acme, "other", 2)
+        eventually(lambda: acme.charged() == 2, within_s=3 * WINDOW_S)
+        assert "scaled" in scale(acme, "other", 2)
+    finally:
+        world.api.call("DELETE", f"{CONFIGURATIONS}/nobody-answers")
+
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def _again(acme: Workspace) -> bool:
+    """One more and back to one: so the next try changes something."""
+    acme.api.patch("Deployment", "doomed", acme.namespace, {"metadata": {"annotations": {"n": str(next(_NUMBERS))}}})
+    return False
+
+
+@pytest.mark.controlplane("kube-controller-manager")
+def test_a_dead_webhook_stops_growth_and_nothing_else(world, workspace):
+    acme = workspace({"requests.cpu": "9"})
+    acme.create(workload("web", 3, {"cpu": "1"}))
+    assert world.manager.running
+    acme.await_ready("web", 3)
+    eventually(lambda: acme.used() == 3)
+    world.gate.terminate()
+    try:
+        assert "failed calling webhook" in scale(acme, "web", 4)
+        assert "scaled" in scale(acme, "web", 2)
+        acme.api.patch("Deployment", "web", acme.namespace, {"metadata": {"annotations": {"x": "y"}}})
+        acme.api.patch("Deployment", "web", acme.namespace, {"status": {"replicas": 9}}, sub="status")
+        acme.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "any"}})
+        own = workload("gate", 1, {"cpu": "1"})
+        own["metadata"]["namespace"] = "extauthz-system"
+        acme.api.create(own)
+        acme.api.patch("Deployment", "gate", "extauthz-system", {"spec": {"replicas": 2}}, sub="scale")
+        before = world.manager.renewed()
+        eventually(lambda: world.manager.renewed() != before)
+    finally:
+        world.gate.start()
+    acme.api.delete("Deployment", "gate", "extauthz-system")
+    eventually(lambda: "scaled" in scale(acme, "web", 4))
