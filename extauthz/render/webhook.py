@@ -13,8 +13,8 @@ from typing import Any as Tree
 from extauthz.core.kinds import GATED
 from extauthz.render.manifests import Part
 
-NAME = "growth.extauthz.dev"
-"""What a refusal names: ``admission webhook "growth.extauthz.dev" denied the request: …``."""
+NAME = "workspacequotas.extauthz.dev"
+"""What a refusal names: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
 
 TIMEOUT_S = 2
 

@@ -25,7 +25,7 @@ Tree = Any
 DEAD = WebhookOptions(
     url="https://127.0.0.1:1", except_namespaces=("spared",), custom=(Custom("example.dev", "widgets"),)
 )
-ASKED = 'failed calling webhook "growth.extauthz.dev"'
+ASKED = 'failed calling webhook "workspacequotas.extauthz.dev"'
 
 
 def pod(**spec: Tree) -> Tree:

@@ -8,32 +8,40 @@ from __future__ import annotations
 import base64
 import functools
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import yaml
 
 from extauthz.render.options import Profile
+from extauthz.render.webhook import NAME
 from extauthz.testing.envoy import Envoy
 from tests.controlplane.api import eventually
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, free_ports
 from tests.controlplane.world import World
 
-PAGE = Path(__file__).parents[2] / "docs" / "webhook.md"
-NAME = "workspacequotas.extauthz.dev"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "webhook.md"
 DENIED = f'admission webhook "{NAME}" denied the request: '
 
 
-def documented() -> dict[str, Any]:
-    """The configuration that docs/webhook.md shows."""
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    tree: dict[str, Any] = yaml.safe_load(block)
+def rendered(*options: str) -> dict[str, Any]:
+    """What the command of docs/webhook.md prints, with these values in place of its own."""
+    (line,) = re.findall(r"^(extauthz render webhook .*) \| kubectl apply -f -$", PAGE.read_text(), re.MULTILINE)
+    words = line.split()[1:]
+    shown = [word for word in words if not word.startswith("--")][2:]
+    assert len(shown) == len(options), shown
+    given = dict(zip(shown, options, strict=True))
+    command = [sys.executable, "-m", "extauthz.cli", *(given.get(word, word) for word in words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    tree: dict[str, Any] = yaml.safe_load(done.stdout)
     return tree
 
 
 class WebhookWorld(World):
-    """The gate with the webhook of docs/webhook.md in force."""
+    """The gate with its webhook in force, as docs/webhook.md installs it."""
 
     def __init__(self, plane: Plane, folder: Path) -> None:
         (self._port,) = free_ports(1)
@@ -43,7 +51,7 @@ class WebhookWorld(World):
 
     def __enter__(self) -> Self:
         entered = super().__enter__()
-        self.api.create(self.configured(documented(), self._port))
+        self.api.create(rendered(str(self.plane.ca), f"https://127.0.0.1:{self._port}"))
         self._await_in_force()
         return entered
 

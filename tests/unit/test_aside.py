@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 
 import pytest
 
+from extauthz.core.intake.admission import read_aside as read_review_aside
 from extauthz.core.intake.aside import read_aside
 from extauthz.core.model import Request, Unreadable, Write
 from extauthz.service.aside import COMMAND, MOST, AsideProcess
+from extauthz.testing.builders import admission, workload
 from tests.fuzz.measure import OBJECT
 
 REQUEST = Request("PUT", OBJECT, {}, b'{"spec":{"replicas":3,"paused":true},"x":"%s"}' % (b"x" * 100_000))
@@ -42,6 +45,13 @@ async def test_it_says_what_is_said_here():
             read_aside(one) for one in (REQUEST, OTHER, REQUEST)
         ]
     assert told == []
+
+
+async def test_it_says_of_an_admission_review_what_is_said_here():
+    reviews = [b"{", json.dumps(admission(workload(annotations={"x": "y" * 20_000}))).encode()]
+    process, _ = aside()
+    async with process:
+        assert [await process.review(one) for one in reviews] == [read_review_aside(one) for one in reviews]
 
 
 @pytest.mark.parametrize(

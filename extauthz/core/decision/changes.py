@@ -84,19 +84,20 @@ def _adds_nothing(one: PendingWrite, whole: PendingWrite, left: Observed) -> boo
 def _is_there(outcome: Outcome, left: Observed) -> bool:
     """What may come of a patch is also the object that it finds."""
     template = left.template
-    return (not outcome.templates or any(template and alike(one, template) for one in outcome.templates)) and (
-        not outcome.label_sets or left.labels in outcome.label_sets
+    return (
+        (not outcome.templates or any(template and alike(one, template) for one in outcome.templates))
+        and (not outcome.label_sets or left.labels in outcome.label_sets)
+        and outcome.owner in (None, left.owner)
     )
 
 
 def _is_charged(outcome: Outcome, whole: PendingWrite, one: PendingWrite) -> bool:
-    """Each count with its template, the labels and the owner are of the two writes by themselves."""
+    """Each count with its template, and the labels, are of the two writes by themselves."""
     of_count = tuple(held for held in (whole, one) if outcome.replicas in (None, held.replicas))
     return (
         bool(of_count)
         and _are_of(of_count, outcome.templates)
         and {*outcome.label_sets} <= {*whole.labels, *one.labels}
-        and outcome.owner in (None, whole.owner, one.owner)
     )
 
 

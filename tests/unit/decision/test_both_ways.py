@@ -171,17 +171,19 @@ def test_an_object_that_has_the_change_and_more_is_charged_with_both():
     ask = asker(web(), hard="99")
     assert ask(set_container(main="2")).verdict is Verdict.ALLOW
     labels = {"app": "web", "x": "y"}
-    assert admit(ask, web(main="2", labels=labels), web()).verdict is Verdict.ALLOW
-    assert ask.gate.ledger.pending_writes == 2
+    assert admit(ask, web(main="2", side="1", labels=labels), web()).verdict is Verdict.ALLOW
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((1, 2), 2)
 
 
-def test_an_owner_that_the_other_write_does_not_name_waits():
+@pytest.mark.parametrize("form", ["put", "apply"])
+def test_an_owner_that_the_other_write_does_not_name_waits(form: str):
     ask = asker(web(), hard="99")
     owned = web() | {"metadata": web()["metadata"] | {"ownerReferences": owned_by("x", kind="Foo")}}
     other = web() | {"metadata": web()["metadata"] | {"ownerReferences": owned_by("y", kind="Foo")}}
     del owned["metadata"]["resourceVersion"], owned["metadata"]["uid"]
-    assert ask(put(owned)).verdict is Verdict.ALLOW
+    assert ask(put(owned) if form == "put" else patch(path("web"), owned, "apply")).verdict is Verdict.ALLOW
     assert admitted(ask, other, web()) == UNDER_WAY
+    assert admit(ask, json.loads(json.dumps(owned)), web()).verdict is Verdict.ALLOW
 
 
 def test_where_the_patch_would_leave_something_new_each_time_the_object_waits():
@@ -246,6 +248,14 @@ def test_a_template_that_meets_another_count_is_not_charged():
     assert ask(set_container(3, main="2")).verdict is Verdict.ALLOW
     assert admitted(ask, web(2, main="2", side="1"), web()) == UNDER_WAY, "3 x (2 + 1)"
     assert admit(ask, web(3, main="2", side="1"), web()).verdict is Verdict.ALLOW
+
+
+def test_the_labels_of_a_write_of_another_gate_must_be_the_same():
+    ask, other = asker(web(), hard="99"), asker(web(), hard="99")
+    assert ask(label(x="y")).verdict is Verdict.ALLOW
+    other.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 0.0)
+    assert admitted(other, web(main="2"), web()) == UNDER_WAY
+    assert admit(other, web(labels={"app": "web", "x": "y"}), web()).verdict is Verdict.ALLOW
 
 
 def test_the_owner_of_a_write_of_another_gate_must_be_the_same():
