@@ -11,10 +11,11 @@ from typing import NamedTuple
 from extauthz.core.model import Decision, Verdict
 
 from . import judge
+from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import kind_of, workload_of
+from .kinds import workload_of
 from .reference import COUNTED, ReferenceModel
-from .views import KEPT_S, UNSEEN_S, Horizon, Past, Views, known_of
+from .views import Horizon, Past, Views, known_of
 
 PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
@@ -43,33 +44,6 @@ class Asked(NamedTuple):
     claims: int
 
 
-class Ungated(NamedTuple):
-    """Growth that gates only observe."""
-
-    at_s: float
-    version: int
-    key: Key
-    by: str
-    """The gate that allowed it where no quota was; empty: none."""
-    more: Mapping[str, int]
-    """By how much."""
-
-
-class Grant(NamedTuple):
-    """The state when a gate allowed a write."""
-
-    at_s: float
-    """When it was asked."""
-    by: str
-    """The gate, by its name in that life."""
-    uncovered: bool
-    """No quota could cover it, so the gate told the other ones afterwards (docs/guarantee.md, cuts)."""
-    known: int
-    """The version of the workload that it knew at least."""
-    was: frozenset[State]
-    """What the workload was to it: one of these."""
-
-
 class Checks:
     """Receives everything that happens. Keeps the first broken rule in ``found``.
 
@@ -84,9 +58,8 @@ class Checks:
         self._reference = reference
         self._memory_s = memory_s
         self._refused_s = refused_s
-        self._heard_s = heard_s
         self._views = Views(reference)
-        self._ungated: deque[Ungated] = deque()
+        self._excuses = Excuses(reference, heard_s)
         self._states: list[Asked] = []
         self._asks: deque[tuple[float, Key]] = deque()
         """When a write was asked for, and of what."""
@@ -96,8 +69,6 @@ class Checks:
         """The last state of each workload, also of deleted ones: a gate that has not seen the deletion prices writes by
         it."""
         self._answers: set[str] = set()
-        self._grants: dict[str, Grant] = {}
-        """By decision."""
         self.checked = 0
 
     def broken(self, rule: str, what: str) -> None:
@@ -113,12 +84,7 @@ class Checks:
 
     def grew_ungated(self, now_s: float, version: int, before: States, after: States, by: str = "") -> None:
         """Something has grown past the gates, or ``by`` one of them, which knew of no quota for it."""
-        for key, some in after.items():
-            was, now = _top(before.get(key, ())), _top(some)
-            if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
-                self._ungated.append(Ungated(now_s, version, key, by, more))
-        while self._ungated and self._ungated[0].at_s < now_s - UNSEEN_S - KEPT_S:
-            self._ungated.popleft()
+        self._excuses.grew(now_s, version, before, after, by)
 
     def _seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload has changed. A gate may not have seen its last state before."""
@@ -148,12 +114,8 @@ class Checks:
         covered = {
             key: some for key, some in states.items() if any(quota in view.covering(key[0], one.tier) for one in some)
         }
-        past: Counter[Key] = Counter()
-        for one in self._ungated:
-            if one.key in covered and not (by and one.by == by) and one.version > horizon(kind_of(one.key).collection):
-                past[one.key] += one.more.get(resource, 0)
-        grown = sum(min(amount, _top(covered[key]).get(resource, 0)) for key, amount in past.items())
         made = sum(self._views.unseen(horizon, key, some).get(resource, 0) for key, some in covered.items())
+        grown = self._excuses.grown(horizon, by, covered, resource)
         return max(one for one in limits if one is not None) + grown + made
 
     def _beyond(self, horizon: Horizon, view: View, after: States) -> dict[At, str]:
@@ -197,8 +159,10 @@ class Checks:
         the write grows has room, and no workload of a quota over its limit is raised above what it was."""
         own = promise.key
         known = known_of(own, horizon)
-        been = self._been[own].since(known) if own in self._been else [None]
-        pending = self._charged_by(by, at_s)
+        been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
+        pending = self._excuses.charged_by(by, at_s)
+        if not any(one.creates for one in (*pending, promise) if one.key == own):
+            been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
         for view, first in product(self._views.believable(horizon), been):
             over.append(self._wrong_by(horizon, by, view, pending, promise, been, first))
@@ -207,24 +171,7 @@ class Checks:
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
         was = frozenset(one for one in been if one is not None)
-        self._grants[decision.id] = Grant(at_s, by, decision.uncovered, known, was)
-
-    def _charged_by(self, by: str, at_s: float) -> list[Promise]:
-        """What may still land, as far as a gate must charge it (docs/guarantee.md, cuts).
-
-        It may not have heard yet what another gate has allowed where no quota was. Of a patch that another gate has
-        allowed it knows what that left on what it found.
-        """
-        charged = []
-        for id_, one in self._reference.promises.items():
-            grant = self._grants[id_]
-            if grant.by != by:
-                if grant.uncovered and at_s < grant.at_s + self._heard_s:
-                    continue
-                if one.patches:
-                    one = one._replace(side_m=min([state.side_m for state in grant.was], default=0))
-            charged.append(one)
-        return charged
+        self._excuses.grants[decision.id] = Grant(at_s, by, decision.uncovered, known, was)
 
     def _wrong_by(
         self,
@@ -257,7 +204,7 @@ class Checks:
         that was changed past the gates. Where there was no room already, it comes to no more than its workload was."""
         if promise.tier is not None:
             self._views.granted(promise.key)
-        grant = self._grants.pop(decision_id)
+        grant = self._excuses.grants.pop(decision_id)
         if grant.uncovered:
             was, now = ({key: [one] for key, one in some.items()} for some in (before, after))
             self.grew_ungated(*self._views.last, was, now, grant.by)
@@ -346,14 +293,6 @@ def _most(until_s: float, key: Key, one: State) -> Asked:
     count = max(one.replicas, sum(count for count, _ in running))
     dearest = max([one.cpu_m, *(cpu_m for _, cpu_m in running)])
     return Asked(until_s, key, count, dearest, one.side_m, one.tier, claims)
-
-
-def _top(states: Iterable[State]) -> dict[str, int]:
-    top: dict[str, int] = {}
-    for one in states:
-        for name, amount in one.amounts().items():
-            top[name] = max(amount, top.get(name, 0))
-    return top
 
 
 def _as_seen(states: Mapping[Key, State], view: View) -> States:

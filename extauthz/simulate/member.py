@@ -21,7 +21,8 @@ from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.service.settings import Settings
 
 from .checks import PENDING_PER_TREE
-from .connection import Link, SimulatedConnection
+from .connection import SimulatedConnection
+from .link import Link
 from .loop import VirtualLoop
 from .server import ApiServer
 from .views import Horizon

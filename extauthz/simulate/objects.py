@@ -114,7 +114,7 @@ def _container(cpu: str, name: str = "main") -> dict[str, Any]:
 
 
 def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
-    """A new count, as one of the ``plan.SPELLINGS``."""
+    """A new count, as one of the ``drawing.SPELLINGS``."""
     path = kind_of(key).path(*key)
     promise = Promise(key, replicas, None)
     if spelling in ("hpa", "hpa-blind"):
@@ -138,7 +138,7 @@ def replace(key: Key, replicas: int, cpu: str) -> Sent:
 
 
 def patch(key: Key, cpu: str, spelling: str) -> Sent:
-    """Other requests of the first container; the count stays as it is. One of the ``plan.PATCHES``."""
+    """Other requests of the first container; the count stays as it is. One of the ``drawing.PATCHES``."""
     path, promise = kind_of(key).path(*key), Promise(key, None, milli(cpu))
     if spelling == "json":
         where = "/spec/template/spec/containers/0/resources/requests/cpu"

@@ -14,6 +14,7 @@ from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
 from .judge import Key
+from .patches import PATCHES, apply
 
 
 class Event(NamedTuple):
@@ -112,7 +113,7 @@ class ApiServer:
             _meets(held, body.get("metadata") or {})
             replicas = body["spec"].get("replicas", 0)
         else:
-            replicas = _replicas(body)
+            replicas = _patched({"spec": {"replicas": held["spec"]["replicas"]}}, body, "")["spec"]["replicas"]
         return self._store(collection, key, {**held, "spec": {**held["spec"], "replicas": replicas}})
 
     def _store(self, collection: str, key: Key, tree: Tree) -> Tree:
@@ -176,38 +177,13 @@ def _changed(held: Tree, method: str, body: Tree, content_type: str) -> Tree:
     if method == "PUT":
         _meets(held, body["metadata"])
         return body
-    if isinstance(body, list):
-        for operation in body:
-            held = _set(held, operation["path"].strip("/").split("/"), operation["value"])
-        return held
-    return _merged(held, body, by_name="strategic" in content_type)
+    return _patched(held, body, content_type)
 
 
-def _set(tree: Tree, path: list[str], value: Tree) -> Tree:
-    """A copy with ``value`` where a JSON pointer points."""
-    if not path:
-        return value
-    if isinstance(tree, list):
-        at = int(path[0])
-        return [*tree[:at], _set(tree[at], path[1:], value), *tree[at + 1 :]]
-    return {**tree, path[0]: _set(tree.get(path[0]), path[1:], value)}
-
-
-def _merged(tree: Tree, patch: Tree, *, by_name: bool) -> Tree:
-    """A merge patch that removes nothing; ``by_name``: items of a list that have one name are merged too."""
-    if isinstance(patch, dict) and isinstance(tree, dict):
-        return {**tree, **{key: _merged(tree.get(key), value, by_name=by_name) for key, value in patch.items()}}
-    if by_name and isinstance(patch, list) and isinstance(tree, list):
-        patches = {one["name"]: one for one in patch}
-        kept = [_merged(one, patches.pop(one["name"], {}), by_name=True) for one in tree]
-        return [*kept, *patches.values()]
-    return patch
-
-
-def _replicas(patch: Tree) -> int:
-    if isinstance(patch, list):
-        return next(int(one["value"]) for one in patch if one["path"] == "/spec/replicas")
-    return int(patch["spec"]["replicas"])
+def _patched(tree: Tree, patch: Tree, content_type: str) -> Tree:
+    """A patch without content-type is a JSON Patch if it is a list, else a merge patch."""
+    kind = "application/json-patch+json" if isinstance(patch, list) else "application/merge-patch+json"
+    return apply(tree, content_type if content_type in PATCHES else kind, patch)
 
 
 def _same(before: Tree, after: Tree) -> bool:

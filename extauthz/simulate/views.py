@@ -16,9 +16,10 @@ from .judge import Key, Labels, Members, Quota, State, View
 from .kinds import REPLICA_SET, kind_of, word_of
 from .reference import CLAIMS, COUNTED, NAMESPACES, QUOTAS, ReferenceModel
 
-UNSEEN_S = 14.0
-"""How long a gate may take to see what no gate has granted: the time after which it takes a watch for stalled, and a
-little. Within it a cut, a move, or growth at another way, may not bear on grants yet."""
+UNSEEN_S = 12.0
+"""How long a gate may take to see what no gate has granted: how late its last news may have come (5 s), the time after
+which it takes a silent watch for stalled (6 s), and a little. Within it a cut, a move, or growth past the gates may not
+bear on grants yet."""
 
 KEPT_S = 30.0
 """How long before that it is remembered: a write may have been decided so long ago that lands now."""

@@ -13,9 +13,9 @@ from extauthz.ledger_store.memory import MemoryStore
 
 from .checks import Checks
 from .clients import W_S, Client
-from .connection import Link, Odds
 from .controllers import Controllers
 from .judge import Key
+from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan

@@ -19,8 +19,10 @@ from urllib.parse import parse_qs, unquote
 
 from aiohttp import WSMsgType, web
 
+from extauthz.kube.connection import ApiError
+
 from .certs import Pair
-from .objects import ApiError, Key, Objects, Tree, patched, scale_of
+from .objects import Key, Objects, Tree, patched, scale_of
 from .reading import Options, Reading
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -125,7 +127,7 @@ class ApiServer:
         try:
             return await self._answer(request, body)
         except ApiError as error:
-            return _json(error.code, _status(error))
+            return _json(error.status, _status(error))
 
     async def _answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
@@ -241,7 +243,7 @@ def _status(error: ApiError) -> Tree:
         "status": "Failure",
         "message": error.message,
         "reason": error.reason,
-        "code": error.code,
+        "code": error.status,
     }
 
 

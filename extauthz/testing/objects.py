@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import yaml
+
+from extauthz.kube.connection import ApiError
+from extauthz.simulate.patches import PATCHES, apply
 
 Tree: TypeAlias = Any
 
@@ -23,14 +26,6 @@ class Key(NamedTuple):
     resource: str
     namespace: str
     name: str
-
-
-class ApiError(Exception):
-    """A refusal in the API server's form: HTTP code, reason, sentence."""
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.code, self.reason, self.message = code, reason, message
 
 
 PLURALS = {
@@ -109,102 +104,10 @@ def patched(item: Tree, content_type: str, body: bytes) -> Tree:
         ApiError: 415 for a patch of unknown kind, 422 for one that does not fit, 400 for one that is no JSON.
     """
     kind = content_type.partition(";")[0].strip().lower()
-    apply = PATCHES.get(kind)
-    if apply is None:
+    if kind not in PATCHES:
         raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {kind}")
     try:
-        return apply(copy.deepcopy(item), _load(kind, body))
+        patch = yaml.safe_load(body) if kind.endswith("+yaml") else json.loads(body)
     except (ValueError, yaml.YAMLError) as error:
         raise ApiError(400, "BadRequest", str(error)) from error
-    except (KeyError, IndexError, TypeError) as error:
-        raise ApiError(422, "Invalid", f"the patch does not fit: {error!r}") from error
-
-
-def _load(kind: str, body: bytes) -> Tree:
-    return yaml.safe_load(body) if kind.endswith("+yaml") else json.loads(body)
-
-
-def _json_patch(item: Tree, operations: list[Mapping[str, Tree]]) -> Tree:
-    """RFC 6902, as far as autoscalers go: add, replace, remove, test."""
-    for operation in operations:
-        *parents, last = [_unescape(part) for part in operation["path"].split("/")[1:]]
-        target = item
-        for part in parents:
-            target = target[int(part)] if isinstance(target, list) else target[part]
-        _OPERATIONS[operation["op"]](target, last, operation.get("value"))
-    return item
-
-
-def _unescape(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~")
-
-
-def _add(target: Tree, last: str, value: Tree) -> None:
-    if not isinstance(target, list):
-        target[last] = value
-    elif last == "-":
-        target.append(value)
-    else:
-        target.insert(int(last), value)
-
-
-def _replace(target: Tree, last: str, value: Tree) -> None:
-    where: Tree = int(last) if isinstance(target, list) else last
-    target[where]  # replacing what is not there is an error (RFC 6902 §4.3)
-    target[where] = value
-
-
-def _remove(target: Tree, last: str, value: Tree) -> None:
-    del target[int(last) if isinstance(target, list) else last]
-
-
-def _test(target: Tree, last: str, value: Tree) -> None:
-    if target[int(last) if isinstance(target, list) else last] != value:
-        raise ApiError(422, "Invalid", f"testing value {last} failed")
-
-
-_OPERATIONS: dict[str, Callable[[Tree, str, Tree], None]] = {
-    "add": _add,
-    "replace": _replace,
-    "remove": _remove,
-    "test": _test,
-}
-
-
-def _merge(item: Tree, patch: Tree) -> Tree:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(item) if isinstance(item, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merge(merged.get(name), value)
-    return merged
-
-
-def _strategic(item: Tree, patch: Tree) -> Tree:
-    """Lists of named things are merged by name, directives are ignored."""
-    if isinstance(patch, list) and isinstance(item, list) and all("name" in one for one in [*item, *patch]):
-        changed = {one["name"]: one for one in item}
-        for one in patch:
-            changed[one["name"]] = _strategic(changed.get(one["name"]), one)
-        return list(changed.values())
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(item) if isinstance(item, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        elif not name.startswith("$"):
-            merged[name] = _strategic(merged.get(name), value)
-    return merged
-
-
-PATCHES: dict[str, Callable[[Tree, Tree], Tree]] = {
-    "application/json-patch+json": _json_patch,
-    "application/merge-patch+json": _merge,
-    "application/strategic-merge-patch+json": _strategic,
-    "application/apply-patch+yaml": _strategic,
-}
+    return apply(item, kind, patch)

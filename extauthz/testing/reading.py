@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from .objects import ApiError, Key, Objects, Tree
+from extauthz.kube.connection import ApiError
+
+from .objects import Key, Objects, Tree
 
 HISTORY = 2000
 """Changes that a watch can catch up on."""

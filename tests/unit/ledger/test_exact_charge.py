@@ -73,6 +73,12 @@ def test_a_deployment_that_may_be_made_and_scaled_is_counted_once():
     assert counted(ask) == (0, 1)
 
 
+def test_a_deployment_at_zero_that_grows_is_counted_once():
+    ask = asker(workload("web", 0))
+    allowed(ask, scale("web", 3))
+    assert (counted(ask), books(ask, "requests.cpu")) == ((1, 0), (0, 3 * CPU))
+
+
 # Counts.
 
 

@@ -1,0 +1,190 @@
+"""How each kind of step is drawn: what happens, to which workload, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from .kinds import CPUS, KINDS
+
+WHOLE = ("deploy", "roll", "rs", "sts")
+"""Kinds whose whole objects are gated too."""
+
+ALONE = ("deploy", "rs")
+"""Kinds that leave no objects behind when they are deleted."""
+
+MADE = ("replicasets", "persistentvolumeclaims")
+"""What controllers make."""
+
+SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
+
+PATCHES = ("strategic", "merge", "json")
+"""How a template is patched."""
+
+ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
+"""What may happen to an allowed write."""
+
+
+def _scale(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {
+        "workload": random.choice(workloads),
+        "to": random.choice((0, 1, 1, 2, 3, 4, 5, 6, 8)),
+        "as": random.choice(SPELLINGS),
+        "tries": random.choice((1, 1, 1, 2, 3)),
+        **_fate(random, faults),
+    }
+
+
+def _flood(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    tenant = random.choice(workloads).split("/")[0]
+    own = [one for one in workloads if one.startswith(f"{tenant}/")]
+    within_s = random.choice((0.05, 0.5, 3.0))
+    number = random.randint(8, 40)
+    few = {"to": random.choice((0, 1, 1, 2)), "tries": 1}
+    writes = [(random.random() * within_s, _scale(random, faults, own, gates)) for _ in range(number)]
+    return {"writes": [(at_s, {**how, **few} if random.random() < 0.7 else how) for at_s, how in writes]}
+
+
+def _rollout(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    to = random.choice((1, 2, 3, 5))
+    return {**_of_a_kind(random, workloads, WHOLE), "to": to, "cpu": random.choice(CPUS), **_fate(random, faults)}
+
+
+def _patch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"cpu": random.choice(CPUS), "as": random.choice(PATCHES)}
+    return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
+
+
+def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {**_of_a_kind(random, workloads, ALONE), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
+
+
+def _tidy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return _of_a_kind(random, workloads, ("sts",))
+
+
+def _sidecar(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), "cpu": random.choice(CPUS)}
+
+
+def _of_a_kind(random: Random, workloads: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
+    """A workload of one of some kinds; ``None``: there is none, and nothing happens."""
+    able = [one for one in workloads if one.split("-")[1] in words]
+    return {"workload": random.choice(able) if able else None}
+
+
+def _fate(random: Random, faults: frozenset[str]) -> dict[str, Any]:
+    fate: dict[str, Any] = {"end": "answered"}
+    if "late" in faults and random.random() < 0.5:
+        fate["end"] = random.choice(ENDS)
+    if "unheard" in faults and random.random() < 0.4:
+        fate["log"] = random.choice(("lost", "late"))
+    if "leaves" in faults and random.random() < 0.1:
+        fate["leaves_s"] = round(random.choice((0.002, 0.02, 0.2)) * random.random(), 4)
+    return fate
+
+
+def _gate(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"gate": random.randrange(gates), "for_s": round(random.uniform(0.1, 4.0), 2)}
+
+
+def _crash(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"gate": random.randrange(gates), "after": random.randint(1, 120), "for_s": round(random.uniform(0.1, 3), 2)}
+
+
+def _watch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    own = KINDS[random.choice(workloads).split("-")[1]].plural
+    kinds = (own, own, own, "workspacequotas", "workspaceledgers", "namespaces", "", *MADE)
+    return {"gate": random.randrange(gates), "kind": random.choice(kinds), "for_s": round(random.uniform(0.1, 5.0), 2)}
+
+
+def _cut(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(4), "by": random.choice((-3, -2, -1, 1, 2))}
+
+
+def _quota_goes(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(4), "for_s": round(random.choice((0.1, 1.0, 4.0)) * random.random(), 2)}
+
+
+def _move(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(4), "to": random.randrange(6)}
+
+
+def _relabel(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    workload = random.choice(workloads)
+    if random.random() < 0.5:
+        return {"workload": workload, "tier": random.choice(("web", "job"))}
+    return {"workload": workload, "workspace": random.choice(("acme", "zoo", "none"))}
+
+
+def _past(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"workload": random.choice(workloads), "to": random.choice((0, 1, 2, 3, 4, 6))}
+
+
+def _nothing(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {}
+
+
+DRAWN: Final = {
+    "scale": _scale,
+    "rollout": _rollout,
+    "patch": _patch,
+    "remake": _remake,
+    "flood": _flood,
+    "tidy": _tidy,
+    "sidecar": _sidecar,
+    "hold-watch": _watch,
+    "drop-watch": _watch,
+    "relist": _watch,
+    "crash": _crash,
+    "pause": _gate,
+    "handover": _gate,
+    "partition": _gate,
+    "quota-goes": _quota_goes,
+    "cut": _cut,
+    "move": _move,
+    "relabel": _relabel,
+    "past": _past,
+    "delete-ledger": _nothing,
+    "edit-ledger": _nothing,
+}
+"""Every kind of step."""
+
+HEALTHY: Final = frozenset({"scale", "rollout", "patch", "remake"})
+"""Steps that happen without faults too."""
+
+FAULT_OF: Final = {
+    "flood": "flood",
+    "tidy": "ungated",
+    "quota-goes": "comes",
+    "hold-watch": "lag",
+    "drop-watch": "drop",
+    "relist": "relist",
+    "crash": "crash",
+    "pause": "pause",
+    "handover": "handover",
+    "partition": "partition",
+    "cut": "cut",
+    "move": "move",
+    "relabel": "relabel",
+    "past": "ungated",
+    "sidecar": "ungated",
+    "delete-ledger": "deleted",
+    "edit-ledger": "edited",
+}
+"""The fault without which a kind does not happen."""
+
+WEIGHTS: Final = {
+    "scale": 12.0,
+    "rollout": 2.0,
+    "patch": 2.0,
+    "remake": 1.0,
+    "flood": 0.3,
+    "quota-goes": 0.7,
+    "delete-ledger": 0.4,
+    "edit-ledger": 0.4,
+    "relist": 0.7,
+    "partition": 0.7,
+}
+"""How often a kind is drawn; 1 unless it is named."""

@@ -1,0 +1,99 @@
+"""What a gate need not have counted when it allowed a write: the cuts of docs/guarantee.md, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from .judge import Key, Promise, State, States
+from .kinds import kind_of
+from .reference import ReferenceModel
+from .views import KEPT_S, UNSEEN_S, Horizon
+
+
+class Ungated(NamedTuple):
+    """Growth that gates only observe."""
+
+    at_s: float
+    version: int
+    key: Key
+    by: str
+    """The gate that allowed it where no quota was; empty: none."""
+    more: Mapping[str, int]
+    """By how much."""
+
+
+class Grant(NamedTuple):
+    """The state when a gate allowed a write."""
+
+    at_s: float
+    """When it was asked."""
+    by: str
+    """The gate, by its name in that life."""
+    uncovered: bool
+    """No quota could cover it, so the gate told the other ones afterwards."""
+    known: int
+    """The version of the workload that it knew at least."""
+    was: frozenset[State]
+    """What the workload was to it: one of these."""
+
+
+class Excuses:
+    """Keeps growth past the gates, and what gates have allowed.
+
+    Args:
+        heard_s: after what time a gate must have heard of a write that another one allowed where no quota was.
+    """
+
+    def __init__(self, reference: ReferenceModel, heard_s: float) -> None:
+        self.grants: dict[str, Grant] = {}
+        """By decision."""
+        self._reference = reference
+        self._heard_s = heard_s
+        self._ungated: deque[Ungated] = deque()
+
+    def grew(self, now_s: float, version: int, before: States, after: States, by: str) -> None:
+        """Something has grown past the gates, or ``by`` one of them, which knew of no quota for it."""
+        for key, some in after.items():
+            was, now = _top(before.get(key, ())), _top(some)
+            if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
+                self._ungated.append(Ungated(now_s, version, key, by, more))
+        while self._ungated and self._ungated[0].at_s < now_s - UNSEEN_S - KEPT_S:
+            self._ungated.popleft()
+
+    def grown(self, horizon: Horizon, by: str, covered: States, resource: str) -> int:
+        """What has grown unseen of these workloads: of each at most what it costs.
+
+        ``by``: the gate, which has seen all that it allowed itself; empty: any.
+        """
+        past: Counter[Key] = Counter()
+        for one in self._ungated:
+            if one.key in covered and not (by and one.by == by) and one.version > horizon(kind_of(one.key).collection):
+                past[one.key] += one.more.get(resource, 0)
+        return sum(min(amount, _top(covered[key]).get(resource, 0)) for key, amount in past.items())
+
+    def charged_by(self, by: str, at_s: float) -> list[Promise]:
+        """What may still land, as far as a gate must charge it.
+
+        It may not have heard yet what another gate has allowed where no quota was. Of a patch that another gate has
+        allowed it knows what that left on what it found.
+        """
+        charged = []
+        for id_, one in self._reference.promises.items():
+            grant = self.grants[id_]
+            if grant.by == by or not one.patches:
+                known = one
+            else:
+                known = one._replace(side_m=min([state.side_m for state in grant.was], default=0))
+            if grant.by == by or not grant.uncovered or at_s >= grant.at_s + self._heard_s:
+                charged.append(known)
+        return charged
+
+
+def _top(states: Iterable[State]) -> dict[str, int]:
+    top: dict[str, int] = {}
+    for one in states:
+        for name, amount in one.amounts().items():
+            top[name] = max(amount, top.get(name, 0))
+    return top

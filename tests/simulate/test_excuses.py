@@ -1,0 +1,72 @@
+"""What the simulation excuses in a gate, and no more: the cuts of docs/guarantee.md."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from extauthz.simulate.excuses import Excuses, Grant
+from extauthz.simulate.judge import Promise, State
+
+KEY = ("lab", "web-deploy-0")
+SMALL, LARGE = State(1, 1000, "web"), State(4, 1000, "web")
+HEARD_S = 1.0
+
+
+@pytest.fixture
+def promises():
+    return {}
+
+
+@pytest.fixture
+def excuses(promises):
+    return Excuses(SimpleNamespace(promises=promises), HEARD_S)
+
+
+def seen_up_to(version):
+    return lambda collection: version
+
+
+def grown(excuses, *, version=0, by="gate0", now=LARGE, resource="pods"):
+    return excuses.grown(seen_up_to(version), by, {KEY: [now]}, resource)
+
+
+def test_growth_past_the_gates_is_excused_until_it_is_seen(excuses):
+    excuses.grew(1.0, 7, {KEY: [SMALL]}, {KEY: [LARGE]}, by="")
+    assert grown(excuses, version=6) == 3
+    assert grown(excuses, version=7) == 0
+
+
+def test_growth_again_and_again_excuses_no_more_than_the_workload_costs(excuses):
+    for version in (7, 8, 9):
+        excuses.grew(1.0, version, {KEY: [SMALL]}, {KEY: [LARGE]}, by="")
+    assert grown(excuses) == 4
+    assert grown(excuses, now=SMALL) == 1
+
+
+def test_a_gate_has_seen_the_growth_that_it_allowed_where_no_quota_was(excuses):
+    excuses.grew(1.0, 7, {KEY: [SMALL]}, {KEY: [LARGE]}, by="gate0")
+    assert grown(excuses, by="gate0") == 0
+    assert grown(excuses, by="gate1") == 3
+    assert grown(excuses, by="") == 3
+
+
+def test_a_patch_of_another_gate_is_charged_with_the_sidecar_that_it_found(excuses, promises):
+    promises["d1"] = patch = Promise(KEY, None, 2000)
+    was = frozenset([SMALL._replace(side_m=500), SMALL._replace(side_m=250)])
+    excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=False, known=3, was=was)
+    assert excuses.charged_by("gate0", 1.0) == [patch]
+    assert excuses.charged_by("gate1", 1.0) == [patch._replace(side_m=250)]
+
+
+def test_a_count_of_another_gate_is_charged_as_it_is(excuses, promises):
+    promises["d1"] = count = Promise(KEY, 3, None)
+    excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=False, known=3, was=frozenset([SMALL]))
+    assert excuses.charged_by("gate1", 1.0) == [count]
+
+
+def test_what_no_quota_covered_counts_elsewhere_after_a_while(excuses, promises):
+    promises["d1"] = count = Promise(KEY, 3, None)
+    excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=True, known=3, was=frozenset([SMALL]))
+    assert excuses.charged_by("gate0", 1.0) == [count]
+    assert excuses.charged_by("gate1", 1.0 + HEARD_S - 0.1) == []
+    assert excuses.charged_by("gate1", 1.0 + HEARD_S) == [count]
