@@ -73,6 +73,15 @@ def test_a_deployment_that_may_be_made_and_scaled_is_counted_once():
     assert counted(ask) == (0, 1)
 
 
+def test_a_replica_set_whose_labels_a_deployment_does_not_select_is_charged_beside_it():
+    """Its controller lets go of it, whatever the ReplicaSet itself selects."""
+    ask = asker(workload("web", 2))
+    made = member("web-1", 2)
+    made["metadata"]["labels"] = {"app": "other"}
+    ask.gate.observe(*observe(made))
+    assert books(ask, "pods") == (4 * CPU, 0)
+
+
 def test_a_deployment_at_zero_that_grows_is_counted_once():
     ask = asker(workload("web", 0))
     allowed(ask, scale("web", 3))

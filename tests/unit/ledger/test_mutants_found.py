@@ -60,6 +60,15 @@ def test_a_source_and_a_tree_with_nothing_under_way_are_forgotten():
     assert (dict(pending._of_source), dict(pending._of_tree), dict(pending._trees)) == ({}, {}, {})
 
 
+def test_a_quota_in_which_no_write_holds_bytes_any_more_is_forgotten():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 1)))
+    granted = ask(container({"cpu": "2"}))
+    pending = ask.gate.ledger.pending
+    assert pending.bytes_held_in("acme") == pending.bytes_held > 0
+    pending.settle(granted.id, Event.REFUSED, 0.0)
+    assert (dict(pending._bytes), pending._leaves, pending.bytes_held) == ({}, {}, 0)
+
+
 def test_an_owner_whose_members_have_all_gone_is_forgotten():
     owned = {"uid": "uid-web-1", "ownerReferences": owned_by("web")}
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web-1", 1, kind="ReplicaSet", **owned)))

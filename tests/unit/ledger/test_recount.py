@@ -180,6 +180,13 @@ def test_a_wrong_number_is_found_in_whichever_quota_it_is(name: str):
     assert [one.quota for one in finished(ask.gate.ledger.usage.repair(100)) or ()] == [name]
 
 
+def test_a_wrong_count_of_workloads_alone_is_found():
+    ask = web()
+    (account,) = ask.gate.ledger.usage.accounts._accounts.values()
+    account.workloads = 3
+    assert finished(ask.gate.ledger.usage.repair(100)) == (Difference("acme", "workloads", 3, 2),)
+
+
 def test_counts_of_workloads_are_put_right_as_well():
     ask = web()
     (account,) = ask.gate.ledger.usage.accounts._accounts.values()
