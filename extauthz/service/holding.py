@@ -57,7 +57,7 @@ class Holding:
         except HandoverError as error:
             return str(error)
         if unclean is None:
-            self._log.event("info", "taken-over", pending_writes=len(pending_writes), path=str(handover))
+            self._log.event("info", "taken-over", intents=len(pending_writes), path=str(handover))
         return unclean
 
     def _without_a_handover(self) -> str | None:
@@ -100,4 +100,4 @@ class Holding:
         except OSError as error:  # the marker stays, and the next start holds
             self._log.event("error", "not-handed-over", path=str(handover), why=error.strerror)
         else:
-            self._log.event("info", "handed-over", path=str(handover), pending_writes=len(pending_writes))
+            self._log.event("info", "handed-over", path=str(handover), intents=len(pending_writes))
