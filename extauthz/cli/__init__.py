@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from extauthz.cli import exits
 from extauthz.service.version import VERSION
@@ -39,7 +39,14 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong usage ends with one line and exit code 64. The usual 2 would be a decision of ``check``."""
+    """Wrong usage ends with one line and exit code 64. The usual 2 would be a decision of ``check``.
+
+    A command's own parser is one too: its texts keep their lines, and its flags are spelled out.
+    """
+
+    def __init__(self, **how: Any) -> None:  # noqa: ANN401 (as argparse's)
+        shared: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        super().__init__(**shared | how)
 
     def error(self, message: str) -> NoReturn:
         self.exit(exits.USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
@@ -53,8 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="extauthz",
         description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"extauthz {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -10,22 +10,23 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
-from extauthz.cli import options
+from extauthz.cli import exits, options
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.core.kinds import GATED
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.files.problems import FilesError
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import named
 from extauthz.service.deciding import new_id
-from extauthz.service.loading import SettingsError
+from extauthz.service.loading import ConfigFileError, SettingsError
 from extauthz.service.settings import KUBERNETES, policy
 from extauthz.sources import file as quota_file
 
@@ -52,6 +53,24 @@ class Source(Protocol):
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]: ...
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]: ...
+
+
+def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The same command, with an exit code where it gets no answer."""
+
+    def guarded(arguments: argparse.Namespace) -> int:
+        try:
+            return run(arguments)
+        except BrokenPipeError:
+            raise
+        except (ConfigFileError, FilesError, OSError) as error:
+            return exits.fail(exits.DATA, error)
+        except SettingsError as error:
+            return exits.fail(exits.USAGE, error)
+        except Problem as problem:
+            return exits.fail(exits.UNAVAILABLE, problem)
+
+    return guarded
 
 
 def add(parser: argparse.ArgumentParser) -> None:

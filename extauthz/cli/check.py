@@ -7,15 +7,13 @@ import os
 import sys
 from pathlib import Path
 
-from extauthz.cli import asking, exits, report
+from extauthz.cli import asking, report
 from extauthz.core.intake.read import read
 from extauthz.core.model import Request, Verdict, WorkloadRef
-from extauthz.files.problems import FilesError
 from extauthz.servers.api import shown
-from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
 from extauthz.service.deciding import new_id
-from extauthz.service.loading import ConfigFileError, SettingsError
+from extauthz.service.loading import SettingsError
 
 EXITS = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
 
@@ -44,8 +42,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "check",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "workload", nargs="?", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web, with --replicas."
@@ -62,16 +58,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     asking.add(parser)
 
 
+@asking.answered
 def run(arguments: argparse.Namespace) -> int:
     """Print the decision; the exit code tells the verdict."""
-    try:
-        decision = _decide(arguments)
-    except (ConfigFileError, FilesError, OSError) as error:
-        return exits.fail(exits.DATA, error)
-    except SettingsError as error:
-        return exits.fail(exits.USAGE, error)
-    except Problem as problem:
-        return exits.fail(exits.UNAVAILABLE, problem)
+    decision = _decide(arguments)
     sys.stdout.write(report.OUTPUTS[arguments.output](decision))
     return EXITS[Verdict(decision["verdict"])]
 

@@ -39,8 +39,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "doctor",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     _proxy(parser.add_argument_group("the proxy"))
     _client_path(parser.add_argument_group("the client path: how the autoscaler reaches the API server"))

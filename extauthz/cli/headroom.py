@@ -7,12 +7,9 @@ import json
 import sys
 from typing import Any
 
-from extauthz.cli import asking, exits, tables
+from extauthz.cli import asking, tables
 from extauthz.core.model import WorkloadRef
-from extauthz.files.problems import FilesError
-from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import AMOUNTS
-from extauthz.service.loading import ConfigFileError, SettingsError
 
 DESCRIPTION = """\
 Says how many replicas a workload may have, and which quota stands in the way of one more. It is a look and no promise:
@@ -33,8 +30,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "headroom",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("workload", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web.")
     parser.add_argument("-n", "--namespace", required=True, help="Namespace of the workload.")
@@ -42,17 +37,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     asking.add(parser)
 
 
+@asking.answered
 def run(arguments: argparse.Namespace) -> int:
     """Print it; the exit code tells whether one replica more fits."""
     group, plural, name = arguments.workload
-    try:
-        found = asking.source(arguments).headroom(WorkloadRef(group, plural, arguments.namespace, name))
-    except (ConfigFileError, FilesError, OSError) as error:
-        return exits.fail(exits.DATA, error)
-    except SettingsError as error:
-        return exits.fail(exits.USAGE, error)
-    except Problem as problem:
-        return exits.fail(exits.UNAVAILABLE, problem)
+    found = asking.source(arguments).headroom(WorkloadRef(group, plural, arguments.namespace, name))
     sys.stdout.write(json.dumps(found, indent=2) + "\n" if arguments.output == "json" else as_text(found))
     return 0 if found["replicas"] is None or found["replicas"] > found["observedReplicas"] else 1
 

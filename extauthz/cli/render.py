@@ -47,8 +47,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="an Envoy between an autoscaler and the API server",
         description="Prints the configuration of an Envoy between an autoscaler and the API server, a part at a time.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     sidecar.add_argument(
         "--part",
@@ -74,7 +72,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parsers = dict(what.choices)
     for parser in parsers.values():
         render_values.add_flag(parser)
-    schema = what.add_parser("schema", help="JSON Schema of the file that --values names", allow_abbrev=False)
+    schema = what.add_parser("schema", help="JSON Schema of the file that --values names")
     schema.set_defaults(rendered=lambda _: render_values.schema(parsers), values=None, output="json")
     commands_parser.set_defaults(sections=tuple(parsers))
 

@@ -40,8 +40,6 @@ def add_parsers(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
             help=text,
             description=f"Prints {text}.",
             epilog=EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
         )
         _mesh(parser.add_argument_group("mesh"))
         places = parser.add_argument_group("places")

@@ -41,8 +41,6 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help=text,
         description=f"Prints {text}.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--issuer", choices=ISSUERS, default="files", help="Who makes them, see below. Default: files.")

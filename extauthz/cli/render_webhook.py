@@ -29,8 +29,6 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help=text,
         description=f"Prints {text}.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--ca", metavar="FILE", help="PEM of the authority of the webhook's certificate. Default: none; add it later.")

@@ -42,8 +42,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "simulate",
         description=DESCRIPTION,
         epilog=EPILOG.format(faults=faults),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="The first, or the only one. Default: 0.")
     many = parser.add_mutually_exclusive_group()

@@ -8,11 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from extauthz.cli import asking, exits, tables
+from extauthz.cli import asking, tables
 from extauthz.core.quantities import parse
-from extauthz.files.problems import FilesError
-from extauthz.servers.api.problems import Problem
-from extauthz.service.loading import ConfigFileError, SettingsError
+from extauthz.service.loading import SettingsError
 
 DESCRIPTION = """\
 Shows every quota with what is used, reserved and hard. With the name of a quota, it shows the workloads that count in
@@ -32,8 +30,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "top",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
     parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
@@ -42,26 +38,20 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     asking.add(parser)
 
 
+@asking.answered
 def run(arguments: argparse.Namespace) -> int:
     """Print the table."""
-    try:
-        if not 1 <= arguments.limit <= 1000:
-            raise SettingsError("--limit: must be from 1 to 1000")
-        source = asking.source(arguments)
-        if arguments.quota is None:
-            found = source.quotas()
-            sys.stdout.write(_shown(arguments, found, _quotas(found)))
-        else:
-            (quota,) = [one for one in source.quotas(arguments.quota) if one["name"] == arguments.quota]
-            sort = arguments.sort or _fullest(quota)
-            page = source.workloads(arguments.quota, sort, arguments.limit)
-            sys.stdout.write(_shown(arguments, page, _workloads(quota, sort, page)))
-    except (ConfigFileError, FilesError, OSError) as error:
-        return exits.fail(exits.DATA, error)
-    except SettingsError as error:
-        return exits.fail(exits.USAGE, error)
-    except Problem as problem:
-        return exits.fail(exits.UNAVAILABLE, problem)
+    if not 1 <= arguments.limit <= 1000:
+        raise SettingsError("--limit: must be from 1 to 1000")
+    source = asking.source(arguments)
+    if arguments.quota is None:
+        found = source.quotas()
+        sys.stdout.write(_shown(arguments, found, _quotas(found)))
+    else:
+        (quota,) = [one for one in source.quotas(arguments.quota) if one["name"] == arguments.quota]
+        sort = arguments.sort or _fullest(quota)
+        page = source.workloads(arguments.quota, sort, arguments.limit)
+        sys.stdout.write(_shown(arguments, page, _workloads(quota, sort, page)))
     return 0
 
 

@@ -33,8 +33,8 @@ BE_THERE = (
 )
 LOOK = "see who answers there, and that --ca or --kubeconfig has the API server's authority; then run it again"
 NO_BACKSTOP = (
-    "what does not pass Envoy is observed and counted, but not refused (docs/guarantee.md); this version ships no"
-    " ValidatingAdmissionPolicy or webhook"
+    "what does not pass Envoy is observed and counted, but not refused (docs/guarantee.md); the admission webhook"
+    " refuses it too (docs/webhook.md)"
 )
 OURS = "extauthz"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
@@ -71,25 +72,12 @@ _OPERATIONS: dict[str, Callable[[Tree, str, Tree], None]] = {
 }
 
 
-def _merge(item: Tree, patch: Tree) -> Tree:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(item) if isinstance(item, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merge(merged.get(name), value)
-    return merged
-
-
-def _strategic(item: Tree, patch: Tree) -> Tree:
-    """Lists of named things are merged by name, directives are ignored."""
-    if isinstance(patch, list) and isinstance(item, list) and all("name" in one for one in [*item, *patch]):
+def _merge(item: Tree, patch: Tree, *, by_name: bool = False) -> Tree:
+    """RFC 7386. ``by_name``: lists of named things are merged by name, and directives are ignored."""
+    if by_name and isinstance(patch, list) and isinstance(item, list) and all("name" in one for one in [*item, *patch]):
         changed = {one["name"]: one for one in item}
         for one in patch:
-            changed[one["name"]] = _strategic(changed.get(one["name"]), one)
+            changed[one["name"]] = _merge(changed.get(one["name"]), one, by_name=True)
         return list(changed.values())
     if not isinstance(patch, dict):
         return patch
@@ -97,10 +85,12 @@ def _strategic(item: Tree, patch: Tree) -> Tree:
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
-        elif not name.startswith("$"):
-            merged[name] = _strategic(merged.get(name), value)
+        elif not (by_name and name.startswith("$")):
+            merged[name] = _merge(merged.get(name), value, by_name=by_name)
     return merged
 
+
+_strategic = partial(_merge, by_name=True)
 
 PATCHES: dict[str, Callable[[Tree, Tree], Tree]] = {
     "application/json-patch+json": _json_patch,

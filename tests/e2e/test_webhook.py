@@ -18,6 +18,8 @@ from tests.controlplane.workspace import Workspace, autoscaler, condition, workl
 from tests.controlplane.world import WINDOW_S
 from tests.e2e.webhooked import DENIED, WebhookWorld
 
+pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
+
 _NUMBERS = itertools.count(1)
 
 

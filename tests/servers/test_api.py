@@ -270,6 +270,29 @@ async def test_only_who_connects_from_this_host_is_answered(monkeypatch: pytest.
     assert answered == [200, 200, 403, 403]
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Forwarded-Proto": "http"},
+        {"x-envoy-internal": "true"},
+        {"Forwarded": "for=10.0.0.7"},
+        {"Via": "1.1 proxy"},
+        {"Host": "gate.example.com:9192"},
+        {"Host": "10.0.0.7"},
+    ],
+    ids=str,
+)
+async def test_what_a_proxy_or_a_browser_brings_from_elsewhere_is_refused(api: Api, headers: dict[str, str]):
+    status, _, raw, _ = await api.raw("GET", "/api/v1/quotas", headers=headers)
+    assert status == 403
+    assert "use kubectl port-forward" in json.loads(raw)["detail"]
+
+
+@pytest.mark.parametrize("host", ["localhost:9192", "127.0.0.1", "[::1]:9192"])
+async def test_an_address_of_this_host_is_answered(api: Api, host: str):
+    assert (await api.raw("GET", "/api/v1/quotas", headers={"Host": host}))[0] == 200
+
+
 async def _status_of(peer: str, monkeypatch: pytest.MonkeyPatch, api: Api) -> int:
     from extauthz.servers.api import routes as module
 

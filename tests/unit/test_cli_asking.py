@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from extauthz.cli import main
+from extauthz.cli import asking, main
 from tests.servers.running import Running
 
 QUOTAS = """\
@@ -199,3 +200,11 @@ def test_nothing_that_a_tenant_names_moves_the_cursor():
     from extauthz.cli import tables
 
     assert tables.lines([("a\x1b[2J", "b")]) == ["a\ufffd[2J  b"]
+
+
+def test_a_reader_of_the_output_that_has_gone_is_no_wrong_file():
+    def run(_: argparse.Namespace) -> int:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        asking.answered(run)(argparse.Namespace())

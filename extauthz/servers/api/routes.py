@@ -22,6 +22,9 @@ MAX_BODY_BYTES = 64 << 10
 
 WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
+BROUGHT = ("x-forwarded-", "x-envoy-", "forwarded", "via")
+"""How headers begin that a proxy adds (RFC 7239, RFC 9110 §7.6.3, and Envoy's own)."""
+
 Known: TypeAlias = Callable[[], Answers | None]
 """What is known; ``None``: the gate is still reading."""
 
@@ -116,9 +119,23 @@ def _answers(known: Known, request: web.Request) -> Answers:
 
 
 def _is_local(request: web.Request) -> bool:
-    """Whether the peer is on this host or in this pod. A Unix socket has no peer address: its file mode guards it."""
+    """Whether the peer is on this host or in this pod. A Unix socket has no peer address: its file mode guards it.
+
+    A sidecar of a mesh is in this pod too, and brings what others ask: it says so in a header. A name in place of an
+    address would let a page in somebody's browser ask, whose name leads here.
+    """
     peer = _peer(request)
-    return not isinstance(peer, tuple) or ip_address(peer[0].partition("%")[0]).is_loopback
+    if not isinstance(peer, tuple):
+        return True
+    is_brought = any(name.lower().startswith(BROUGHT) for name in request.headers)
+    return _is_loopback(peer[0]) and not is_brought and _is_loopback(request.url.host or "")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def _peer(request: web.Request) -> object:

@@ -4,7 +4,7 @@ import asyncio
 
 from extauthz.core.ledger.accounts import Accounts
 from extauthz.core.model import Verdict
-from extauthz.service.deciding import Deciding, _Asked
+from extauthz.service.deciding import Deciding
 
 from .planting import replaced
 
@@ -17,7 +17,7 @@ OFTEN = {"rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 async def call(self, request):
     now_s = self._clock()
-    asked = _Asked(request, self._new_id(), now_s)
+    asked = self._asked(request)
     reading = self._read(request)
     first = self._gate.decide(reading, asked.id, now_s, charge=False)
     if first.verdict is not Verdict.ALLOW:

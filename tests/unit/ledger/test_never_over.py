@@ -7,15 +7,17 @@ within hard, and so do used and reserved after every grant.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from extauthz.core.intake import admission
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.testing import builders
 from extauthz.testing.builders import Asker, gate, patch, path, put_scale, quota, scale, workload
 
 HARD = {"acme": 12, "team": 8}
@@ -31,9 +33,17 @@ class Thing:
     replicas: int
     cpu: int
     version: int
+    side: int = 0
+    """What its second container asks for."""
 
     def tree(self) -> dict:
-        return workload(self.name, self.replicas, {"cpu": str(self.cpu)}, version=str(self.version))
+        tree = workload(self.name, self.replicas, version=str(self.version))
+        tree["spec"]["template"]["spec"]["containers"] = containers(main=self.cpu, side=self.side)
+        return tree
+
+
+def containers(**cpus: int) -> list[dict]:
+    return [{"name": name, "resources": {"requests": {"cpu": str(cpu)}}} for name, cpu in cpus.items()]
 
 
 @dataclass
@@ -44,9 +54,16 @@ class Flight:
     name: str
     replicas: int | None = None
     cpu: int | None = None
+    side: int | None = None
     version: int | None = None
     deadline_s: float = 0.0
-    answered: bool = False
+    admitted: bool = False
+    """By the webhook: nobody tells what became of it."""
+
+    def on(self, thing: Thing) -> Thing:
+        """What it leaves."""
+        asked = {"replicas": self.replicas, "cpu": self.cpu, "side": self.side}
+        return replace(thing, **{key: value for key, value in asked.items() if value is not None})
 
 
 @dataclass
@@ -55,16 +72,14 @@ class World:
     clock: int = 10
 
     def cost(self) -> int:
-        return sum(thing.replicas * thing.cpu for thing in self.things.values())
+        return sum(thing.replicas * (thing.cpu + thing.side) for thing in self.things.values())
 
     def land(self, flight: Flight) -> bool:
         thing = self.things[flight.name]
         if flight.version is not None and flight.version != thing.version:
             return False
         self.clock += 1
-        thing.version = self.clock
-        thing.replicas = thing.replicas if flight.replicas is None else flight.replicas
-        thing.cpu = thing.cpu if flight.cpu is None else flight.cpu
+        self.things[flight.name] = replace(flight.on(thing), version=self.clock)
         return True
 
 
@@ -83,7 +98,9 @@ class NeverOver(RuleBasedStateMachine):
         self.flights: list[Flight] = []
 
     def send(self, request: Request, **flight: int | None) -> None:
-        decision = self.ask(request)
+        self.take_off(self.ask(request), **flight)
+
+    def take_off(self, decision: Decision, **flight: int | None) -> None:
         if decision.verdict is not Verdict.ALLOW:
             return
         self.flights.append(Flight(decision, deadline_s=self.ask.now_s + 90.0, **flight))
@@ -101,18 +118,18 @@ class NeverOver(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), cpu=st.integers(1, 4))
     def change_template(self, name: str, cpu: int) -> None:
-        containers = [{"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}]
-        body = {"spec": {"template": {"spec": {"containers": containers}}}}
+        body = {"spec": {"template": {"spec": {"containers": containers(main=cpu)}}}}
         self.send(patch(path(name), body, "strategic"), name=name, cpu=cpu)
 
     @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 9), cpu=st.integers(1, 4), bound=st.booleans())
     def put_whole(self, name: str, replicas: int, cpu: int, bound: bool) -> None:
         version = self.world.things[name].version if bound else None
-        whole = workload(name, replicas, {"cpu": str(cpu)}, version=str(version))
+        side = self.world.things[name].side
+        whole = Thing(name, replicas, cpu, version or 0, side).tree()
         if not bound:
             del whole["metadata"]["resourceVersion"]
         request = Request("PUT", path(name), {"content-type": "application/json"}, json.dumps(whole).encode())
-        self.send(request, name=name, replicas=replicas, cpu=cpu, version=version)
+        self.send(request, name=name, replicas=replicas, cpu=cpu, side=side, version=version)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data(), answer=st.sampled_from(["answered", "lost"]))
@@ -120,7 +137,7 @@ class NeverOver(RuleBasedStateMachine):
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
         landed = self.world.land(flight)
-        if answer == "lost" or flight.decision.pending_write is None:
+        if answer == "lost" or flight.admitted or flight.decision.pending_write is None:
             return
         if landed:
             self.ask.gate.ledger.pending.settle(flight.decision.pending_write, Event.ANSWERED_OK, self.ask.now_s)
@@ -132,7 +149,7 @@ class NeverOver(RuleBasedStateMachine):
     def never_forwarded(self, data: st.DataObject) -> None:
         flight = data.draw(st.sampled_from(self.flights))
         self.flights.remove(flight)
-        if flight.decision.pending_write is not None:
+        if flight.decision.pending_write is not None and not flight.admitted:
             self.ask.gate.ledger.pending.settle(flight.decision.pending_write, Event.NOT_FORWARDED, self.ask.now_s)
 
     @rule(name=st.sampled_from(NAMES))
@@ -165,8 +182,40 @@ class NeverOver(RuleBasedStateMachine):
             assert self.ask.gate.ledger.drift() == {}
 
 
+class NeverOverBothWays(NeverOver):
+    """The same where the API server asks by its webhook too, of what Envoy has let through and of what it has not."""
+
+    def admit(self, old: Thing, new: Thing) -> None:
+        """The webhook is asked whether the one may become the other."""
+        review = admission.read(json.dumps(builders.admission(new.tree(), old.tree())).encode())
+        assert isinstance(review, admission.Review)
+        self.ask.count += 1
+        decision = self.ask.gate.decide(review.question.reading, f"w{self.ask.count}", self.ask.now_s)
+        asked = {"replicas": new.replicas, "cpu": new.cpu, "side": new.side}
+        self.take_off(decision, name=new.name, **asked, version=old.version, admitted=True)
+
+    @rule(name=st.sampled_from(NAMES), side=st.integers(0, 2))
+    def change_the_other_container(self, name: str, side: int) -> None:
+        body = {"spec": {"template": {"spec": {"containers": containers(side=side)}}}}
+        self.send(patch(path(name), body, "strategic"), name=name, side=side)
+
+    @precondition(lambda self: self.flights)
+    @rule(data=st.data(), more=st.sampled_from([{}, {"side": 1}, {"replicas": 1}]))
+    def what_is_under_way_comes_to_the_webhook(self, data: st.DataObject, more: dict[str, int]) -> None:
+        """It may land a second time by itself, and something may have changed it on the way."""
+        flight = data.draw(st.sampled_from(self.flights))
+        old = self.world.things[flight.name]
+        self.admit(old, replace(flight.on(old), **more))
+
+    @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 9), cpu=st.integers(1, 4), side=st.integers(0, 2))
+    def somebody_else_comes_to_the_webhook(self, name: str, replicas: int, cpu: int, side: int) -> None:
+        old = self.world.things[name]
+        self.admit(old, replace(old, replicas=replicas, cpu=cpu, side=side))
+
+
+TestNeverOverBothWays = NeverOverBothWays.TestCase
 TestNeverOver = NeverOver.TestCase
-TestNeverOver.settings = settings(
+TestNeverOver.settings = TestNeverOverBothWays.settings = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 

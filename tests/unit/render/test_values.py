@@ -14,7 +14,7 @@ from extauthz.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs" / "render.md"
 
-WHAT = ("envoy", "istio", "istio-pod", "tls")
+WHAT = ("envoy", "istio", "istio-pod", "tls", "webhook")
 FILE = {
     "envoy": {"profile": "scale", "gate-timeout": 7, "exempt-namespace": ["one", "two"]},
     "istio": {"client": "keda-operator", "gate-plain": True, "service-ip": "10.43.0.1"},
