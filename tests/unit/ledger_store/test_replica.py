@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import Request
+from extauthz.core.objects.workloads import observe
 from extauthz.ledger_store import payload
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.replica import AGES, Replica
 from extauthz.ledger_store.store import Stored
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload
 from tests.unit.ledger_store.gates import Sight
 
 W = 90.0
@@ -232,3 +233,21 @@ def test_an_object_that_unpacks_to_more_than_any_gate_writes_is_not_unpacked():
     bomb = zlib.compress(b"0" * (payload.MAX_LINES_BYTES + 1), level=9)
     with pytest.raises(payload.PayloadError, match="far too long"):
         decode(base64.b64encode(bomb).decode())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"metadata": {"labels": {"tier": "a"}}}, id="labels"),
+        pytest.param({"spec": {"template": {"spec": {"nodeName": "n"}}}}, id="template"),
+    ],
+)
+def test_what_a_patch_leaves_on_an_object_that_changed_meanwhile_is_written_as_well(change: dict[str, Any]):
+    seat = Seat("a")
+    seat.write(1)
+    pending = seat.ask(patch(path("web"), change))
+    before = decode(seat.write(2).payload).pending_writes[pending]
+    changed = workload("web", 1, {"cpu": "2"}, labels={"app": "web", "colour": "red"}, version="2")
+    seat.ledger.observations.observe(*observe(changed))
+    assert seat.replica.wants_write()
+    assert decode(seat.write(3).payload).pending_writes[pending] != before
