@@ -51,10 +51,15 @@ PHASES: tuple[tuple[Resource, ...], ...] = (
 """What is watched. Each phase is listed when the one before is in: what bears on costs before what costs, and owners
 before what they own, so that nothing has to be counted twice."""
 
-CUSTOM_WITHIN_S = 30.0
-"""How long the first lists of custom resources are waited for. Their operators may be broken or the gate's rights not
-reach them: that leaves their workloads unknown, and must not leave all others without a gate. Which kinds there are is
-waited for without an end, as any of them may use a quota."""
+GIVE_UP_S = 30.0
+"""How long a custom resource is waited for that the API server refuses to list. Its operator may be broken or the
+gate's rights not reach it: that leaves its workloads unknown, and must not leave all others without a gate. Silence is
+no refusal, so it is waited out."""
+
+LOOK_EVERY_S = 1.0
+
+PASSING = frozenset({0, 408, 429, 503, 504})
+"""Refusals that say nothing about the kind."""
 
 AnyFeed: TypeAlias = Feed[Any]
 
@@ -178,9 +183,7 @@ class LiveCluster:
             await self._list_anew(resource)
         for kind, (listed, _) in list(self._custom.items()):
             if listed.first.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(CUSTOM_WITHIN_S):
-                        await self._list_anew(kind.resource)
+                await self._list_anew(kind.resource)
 
     async def _list_anew(self, resource: Resource) -> None:
         feed = self.feeds.get((resource.group, resource.plural))
@@ -190,7 +193,7 @@ class LiveCluster:
         reflector = Reflector(self._connection, resource, listed, clock=self._clock)
         following = asyncio.create_task(reflector.run())
         try:
-            await listed.first.wait()
+            await self._first(resource, listed, reflector)
         finally:
             following.cancel()
         kind = resource.group_resource  # who grants on what this has shown says so to the other gates
@@ -265,9 +268,20 @@ class LiveCluster:
 
     async def _custom_listed(self) -> None:
         await self._definitions.first.wait()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CUSTOM_WITHIN_S):
-                for listed, _ in list(self._custom.values()):
+        for kind, (listed, _) in list(self._custom.items()):
+            if kind in self._custom:  # its definition may have gone meanwhile
+                await self._first(kind.resource, listed, self._reflectors[kind.resource])
+
+    async def _first(self, resource: Resource, listed: Listed, reflector: Reflector[Any]) -> None:
+        """Wait for a list; of a custom resource, until it has gone or is refused for good."""
+        began_s, feed = self._clock(), self.feeds.get((resource.group, resource.plural))
+        while not listed.first.is_set():
+            if isinstance(feed, ScaledObjects):
+                is_refused = reflector.refusal not in PASSING and self._clock() - began_s >= GIVE_UP_S
+                if is_refused or self.feeds.get((resource.group, resource.plural)) is not feed:
+                    return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
                     await listed.first.wait()
 
     def _repriced(self, ref: WorkloadRef) -> None:

@@ -118,6 +118,8 @@ class Reflector(Generic[Item]):
         """Lists taken after the first."""
         self.failures = 0
         """Lists and watches that failed, broken connections included."""
+        self.refusal = 0
+        """HTTP code of the last failure that the server answered; 0: it did not answer, or nothing has failed."""
         self.last_error = ""
         """The last error and what would help; ``""`` again once something is received."""
 
@@ -239,6 +241,7 @@ class Reflector(Generic[Item]):
     def _failed(self, error: ApiError | Unreachable) -> float:
         """React to a failure; seconds to wait."""
         self.failures += 1
+        self.refusal = error.status if isinstance(error, ApiError) else 0
         if isinstance(error, Unreachable):
             self.last_error = f"{self.resource.group_resource}: {error}"
             return 0.0 if self._stood() else self._backoff.failed()

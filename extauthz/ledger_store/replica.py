@@ -123,7 +123,8 @@ class Replica:
         if base is not None and not is_newer(stored.version, base.version):
             return
         try:
-            payload = self._written if stored.payload == self._text else decode(stored.payload)
+            is_ours = stored.payload == self._text
+            payload = self._written if is_ours else decode(stored.payload)
             before = self.payload.pending_writes if base is not None and base.uid == stored.uid else {}
             changed = [one for one in payload.pending_writes if before.get(one) != payload.pending_writes[one]]
             found = [self._load(one, payload) for one in changed]
@@ -131,7 +132,9 @@ class Replica:
             self._cannot_read(stored, error)
             return
         if base is None or base.uid != stored.uid:
-            self._forget_lines()
+            self.released = False
+            if not is_ours:
+                self._forget_lines()
         self.released = self.released and payload.holds
         self.base, self.payload, self.unreadable, self._is_new = stored, payload, "", False
         self._seen_s = self._clock() if seen_s is None else seen_s
