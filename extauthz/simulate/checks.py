@@ -200,8 +200,9 @@ class Checks:
         self, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str
     ) -> None:
         """A write that a gate has allowed is in the API server. Each quota must have room for it by some view, and by
-        some limit since it was decided: a cut comes too late for what was granted before it, and so does a template
-        that was changed past the gates. Where there was no room already, it comes to no more than its workload was."""
+        some limit since it was decided: a cut comes too late for what was granted before it, and so does a template or
+        a count that was changed past the gates. Where there was no room already, it comes to no more than its workload
+        was."""
         if promise.tier is not None:
             self._views.granted(promise.key)
         grant = self._excuses.grants.pop(decision_id)
@@ -211,7 +212,7 @@ class Checks:
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
-        been = [] if promise.patches else self._been[own].since(grant.known)
+        been = grant.was if promise.patches else self._been[own].since(grant.known)
         ends = dict.fromkeys([after.get(own), *(judge.landed(one, promise) for one in been)])
         for view, end in product(self._views.believable(horizon), ends):
             then = {**after, own: end} if end is not None else after
