@@ -238,6 +238,24 @@ async def test_bad_questions_get_a_problem_that_names_the_cure(api: Api, target:
             400,
             "object.metadata: must have a namespace and a name",
         ),
+        (
+            "decisions",
+            r'{"method":"PUT","path":"/","body":"\ud800"}',
+            400,
+            "the body is no JSON: 'utf-8' codec can't encode",
+        ),
+        (
+            "decisions",
+            '{"namespace":"team-a","resource":"deployments.apps","name":"web/status","replicas":9}',
+            400,
+            "name: must be a text",
+        ),
+        (
+            "headroom",
+            '{"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"team-a/x","name":"a"}}}',
+            400,
+            "object.metadata: must have a namespace and a name",
+        ),
         ("headroom", "x" * (MAX_BODY_BYTES + 1), 413, f"the body is longer than {MAX_BODY_BYTES} bytes"),
     ],
 )
@@ -245,6 +263,13 @@ async def test_bad_bodies_get_a_problem_that_names_the_field(api: Api, target, b
     got, kind, raw, _ = await api.raw("POST", f"/api/v1/{target}", data=body)
     assert (got, kind) == (status, "application/problem+json"), raw
     assert detail in json.loads(raw)["detail"]
+
+
+@pytest.mark.parametrize("name", ["web?dryRun=All", "web#", "%77eb"])
+async def test_a_name_is_a_name_and_no_path(api: Api, name: str):
+    asked = {"namespace": "team-a", "resource": "deployments.apps", "name": name, "replicas": 99}
+    _, decision = await api.post("/api/v1/decisions", asked)
+    assert decision["verdict"] == "unavailable"
 
 
 async def test_the_document_is_served(api: Api):
@@ -266,8 +291,9 @@ async def test_before_all_is_known_nothing_is_answered():
 
 
 async def test_only_who_connects_from_this_host_is_answered(monkeypatch: pytest.MonkeyPatch, api: Api):
-    answered = [await _status_of(peer, monkeypatch, api) for peer in ("127.0.0.1", "::1", "10.0.0.7", "fe80::1%eth0")]
-    assert answered == [200, 200, 403, 403]
+    peers = ("127.0.0.1", "::1", "10.0.0.7", "fe80::1%eth0", "127.0.0.6")
+    answered = [await _status_of(peer, monkeypatch, api) for peer in peers]
+    assert answered == [200, 200, 403, 403, 403], "127.0.0.6 is an Istio sidecar, which adds no header to plain TCP"
 
 
 @pytest.mark.parametrize(
@@ -279,6 +305,9 @@ async def test_only_who_connects_from_this_host_is_answered(monkeypatch: pytest.
         {"Via": "1.1 proxy"},
         {"Host": "gate.example.com:9192"},
         {"Host": "10.0.0.7"},
+        {"Host": "localhost:x"},
+        {"Host": "localhost:99999"},
+        {"Host": "::1"},
     ],
     ids=str,
 )

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
+from urllib.parse import quote
 
 from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
@@ -120,7 +121,7 @@ class Answers:
         if kind is None or not kind.is_gated:
             raise Problem(400, f"object.kind: must be one of {', '.join(kind.name for kind in GATED)}")
         ref = WorkloadRef(kind.key[0], kind.key[1], str(metadata.get("namespace", "")), str(metadata.get("name", "")))
-        if not ref.namespace or not ref.name:
+        if not ref.namespace or not ref.name or "/" in ref.namespace + ref.name:
             raise Problem(400, "object.metadata: must have a namespace and a name")
         spec = _mapping(manifest, "spec") | {"replicas": MAX_REPLICAS}
         body = json.dumps(manifest | {"spec": spec}).encode()
@@ -161,7 +162,7 @@ def reference(asked: Mapping[str, Any]) -> WorkloadRef:
         Problem: one of them is missing, or the resource is none that has replicas.
     """
     for field in ("namespace", "resource", "name"):
-        if not isinstance(asked.get(field), str) or not asked[field]:
+        if not isinstance(asked.get(field), str) or not asked[field] or "/" in asked[field]:
             raise Problem(400, f"{field}: must be a text, such as namespace shop, resource deployments.apps, name web")
     plural, _, group = asked["resource"].partition(".")
     key = BY_PATH.get((group, plural), (group, plural))
@@ -169,8 +170,9 @@ def reference(asked: Mapping[str, Any]) -> WorkloadRef:
 
 
 def _path(ref: WorkloadRef, version: str = "v1", *, collection: bool = False) -> str:
-    root = f"/apis/{ref.group}/{version}" if ref.group else f"/api/{version}"
-    return f"{root}/namespaces/{ref.namespace}/{ref.resource}" + ("" if collection else f"/{ref.name}")
+    group, resource, namespace, name = (quote(part, safe="", errors="replace") for part in ref)
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{root}/namespaces/{namespace}/{resource}" + ("" if collection else f"/{name}")
 
 
 def _request(asked: Json) -> Request:

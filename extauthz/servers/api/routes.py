@@ -25,6 +25,9 @@ WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 BROUGHT = ("x-forwarded-", "x-envoy-", "forwarded", "via")
 """How headers begin that a proxy adds (RFC 7239, RFC 9110 §7.6.3, and Envoy's own)."""
 
+THIS_HOST = ("127.0.0.1", "::1")
+"""Whence ``kubectl port-forward`` and programs on this host or in this pod connect."""
+
 Known: TypeAlias = Callable[[], Answers | None]
 """What is known; ``None``: the gate is still reading."""
 
@@ -88,6 +91,7 @@ async def _body(request: web.Request) -> Json:
         raise Problem(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
     try:
         asked = json.loads(raw)
+        json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         raise Problem(400, f"the body is no JSON: {error}") from None
     if not isinstance(asked, dict):
@@ -121,19 +125,21 @@ def _answers(known: Known, request: web.Request) -> Answers:
 def _is_local(request: web.Request) -> bool:
     """Whether the peer is on this host or in this pod. A Unix socket has no peer address: its file mode guards it.
 
-    A sidecar of a mesh is in this pod too, and brings what others ask: it says so in a header. A name in place of an
-    address would let a page in somebody's browser ask, whose name leads here.
+    A sidecar of a mesh is in this pod too, and brings what others ask: it says so in a header. Where it takes the port
+    for plain TCP it adds none, and Istio's connects from 127.0.0.6. A name in place of an address would let a page in
+    somebody's browser ask, whose name leads here.
     """
     peer = _peer(request)
     if not isinstance(peer, tuple):
         return True
     is_brought = any(name.lower().startswith(BROUGHT) for name in request.headers)
-    return _is_loopback(peer[0]) and not is_brought and _is_loopback(request.url.host or "")
+    return peer[0] in THIS_HOST and not is_brought and _names_loopback(request)
 
 
-def _is_loopback(host: str) -> bool:
+def _names_loopback(request: web.Request) -> bool:
     try:
-        return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
+        host = request.url.host or ""
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 
