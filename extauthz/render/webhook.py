@@ -170,4 +170,14 @@ NOT_BY_A_CONTROLLER = (
 """A Deployment is decided upon; the ReplicaSets that its controller makes are not asked about again. Who writes counts,
 and not the owner that an object names: anybody can write that."""
 
-CONDITIONS = (("not-by-a-controller", NOT_BY_A_CONTROLLER), ("may-grow", MAY_GROW))
+COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+NOT_BY_THE_COLLECTOR = f"request.userInfo.username != {COLLECTOR!r}"
+"""It takes owners off what a deleted owner leaves behind (``kubectl delete --cascade=orphan``). For a moment both count.
+Were that refused for want of room, the deletion would never end."""
+
+CONDITIONS = (
+    ("not-by-a-controller", NOT_BY_A_CONTROLLER),
+    ("not-by-the-garbage-collector", NOT_BY_THE_COLLECTOR),
+    ("may-grow", MAY_GROW),
+)

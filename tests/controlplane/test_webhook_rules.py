@@ -174,6 +174,20 @@ def test_a_replica_set_passes_where_the_deployment_controller_writes_it_and_not_
     assert ASKED in lone.stderr, "whoever it is, a Deployment is asked about"
 
 
+COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+
+@pytest.mark.parametrize(("user", "is_asked"), [(COLLECTOR, False), (COLLECTOR + "-x", True)])
+def test_what_the_garbage_collector_takes_off_passes(guarded: Plane, user: str, is_asked: bool):
+    """Were it refused, ``kubectl delete --cascade=orphan`` would never end."""
+    patch = json.dumps(GROWTH["an owner"])
+    found = guarded.kubectl.run(
+        *("patch", "rs", "web", "-n=shop", "--type=merge", f"--patch={patch}", "--dry-run=server"),
+        *(f"--as={user}", "--as-group=system:masters"),
+    )
+    assert (ASKED in found.stderr, "patched" in found.stdout) == (is_asked, not is_asked)
+
+
 def test_the_scale_of_a_custom_resource_is_asked_about_where_it_grows(guarded: Plane):
     scale = "/apis/example.dev/v1/namespaces/shop/widgets/knob/scale?dryRun=All"
     guarded.api.call("PATCH", scale, {"spec": {"replicas": 1}}, MERGE)
