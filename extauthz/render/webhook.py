@@ -173,8 +173,8 @@ and not the owner that an object names: anybody can write that."""
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 
 NOT_BY_THE_COLLECTOR = f"request.userInfo.username != {COLLECTOR!r}"
-"""It takes owners off what a deleted owner leaves behind (``kubectl delete --cascade=orphan``). For a moment both count.
-Were that refused for want of room, the deletion would never end."""
+"""It takes owners off what a deleted owner leaves behind (``kubectl delete --cascade=orphan``). For a moment both are
+charged. Were that refused for want of room, the deletion would never end."""
 
 CONDITIONS = (
     ("not-by-a-controller", NOT_BY_A_CONTROLLER),
