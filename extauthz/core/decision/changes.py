@@ -18,7 +18,7 @@ from extauthz.core.decision.effects import is_harmless, is_patch, left_by
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
-from extauthz.core.model import Decision, Observed, Operation, Outcome, Template, Verdict
+from extauthz.core.model import Apply, Decision, Observed, Operation, Outcome, Template, Verdict, Write
 from extauthz.core.objects.alike import alike
 
 MOST_PATCHES: Final = 4
@@ -71,21 +71,25 @@ def _is_passed(one: PendingWrite, whole: PendingWrite) -> bool:
 def _adds_nothing(one: PendingWrite, whole: PendingWrite, left: Observed) -> bool:
     """Whether the object has what ``one`` leaves, and whatever ``one`` may leave there is charged already.
 
-    Of a patch that another gate has decided only the result is known. It is the same write if it has left the same.
+    Of a patch that another gate has decided only the result is known. It is the same write if it has left the same, and
+    leaves the same each time.
     """
     if one.write is None:
-        return (
-            _are_of((whole,), one.templates) and {*one.labels} <= {*whole.labels} and one.owner in (None, whole.owner)
-        )
+        has_all = _are_of((whole,), one.templates) and {*one.labels} <= {*whole.labels}
+        return has_all and not one.shifts and one.owner in (None, whole.owner)
     outcome = resolve(one.write, left)
-    return isinstance(outcome, Outcome) and _is_there(outcome, left) and _is_charged(outcome, whole, one)
+    return isinstance(outcome, Outcome) and _is_there(one.write, outcome, left) and _is_charged(outcome, whole, one)
 
 
-def _is_there(outcome: Outcome, left: Observed) -> bool:
-    """What may come of a patch is also the object that it finds."""
+def _is_there(write: Write, outcome: Outcome, left: Observed) -> bool:
+    """What may come of a patch is also the object that it finds.
+
+    An apply may also leave a template as it is, where only the most is told that may come of it.
+    """
     template = left.template
+    may_stay = not outcome.templates or isinstance(write.change, Apply)
     return (
-        (not outcome.templates or any(template and alike(one, template) for one in outcome.templates))
+        (may_stay or any(template and alike(one, template) for one in outcome.templates))
         and (not outcome.label_sets or left.labels in outcome.label_sets)
         and outcome.owner in (None, left.owner)
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from extauthz.core.decision import unknowns
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
-from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Unreadable, Verdict, Write
+from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Tree, Unreadable, Verdict, Write
 
 
 def resolved(asked: Evaluation) -> Decision | None:
@@ -86,6 +87,7 @@ def _pending_write(asked: Evaluation) -> PendingWrite:
         owner=outcome.owner,
         frees=outcome.frees or _names_no_owner(asked),
         keeps_count=outcome.keeps_count,
+        shifts=touches and _shifts(write),
         write=write if touches and is_patch(write) else None,
     )
 
@@ -99,6 +101,17 @@ def _copies(write: Write) -> bool:
     """Whether the count that it leaves may be copied out of the template."""
     change = write.change
     return is_patch(write) and isinstance(change, JsonPatch) and any("from" in one for one in change.operations)
+
+
+def _shifts(write: Write) -> bool:
+    """Whether it finds something else at the same path, once it has landed: it copies, or moves items of a list."""
+    change = write.change
+    return _copies(write) or (isinstance(change, JsonPatch) and any(map(_moves_items, change.operations)))
+
+
+def _moves_items(operation: Mapping[str, Tree]) -> bool:
+    last = str(operation.get("path")).rpartition("/")[2]
+    return operation.get("op") in ("add", "remove") and not last.strip("-0123456789")
 
 
 def _names_no_owner(asked: Evaluation) -> bool:

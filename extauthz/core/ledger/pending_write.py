@@ -106,6 +106,8 @@ class PendingWrite:
     """It may remove the object's controller."""
     keeps_count: bool = False
     """It may also leave the count as it is, whatever that is."""
+    shifts: bool = False
+    """A patch that may leave something else each time it lands. Another gate has only what it leaves the first time."""
     renewed: bool = False
     """It also stands for later requests of the same effect. So the answer to one of them does not end it."""
     write: Write | None = None
@@ -143,7 +145,7 @@ class PendingWrite:
     def effect(self) -> tuple[object, ...]:
         """Its effect and its precondition. Identical retries have the same."""
         what = self.replicas, self.templates, self.labels, self.owner
-        return *what, self.creates, self.frees, self.keeps_count, self.precondition
+        return *what, self.creates, self.frees, self.keeps_count, self.shifts, self.precondition
 
     def find(self, base: Observed) -> None:
         """Add what it leaves on ``base``, which somebody else has put there. What cannot be worked out is left out."""

@@ -30,6 +30,7 @@ def dump(ref: WorkloadRef, pending_write: PendingWrite) -> dict[str, object]:
         "owner": list(pending_write.owner) if pending_write.owner is not None else None,
         "frees": pending_write.frees,
         "keeps_count": pending_write.keeps_count,
+        "shifts": pending_write.shifts,
         "renewed": pending_write.renewed,
     }
     named = {"id": pending_write.id, "workload": list(ref)}
@@ -74,6 +75,7 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
         owner=None if owner is None else OwnerRef(*map(str, _list(owner))),
         frees=bool(record.get("frees")),
         keeps_count=bool(record.get("keeps_count")),
+        shifts=bool(record.get("shifts")),
         renewed=bool(record.get("renewed")),
     )
 

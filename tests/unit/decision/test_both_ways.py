@@ -196,6 +196,44 @@ def test_where_the_patch_would_leave_something_new_each_time_the_object_waits():
     assert admitted(ask, web(a="4", b="4", c="1"), start) == UNDER_WAY
 
 
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [("copy", 2, 1), ("copy", 1, 0)],
+        [("remove", 0), ("replace", 1)],
+    ],
+    ids=str,
+)
+def test_a_patch_of_another_gate_that_leaves_something_new_each_time_is_waited_for(operations: list[tuple]):
+    """Landed on the object, it would leave what neither gate has charged."""
+    at = "/spec/template/spec/containers"
+    body = []
+    for op, to, *source in operations:
+        body.append({"op": op, "path": f"{at}/{to}" + "/resources" * (op != "remove")})
+        body[-1] |= {"from": f"{at}/{source[0]}/resources"} if source else {}
+        body[-1] |= {"value": {"requests": {"cpu": "4"}}} if op == "replace" else {}
+    start = web(a="4", b="1", c="1", d="1")
+    ask, other = asker(start, hard="99"), asker(start, hard="99")
+    found = ask(patch(path("web"), body, "json"))
+    assert found.verdict is Verdict.ALLOW
+    other.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 0.0)
+    (_, pending_write), *_ = other.gate.ledger.pending
+    new = web()
+    new["spec"]["template"] = json.loads(pending_write.templates[0].text)["template"]
+    assert admitted(other, new, start) == UNDER_WAY
+    assert admitted(other, new | {"metadata": web(version="2")["metadata"]}, web(version="2")) == UNDER_WAY
+
+
+@pytest.mark.parametrize("op", ["add", "replace"])
+def test_a_patch_of_another_gate_that_leaves_the_same_each_time_is_not(op: str):
+    at = "/spec/template/spec/containers/0/resources/requests/cpu"
+    ask, other = asker(web(), hard="2"), asker(web(), hard="2")
+    assert ask(patch(path("web"), [{"op": op, "path": at, "value": "2"}], "json")).verdict is Verdict.ALLOW
+    other.gate.import_pending_writes(ask.gate.export_pending_writes(0.0), 0.0)
+    new = json.loads(json.dumps(web()).replace('"cpu": "1"', '"cpu": "2"'))
+    assert admit(other, new, web()).verdict is Verdict.ALLOW
+
+
 def test_a_count_that_the_patch_copies_out_of_the_object_waits():
     made = workload("web", 2, kind="StatefulSet", labels={"app": "web"})
     made["spec"]["ordinals"] = {"start": 3}
@@ -240,6 +278,17 @@ def test_what_a_mutating_webhook_has_added_to_an_apply_is_told_by_what_may_come_
     assert ask(apply(main="2")).verdict is Verdict.ALLOW
     assert admitted(ask, web(main="2", labels={"app": "web", "y": "1", "z": "1"}), web()) == UNDER_WAY
     assert admit(ask, web(main="2", labels={"app": "web", "z": "1"}), web()).verdict is Verdict.ALLOW
+
+
+def test_an_apply_that_leaves_the_template_out_passes_both_ways():
+    """What may come of the template is told by the most: the request may fall back to its limit, or stay."""
+    start = web()
+    start["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "2"}
+    new = start | {"metadata": start["metadata"] | {"labels": {"app": "web", "z": "1"}}}
+    ask = asker(start, hard="2")
+    assert ask(patch(path("web"), {"metadata": {"labels": {"app": "web", "z": "1"}}}, "apply")).verdict is Verdict.ALLOW
+    assert admit(ask, new, start).verdict is Verdict.ALLOW
+    assert books(ask) == (1, 1)
 
 
 def test_a_template_that_meets_another_count_is_not_charged():

@@ -25,6 +25,7 @@ PENDING = PendingWrite(
     owner=OWNER,
     frees=True,
     keeps_count=True,
+    shifts=True,
 )
 BARE = PendingWrite("d2", None, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=50.0)
 
