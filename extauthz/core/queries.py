@@ -135,12 +135,22 @@ class Queries:
 
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
+        return (use for use in self.looking(quota) if use is not None)
+
+    def looking(self, quota: str) -> Iterator[WorkloadUse | None]:
+        """The same, with ``None`` for each workload of its namespaces that does not count: a step, too."""
         top, selection = self._node(quota), self._ledger.coverage.selection
         names = {name: None for node in self._subtree(quota) for name in selection.of(node)}
         for name in names:
-            for entry in list(self._ledger.workloads.in_namespace(name)):
-                if entry.head is None and top in self._ledger.usage.position(entry).envelope_in:
-                    yield self._charged(entry)
+            for kind in self._ledger.workloads.kinds():
+                for ref in self._ledger.workloads.of_unit(kind, name):
+                    yield self._use_in(top, ref)
+
+    def _use_in(self, quota: QuotaNode | None, ref: WorkloadRef) -> WorkloadUse | None:
+        entry = self._ledger.get(ref)
+        if entry is None or entry.head is not None or quota not in self._ledger.usage.position(entry).envelope_in:
+            return None
+        return self._charged(entry)
 
     def _charged(self, head: Entry) -> WorkloadUse:
         at = self._ledger.usage.position(head)

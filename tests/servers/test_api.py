@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 import json
 from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote as escaped
 
@@ -14,7 +17,8 @@ from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 from openapi_core.validation.request.exceptions import RequestValidationError
 
-from extauthz.core.queries import Queries
+from extauthz.core.queries import Queries, WorkloadUse
+from extauthz.servers.api import answers as module
 from extauthz.servers.api import openapi
 from extauthz.servers.api.answers import MOST_IN_BATCH, Answers
 from extauthz.servers.api.problems import CONTENT_TYPE
@@ -113,6 +117,37 @@ async def test_one_quota_and_its_workloads_by_what_they_use(api: Api):
     assert (first["used"]["requests.cpu"], first["reserved"]["requests.cpu"]) == ("3", "2")
     _, by_name = await api.get("/api/v1/quotas/acme/workloads")
     assert [one["name"] for one in by_name["items"]] == ["web", "w0", "w1", "w2"]
+
+
+@pytest.mark.parametrize(("name", "total"), [("few", 0), ("all", 300)])
+async def test_workloads_are_looked_at_in_steps_also_those_that_do_not_count(
+    name: str, total: int, monkeypatch: pytest.MonkeyPatch
+):
+    """And no more of them are kept than are asked for: there may be a million."""
+    quotas = [quota("few", {"pods": "1"}, workloads={"x": "y"}, namespaces={}), quota("all", {"pods": "1"})]
+    known = gate(quotas, *(workload(f"w{n:03}", n) for n in range(300)), namespaces={"team-a": {"workspace": "all"}})
+    answers = Answers(Queries(known.ledger), lambda reading: pytest.fail("decides"), lambda: 0.0)
+    monkeypatch.setattr(module, "STEP", 10)
+    others, kept = 0, 0
+
+    async def work() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    def counted(limit: int, found: list[WorkloadUse], key: Any) -> list[WorkloadUse]:
+        nonlocal kept
+        kept = max(kept, len(found))
+        return heapq.nlargest(limit, found, key)
+
+    monkeypatch.setattr(module, "heapq", SimpleNamespace(nlargest=counted))
+    working = asyncio.create_task(work())
+    page = await answers.workloads(name, "pods", limit=3)
+    working.cancel()
+    assert [one["name"] for one in page["items"]] == ["w299", "w298", "w297"][:total]
+    assert (page["total"], others) == (total, 30)
+    assert kept <= 13
 
 
 async def test_a_workload_and_how_much_more_of_it_fits(api: Api):

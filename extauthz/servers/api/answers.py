@@ -72,15 +72,16 @@ class Answers:
         """Workloads that count in one quota: those that use most of ``sort`` first, or by name."""
         self.quota(quota)
         found: list[WorkloadUse] = []
-        for number, use in enumerate(self._queries.workloads(quota)):
-            found.append(use)
-            if number % STEP == STEP - 1:
+        total = 0
+        for number, use in enumerate(self._queries.looking(quota), 1):
+            if use is not None:
+                found.append(use)
+                total += 1
+            if number % STEP == 0:
+                found = _first(found, sort, limit)
                 await asyncio.sleep(0)
-        if sort is None:
-            first = heapq.nsmallest(limit, found, key=lambda use: use.ref)
-        else:
-            first = heapq.nlargest(limit, found, key=lambda use: _of(use, sort))
-        return shown.page("WorkloadList", map(shown.workload, first), None) | {"total": len(found)}
+        first = _first(found, sort, limit)
+        return shown.page("WorkloadList", map(shown.workload, first), None) | {"total": total}
 
     def workload(self, ref: WorkloadRef) -> Json:
         """What one workload uses."""
@@ -189,6 +190,12 @@ def _mapping(asked: Json, field: str) -> Json:
     if not isinstance(found, dict):
         raise Problem(400, f"{field}: must be an object")
     return found
+
+
+def _first(found: list[WorkloadUse], sort: str | None, limit: int) -> list[WorkloadUse]:
+    if sort is None:
+        return heapq.nsmallest(limit, found, key=lambda use: use.ref)
+    return heapq.nlargest(limit, found, key=lambda use: _of(use, sort))
 
 
 def _of(use: WorkloadUse, resource: str) -> int:
