@@ -193,7 +193,7 @@ class LiveCluster:
         reflector = Reflector(self._connection, resource, listed, clock=self._clock)
         following = asyncio.create_task(reflector.run())
         try:
-            await self._first(resource, listed, reflector)
+            await self._first(resource, listed, reflector, self._clock())
         finally:
             following.cancel()
         kind = resource.group_resource  # who grants on what this has shown says so to the other gates
@@ -268,13 +268,14 @@ class LiveCluster:
 
     async def _custom_listed(self) -> None:
         await self._definitions.first.wait()
+        began_s = self._clock()
         for kind, (listed, _) in list(self._custom.items()):
             if kind in self._custom:  # its definition may have gone meanwhile
-                await self._first(kind.resource, listed, self._reflectors[kind.resource])
+                await self._first(kind.resource, listed, self._reflectors[kind.resource], began_s)
 
-    async def _first(self, resource: Resource, listed: Listed, reflector: Reflector[Any]) -> None:
+    async def _first(self, resource: Resource, listed: Listed, reflector: Reflector[Any], began_s: float) -> None:
         """Wait for a list; of a custom resource, until it has gone or is refused for good."""
-        began_s, feed = self._clock(), self.feeds.get((resource.group, resource.plural))
+        feed = self.feeds.get((resource.group, resource.plural))
         while not listed.first.is_set():
             if isinstance(feed, ScaledObjects):
                 is_refused = reflector.refusal not in PASSING and self._clock() - began_s >= GIVE_UP_S

@@ -119,13 +119,14 @@ class Reflector(Generic[Item]):
         self.failures = 0
         """Lists and watches that failed, broken connections included."""
         self.refusal = 0
-        """HTTP code of the last failure that the server answered; 0: it did not answer, or nothing has failed."""
+        """HTTP code by which the server refused the last try; 0: it did not answer, or the next try is under way."""
         self.last_error = ""
         """The last error and what would help; ``""`` again once something is received."""
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
         while True:
+            self.refusal = 0
             try:
                 await self._follow()
             except (ApiError, Unreachable) as error:
