@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,11 @@ def test_a_server_that_does_not_answer_or_is_another_is_named(capsys: pytest.Cap
 def test_a_custom_resource_is_named_by_its_group(capsys: pytest.CaptureFixture[str], server: str):
     code, _, err = run(capsys, "headroom", "rollouts.argoproj.io/web", "-n", "shop", "--server", server)
     assert (code, err) == (69, "extauthz: rollouts.argoproj.io shop/web is not known\n")
+
+
+def test_kubectl_finds_it_as_a_plugin():
+    (plugin,) = entry_points(group="console_scripts", name="kubectl-wsq")
+    assert plugin.load() is main
 
 
 def test_nothing_that_a_tenant_names_moves_the_cursor():

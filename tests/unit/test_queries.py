@@ -49,6 +49,12 @@ def names(found: Any) -> list[str]:
 
 
 class TestQuotas:
+    def test_a_list_goes_on_after_a_quota(self):
+        _, queries = asker()
+        assert [one.node.quota.name for one in queries.quotas(after="acme")] == ["gold", "zulu", "other"]
+        assert [one.node.quota.name for one in queries.quotas("acme", after="acme")] == ["gold"]
+        assert list(queries.quotas(after="nobody")) == []
+
     def test_each_is_shown_with_used_reserved_and_hard_after_its_parent(self):
         ask, queries = asker(workload("web", 2), workload("api", 1, namespace="other"))
         ask(scale("web", 5))
