@@ -17,6 +17,7 @@ from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 from openapi_core.validation.request.exceptions import RequestValidationError
 
+from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.servers.api import answers as module
 from extauthz.servers.api import openapi
@@ -165,6 +166,20 @@ async def test_headroom_is_what_a_decision_allows(api: Api):
         body = {"namespace": "team-a", "resource": "deployments.apps", "name": "web", "replicas": replicas}
         _, decided = await api.post("/api/v1/decisions", body)
         assert (decided["verdict"], decided["replicas"]["to"]) == (verdict, replicas)
+
+
+async def test_headroom_is_not_certain_where_a_decision_would_refuse_what_fits(api: Api):
+    bare = workload("bare", 1, {})
+    api.write.gate.observe(*observe(bare))
+    _, silent = await api.get(WEB.replace("web", "bare") + "/headroom")
+    assert silent["certain"] is False, "its pods state no requests.cpu"
+    assert (await api.get(WEB + "/headroom"))[1]["certain"] is True
+    api.write.gate.stale("the watch is stalled")
+    assert (await api.get(WEB + "/headroom"))[1]["certain"] is False
+    _, page = await api.post(
+        "/api/v1/headroom", {"workloads": [{"namespace": "team-a", "resource": "deployments.apps", "name": "web"}]}
+    )
+    assert page["items"][0]["certain"] is False
 
 
 async def test_headroom_of_many_names_what_is_not_known(api: Api):

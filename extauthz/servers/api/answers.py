@@ -97,6 +97,9 @@ class Answers:
         found = self._queries.headroom(ref)
         if found is None:
             raise _unknown(ref)
+        fits_more = found.replicas is None or found.replicas > found.observed
+        if fits_more and self._decided(_scaled(ref, found.observed + 1)).verdict is not Verdict.ALLOW:
+            found = found._replace(is_certain=False)
         return shown.headroom(ref, found)
 
     async def headrooms(self, asked: Json) -> Json:
@@ -141,8 +144,7 @@ class Answers:
         ref, replicas = reference(asked), asked.get("replicas")
         if type(replicas) is not int or not 0 <= replicas <= MAX_REPLICAS:
             raise Problem(400, f"replicas: must be a whole number from 0 to {MAX_REPLICAS}")
-        body = json.dumps({"spec": {"replicas": replicas}}).encode()
-        return shown.decision(self._decided(Request("PATCH", _path(ref) + "/scale", _MERGE_PATCH, body)))
+        return shown.decision(self._decided(_scaled(ref, replicas)))
 
     def _decided(self, request: Request) -> Decision:
         return self._decide(read(request))
@@ -174,6 +176,11 @@ def _path(ref: WorkloadRef, version: str = "v1", *, collection: bool = False) ->
     group, resource, namespace, name = (quote(part, safe="", errors="replace") for part in ref)
     root = f"/apis/{group}/{version}" if group else f"/api/{version}"
     return f"{root}/namespaces/{namespace}/{resource}" + ("" if collection else f"/{name}")
+
+
+def _scaled(ref: WorkloadRef, replicas: int) -> Request:
+    body = json.dumps({"spec": {"replicas": replicas}}).encode()
+    return Request("PATCH", _path(ref) + "/scale", _MERGE_PATCH, body)
 
 
 def _request(asked: Json) -> Request:
