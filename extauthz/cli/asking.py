@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -145,39 +146,43 @@ class Server:
         self._root = f"{url.rstrip('/')}/api/v1"
 
     def quotas(self, below: str | None = None) -> list[dict[str, Any]]:
-        page = self._ask("/quotas", {"below": below})
+        page = self._ask("items", "/quotas", {"below": below})
         found: list[dict[str, Any]] = page["items"]
         while page["continue"] is not None:
-            page = self._ask("/quotas", {"below": below, "continue": page["continue"]})
+            page = self._ask("items", "/quotas", {"below": below, "continue": page["continue"]})
             found += page["items"]
         return found
 
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
-        return self._ask(f"/quotas/{_part(quota)}/workloads", {"sort": sort, "limit": limit})
+        return self._ask("items", f"/quotas/{_part(quota)}/workloads", {"sort": sort, "limit": limit})
 
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         one = {key: _part(text) for key, text in named(ref).items()}
-        return self._ask(f"/namespaces/{one['namespace']}/workloads/{one['resource']}/{one['name']}/headroom")
+        path = f"/namespaces/{one['namespace']}/workloads/{one['resource']}/{one['name']}/headroom"
+        return self._ask("replicas", path)
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._ask("/decisions", body=asked)
+        return self._ask("verdict", "/decisions", body=asked)
 
     def _ask(
-        self, path: str, query: Mapping[str, object] | None = None, body: dict[str, Any] | None = None
+        self, member: str, path: str, query: Mapping[str, object] | None = None, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
+        """An answer, which has ``member`` if a gate gives it."""
         given = urlencode({key: value for key, value in (query or {}).items() if value is not None})
         url = f"{self._root}{path}{'?' * bool(given)}{given}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(url, data, {"content-type": "application/json"})  # noqa: S310 (http or https)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
-                found: dict[str, Any] = json.load(response)
-                return found
+                found = json.load(response)
         except urllib.error.HTTPError as error:
             raise Problem(error.code, _detail(error)) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise Problem(503, f"--server: {self._root} does not answer: {reason}") from None
+        if not isinstance(found, dict) or member not in found:
+            raise Problem(503, f"--server: {self._root} is no gate; is it the --http address of extauthz?")
+        return found
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import socket
+import threading
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -190,6 +192,42 @@ def test_a_server_that_does_not_answer_or_is_another_is_named(capsys: pytest.Cap
     assert "--server: http://127.0.0.1:1/api/v1 does not answer: " in err
     code, _, err = run(capsys, "top", "--server", server + "/metrics")
     assert (code, err) == (69, "extauthz: the server answered 404 Not Found; is it the --http address of extauthz?\n")
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "said", [b"\x00\x00\x12\x04\x00 is HTTP/2\r\n\r\n", OK + b"{", OK + b"[]", OK + b"{}"], ids=str
+)
+@pytest.mark.parametrize(
+    "words", [("top",), ("headroom", "deploy/web", "-n=a"), ("check", "deploy/web", "-n=a", "--replicas=1")]
+)
+def test_what_answers_and_is_no_gate_is_no_verdict(
+    capsys: pytest.CaptureFixture[str], said: bytes, words: tuple[str, ...]
+):
+    """Exit code 1 would say that a write is denied."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10.0)
+
+        def answer() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(said)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        code, _, err = run(capsys, *words, f"--server=http://127.0.0.1:{server.getsockname()[1]}")
+        answering.join()
+    assert code == 69
+    assert "--server: http://127.0.0.1:" in err
+
+
+def test_a_port_that_is_none_is_named(capsys: pytest.CaptureFixture[str]):
+    code, _, err = run(capsys, "top", "--server=http://127.0.0.1:x")
+    assert code == 69
+    assert "nonnumeric port" in err
 
 
 def test_a_custom_resource_is_named_by_its_group(capsys: pytest.CaptureFixture[str], server: str):
