@@ -226,6 +226,13 @@ async def test_pending_writes_with_the_time_that_is_left(api: Api):
     assert (await api.get("/api/v1/pendingwrites?quota=zulu"))[1]["items"] == []
 
 
+async def test_the_total_of_pending_writes_is_of_the_quota_that_is_asked_about(api: Api):
+    api.write(scale("w0", 2, namespace="team-b"))
+    totals = [(await api.get(f"/api/v1/pendingwrites{query}"))[1]["total"] for query in ("", "?quota=acme&limit=1")]
+    assert totals == [2, 2]
+    assert (await api.get("/api/v1/pendingwrites?quota=zulu"))[1]["total"] == 0
+
+
 async def test_asking_changes_nothing(api: Api):
     _, before = await api.get("/api/v1/quotas")
     await api.get(WEB + "/headroom")

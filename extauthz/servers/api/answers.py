@@ -154,8 +154,10 @@ class Answers:
         if quota is not None:
             self.quota(quota)
         now_s = self._clock()
-        items = [shown.pending(one, now_s) for one in islice(self._queries.pending(quota), limit)]
-        return shown.page("PendingWriteList", items, None) | {"total": self._queries.pending_count}
+        found = self._queries.pending(quota)
+        items = [shown.pending(one, now_s) for one in islice(found, limit)]
+        total = self._queries.pending_count if quota is None else len(items) + sum(1 for _ in found)
+        return shown.page("PendingWriteList", items, None) | {"total": total}
 
 
 def reference(asked: Mapping[str, Any]) -> WorkloadRef:
