@@ -28,7 +28,7 @@ Right = tuple[str, str, str]
 """API group, resource, verb."""
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "extauthz-system"
-SYNCED_WITHIN_S = 30.0
+SYNCED_WITHIN_S = 120.0
 
 WATCHED: set[Right] = {
     (one.group, one.plural, verb)
