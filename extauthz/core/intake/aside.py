@@ -55,6 +55,9 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
 _OF_ONE_FIELD: Final = ("$setElementOrder/", "$deleteFromPrimitiveList/")
 """Directives of a strategic merge patch that concern the field they name."""
 
+_TOUCHED_AS_A_WHOLE: Final = frozenset({"object", "metadata", "spec"})
+"""Kinds of mappings that any directive touches as a whole, whatever it names (``effects.outcome.touched``)."""
+
 
 def read_aside(request: Request) -> Reading:
     """``read``, without what counts for nothing. A decision on it is the same; more than a little of it is refused.
@@ -104,12 +107,12 @@ def _slim(tree: Tree, kind: str | None) -> Tree:
         return [_slim(item, kind) for item in tree]
     if not isinstance(tree, dict):
         return tree
+    return {key: _slim(value, _KIND_OF.get((kind, key))) for key, value in tree.items() if _counts(key, kind)}
+
+
+def _counts(key: str, kind: str) -> bool:
     keys = _KEYS[kind]
-    return {key: _slim(value, _KIND_OF.get((kind, key))) for key, value in tree.items() if _counts(key, keys)}
-
-
-def _counts(key: str, keys: frozenset[str]) -> bool:
-    if key.startswith(_OF_ONE_FIELD):
+    if key.startswith(_OF_ONE_FIELD) and kind not in _TOUCHED_AS_A_WHOLE:
         return key.partition("/")[2] in keys
     return key in keys or key.startswith("$")
 

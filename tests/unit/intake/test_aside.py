@@ -89,6 +89,7 @@ BODIES = st.sampled_from(
     body={"metadata": {"labels": 0}, "spec": {"template": {"spec": {"$retainKeys": [], "env": 0}}}},
     kind="strategic-merge-patch+json",
 )
+@example(body={"spec": {"$setElementOrder/containers": None}}, kind="merge-patch+json")
 @example(body={"spec": {"template": {"spec": {"$retainKeys": ["env"], "env": 1}}}}, kind="strategic-merge-patch+json")
 @example(body={"metadata": {"annotations": {"a": "1"}, "labels": {"b": "2"}}}, kind="PUT")
 @given(body=OBJECTS, kind=BODIES)
