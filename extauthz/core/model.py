@@ -336,7 +336,7 @@ class Decision(NamedTuple):
     pends: bool = False
     """It was allowed and may still land. Its pending write is recorded, or would be if it were charged."""
     grows: bool = False
-    """It was allowed and raises something that a quota limits."""
+    """It was allowed and raises something that a quota limits, or may with a count that an earlier run has allowed."""
     uncovered: bool = False
     """No quota may cover anything in its namespace."""
     would: Verdict | None = None

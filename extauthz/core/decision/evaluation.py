@@ -78,6 +78,13 @@ class Evaluation:
         """There is an object, or the write creates it."""
         return self.creates or (self.entry is not None and self.entry.is_known)
 
+    @property
+    def alters(self) -> bool:
+        """It leaves another template, labels or owner than are observed. A count that an earlier run has allowed may
+        still land on that, and come to more."""
+        pending_write, observed = self.pending_write, self.observed
+        return pending_write.touches and (observed is None or pending_write.changes(observed))
+
     def propose(self) -> None:
         """Work out its effect on all quotas, and record nothing."""
         self.proposal = self.state.ledger.propose(self.ref, self.pending_write, self.born, self.entry)

@@ -47,7 +47,7 @@ def granted(asked: Evaluation) -> Decision:
         pending_write=pending_id,
         max_scale=asked.max_scale,
         pends=pends,
-        grows=bool(proposal.grows),
+        grows=bool(proposal.grows) or asked.alters,
     )
     return answer._replace(unspecified=asked.unspecified) if asked.unspecified else answer
 

@@ -79,6 +79,20 @@ def _setting(asked: Evaluation, unknown: Unknown) -> OnUnknown:
     return asked.policy.on(unknown, asked.state.ledger.coverage.candidates(asked.ref.namespace))
 
 
+def held(asked: Evaluation) -> Decision | None:
+    """Step: it grows nothing by itself, but a count that an earlier run has allowed may still land on it."""
+    until_s = asked.state.hold_until_s
+    if until_s is None or asked.proposal.grows or not asked.alters or _setting(asked, Unknown.UNSYNCED) == "allow":
+        return None
+    left = _left(until_s - asked.now_s)
+    why = f"restarted and grants no change of a template, labels or owner for {left}: a count that was allowed before"
+    return asked.unavailable("hold", f"{why} may still land on it")
+
+
+def _left(left_s: float) -> str:
+    return sentences.about(left_s) if left_s > 0 else "a little longer"
+
+
 def of_growth(asked: Evaluation) -> Decision | None:
     """Step: it grows, and something about that is not known. What may pass is still checked."""
     proposal, state = asked.proposal, asked.state
@@ -108,8 +122,7 @@ def _of_growth(asked: Evaluation) -> Iterator[_NotKnown]:
     policy, proposal, state = asked.policy, asked.proposal, asked.state
     grown = proposal.grows
     if state.hold_until_s is not None:
-        left_s = state.hold_until_s - asked.now_s
-        left = sentences.about(left_s) if left_s > 0 else "a little longer"
+        left = _left(state.hold_until_s - asked.now_s)
         why = f"restarted and grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown), "hold", why)
     if state.stale_why is not None:

@@ -215,6 +215,42 @@ def test_on_hold_nothing_grows_until_it_is_released():
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
 
 
+DEARER = {"spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(patch(path("web"), DEARER, "strategic"), id="template"),
+        pytest.param(patch(path("web"), {"metadata": {"labels": {"tier": "b"}}}), id="labels"),
+        pytest.param(create(workload("new", 0)), id="a-new-object"),
+    ],
+)
+def test_on_hold_a_change_that_grows_nothing_by_itself_waits_too(change):
+    """A scale-up that an earlier run has allowed may still land on it."""
+    ask = asker(workload("web", 0))
+    ask.gate.hold(90.0)
+    held = ask(change)
+    assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
+    assert "about 90 s" in held.sentence
+    assert "a count that was allowed before may still land on it" in held.sentence
+    ask.gate.release()
+    assert ask(change).verdict is Verdict.ALLOW
+
+
+def test_on_hold_a_change_of_what_does_not_count_passes():
+    ask = asker(workload("web", 2))
+    ask.gate.hold(90.0)
+    restart = {"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}}
+    assert ask(patch(path("web"), restart)).verdict is Verdict.ALLOW
+
+
+def test_on_hold_such_a_change_passes_where_growth_does():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 0), policy=Policy(on_unsynced="allow")))
+    ask.gate.hold(90.0)
+    assert ask(patch(path("web"), DEARER, "strategic")).verdict is Verdict.ALLOW
+
+
 def test_no_clock_ends_a_hold():
     """A gate that was suspended across its end has not listed anything since."""
     ask = asker(workload("web", 2))

@@ -87,6 +87,8 @@ async def test_a_new_ledger_holds_growth_back_until_w_and_a_list():
         held = await second.ask(scale("web", 6))
         assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
         assert (await second.ask(scale("web", 3))).verdict is Verdict.ALLOW, "shrinking passes"
+        labels = await second.ask(patch(path("web"), {"metadata": {"labels": {"tier": "b"}}}))
+        assert labels.reason == "hold", "a count of an earlier ledger may still land on them"
         await until(lambda: not first.committer.notes() and not second.committer.notes())
         assert first.lists + second.lists >= 1
         assert (await second.ask(scale("web", 6))).verdict is Verdict.ALLOW
