@@ -118,7 +118,9 @@ class Ledger:
         after = self._with(entry, (*pending, pending_write))
         if not pending:
             return Step(before, after, before, after)
-        return Step(before, after, self._with(entry, ()), self._with(entry, (pending_write,)))
+        # A count lands on nothing: where no object is observed, a create comes first.
+        first = tuple(one for one in pending if one.creates and entry.observed is None)
+        return Step(before, after, self._with(entry, ()), self._with(entry, (*first, pending_write)))
 
     def _with(self, entry: Entry, pending_writes: tuple[PendingWrite, ...]) -> Position:
         return self.usage.add_up(entry.with_pending_writes(pending_writes).root)

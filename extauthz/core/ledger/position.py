@@ -115,7 +115,7 @@ class Step(NamedTuple):
     base: Position
     """As ``before``, without pending writes of the workload itself."""
     own: Position
-    """As ``base``, with this write alone."""
+    """As ``base``, with this write alone, and with creates that pend where there is no object."""
 
     @property
     def multiplies_unknown(self) -> bool:

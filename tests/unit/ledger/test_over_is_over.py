@@ -6,18 +6,19 @@ rise: an open grant is a bound, and no licence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
 
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 NAMES = ("a", "b")
 NANO = 10**9
 W = 90.0
@@ -150,3 +151,19 @@ TestOverIsOver = OverIsOver.TestCase
 TestOverIsOver.settings = settings(
     max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def test_over_a_limit_that_was_cut_an_object_that_is_not_there_yet_is_not_raised_either():
+    """A larger count that pends at another gate, from before the object was deleted, is no licence."""
+    first = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 3)))
+    assert first(scale("web", 5)).verdict is Verdict.ALLOW
+    first.gate.observe(WEB, None)
+    assert first(create(workload("web", 2))).verdict is Verdict.ALLOW
+    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})]))
+    for ref, pending_write in first.gate.ledger.pending:
+        ask.gate.ledger.adopt(ref, replace(pending_write, id=f"first-{pending_write.id}"))
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "2"})]), 0.0)
+    assert ask(scale("web", 4)).reason == "exceeded-quota"
+    assert ask(scale("web", 0)).verdict is Verdict.ALLOW
+    ask.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "9"})]), 0.0)
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
