@@ -134,17 +134,17 @@ def test_every_decision_made_reaches_its_asker_when_it_is_told_to_stop(gate: Run
     assert sorted(answers) == sorted(line["id"] for line in gate.events("decision"))
 
 
-def test_a_check_under_way_is_answered_after_it_was_told_to_stop(gate: Running) -> None:
+def test_a_check_under_way_is_answered_after_it_was_told_to_stop(tmp_path: Path) -> None:
     """The head of the request comes before the signal, its message after it."""
-    with HalfACheck(gate.grpc) as half:
+    with Running(tmp_path, "--grace-s", "60") as gate, HalfACheck(gate.grpc) as half:
         gate.health()  # so that the head, sent before, has been taken up
         os.kill(gate.child.pid, signal.SIGTERM)
         assert within(5, lambda: gate.events("stopping"))
         with pytest.raises(grpc.RpcError):
             gate.check(4)
         response = half.finish(scale(4))
-    assert response.ok_response is not None
-    assert ended(gate) == 0
+        assert response.ok_response is not None
+        assert ended(gate) == 0
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
