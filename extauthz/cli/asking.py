@@ -47,7 +47,9 @@ SAVED: Final = {
 class Source(Protocol):
     """Answers as JSON. Raises Problem."""
 
-    def quotas(self, below: str | None = None) -> list[dict[str, Any]]: ...
+    def quotas(self) -> list[dict[str, Any]]: ...
+
+    def quota(self, name: str) -> dict[str, Any]: ...
 
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]: ...
 
@@ -75,7 +77,7 @@ def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags that say where answers come from."""
+    """The flags that say where answers come from, and how they are printed."""
     parser.add_argument(
         "--server", metavar="URL", help="A gate that runs, by its --http address: http://127.0.0.1:9192"
     )
@@ -83,6 +85,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="With --quotas: a Kubernetes List of namespaces and workloads."
     )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     options.add(parser, SETTINGS)
 
 
@@ -124,8 +127,11 @@ class Files:
         decide = lambda reading: known.decide(reading, new_id(), 0.0, charge=False)  # noqa: E731
         self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0)
 
-    def quotas(self, below: str | None = None) -> list[dict[str, Any]]:
-        return list(self._answers.quotas(below, limit=10**9)["items"])
+    def quotas(self) -> list[dict[str, Any]]:
+        return list(self._answers.quotas(limit=10**9)["items"])
+
+    def quota(self, name: str) -> dict[str, Any]:
+        return self._answers.quota(name)
 
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
         return asyncio.run(self._answers.workloads(quota, sort, limit))
@@ -145,13 +151,16 @@ class Server:
             raise SettingsError(f"--server: {url!r} is no URL; write for example http://127.0.0.1:9192")
         self._root = f"{url.rstrip('/')}/api/v1"
 
-    def quotas(self, below: str | None = None) -> list[dict[str, Any]]:
-        page = self._ask("items", "/quotas", {"below": below})
+    def quotas(self) -> list[dict[str, Any]]:
+        page = self._ask("items", "/quotas")
         found: list[dict[str, Any]] = page["items"]
         while page["continue"] is not None:
-            page = self._ask("items", "/quotas", {"below": below, "continue": page["continue"]})
+            page = self._ask("items", "/quotas", {"continue": page["continue"]})
             found += page["items"]
         return found
+
+    def quota(self, name: str) -> dict[str, Any]:
+        return self._ask("resources", f"/quotas/{_part(name)}")
 
     def workloads(self, quota: str, sort: str | None, limit: int) -> dict[str, Any]:
         return self._ask("items", f"/quotas/{_part(quota)}/workloads", {"sort": sort, "limit": limit})

@@ -54,7 +54,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--header", type=_header, action="append", default=[], metavar="NAME:VALUE", help="May be repeated."
     )
     parser.add_argument("--body", metavar="FILE|-", help="The body as it would be sent; - reads standard input.")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     asking.add(parser)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
-from extauthz.cli import asking, tables
+from extauthz.cli import asking, report, tables
 from extauthz.core.model import WorkloadRef
 from extauthz.servers.api.shown import AMOUNTS
 
@@ -33,7 +32,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("workload", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web.")
     parser.add_argument("-n", "--namespace", required=True, help="Namespace of the workload.")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     asking.add(parser)
 
 
@@ -42,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print it; the exit code tells whether one replica more fits."""
     group, plural, name = arguments.workload
     found = asking.source(arguments).headroom(WorkloadRef(group, plural, arguments.namespace, name))
-    sys.stdout.write(json.dumps(found, indent=2) + "\n" if arguments.output == "json" else as_text(found))
+    sys.stdout.write(report.as_json(found) if arguments.output == "json" else as_text(found))
     return 0 if found["replicas"] is None or found["replicas"] > found["observedReplicas"] else 1
 
 

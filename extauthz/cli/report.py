@@ -15,9 +15,9 @@ MAX_WIDTH = 110
 """Columns that a sentence is wrapped at, even where the terminal is wider: longer lines are hard to read."""
 
 
-def as_json(decision: Json) -> str:
-    """One object; every field is always there. Amounts come as text and, exactly, as an integer of nano-units."""
-    return json.dumps(decision, indent=2) + "\n"
+def as_json(found: object) -> str:
+    """For programs: every field is always there."""
+    return json.dumps(found, indent=2) + "\n"
 
 
 def as_table(decision: Json) -> str:

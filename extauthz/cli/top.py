@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from extauthz.cli import asking, tables
+from extauthz.cli import asking, report, tables
 from extauthz.core.quantities import parse
 from extauthz.service.loading import SettingsError
 
@@ -34,7 +33,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("quota", nargs="?", help="Show the workloads that count in this quota.")
     parser.add_argument("--sort", metavar="RESOURCE", help="Of workloads. Default: the fullest resource of the quota.")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="Workloads at most. Default: 20.")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     asking.add(parser)
 
 
@@ -48,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = source.quotas()
         sys.stdout.write(_shown(arguments, found, _quotas(found)))
     else:
-        (quota,) = [one for one in source.quotas(arguments.quota) if one["name"] == arguments.quota]
+        quota = source.quota(arguments.quota)
         sort = arguments.sort or _fullest(quota)
         page = source.workloads(arguments.quota, sort, arguments.limit)
         sys.stdout.write(_shown(arguments, page, _workloads(quota, sort, page)))
@@ -56,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shown(arguments: argparse.Namespace, found: object, table: list[str]) -> str:
-    return json.dumps(found, indent=2) + "\n" if arguments.output == "json" else "\n".join(table) + "\n"
+    return report.as_json(found) if arguments.output == "json" else "\n".join(table) + "\n"
 
 
 def _quotas(found: Sequence[dict[str, Any]]) -> list[str]:

@@ -48,12 +48,8 @@ def outdated_coverage(asked: Evaluation) -> Decision | None:
 
 
 def _outdated(asked: Evaluation) -> Decision | None:
-    observed, pending_write = asked.observed, asked.pending_write
-    if (
-        observed is not None
-        and not pending_write.changes(observed)
-        and (pending_write.replicas or 0) <= observed.replicas
-    ):
+    observed = asked.observed
+    if observed is not None and not asked.alters and (asked.pending_write.replicas or 0) <= observed.replicas:
         return None
     setting = _setting(asked, Unknown.STALE)
     why = f"may be out of date, so cannot tell which quotas cover it: {asked.state.stale_why}"

@@ -156,14 +156,9 @@ class Ledger:
 
     def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
         """Pods of a rollout that the count of ``pending_write``, or else the observed one, is charged with."""
-        ref, observed = proposal.entry.ref, proposal.entry.observed
-        count = (
-            pending_write.replicas
-            if pending_write.replicas is not None
-            else observed.replicas
-            if observed is not None
-            else 0
-        )
+        ref, observed, count = proposal.entry.ref, proposal.entry.observed, pending_write.replicas
+        if count is None:
+            count = observed.replicas if observed is not None else 0
         return self.pod_costs.with_surge(ref, observed, count) - count
 
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:

@@ -14,7 +14,7 @@ from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
 from extauthz.core.model import Decision, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
-from extauthz.core.queries import Queries, WorkloadUse
+from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.servers.api import shown
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
@@ -133,7 +133,8 @@ class Answers:
         decided = self._decided(made)
         if decided.verdict is not Verdict.ALLOW and decided.fits is None:
             raise Problem(409, decided.sentence)
-        return shown.headroom_of_new(ref, decided)
+        bound = decided.shortages[0] if decided.shortages else None
+        return shown.headroom(ref, Headroom(decided.fits, bound, 0, "", True))
 
     # Decisions.
 

@@ -84,11 +84,10 @@ def _limit(request: web.Request) -> int:
 
 
 async def _body(request: web.Request) -> Json:
-    raw = await request.content.read(MAX_BODY_BYTES + 1)
-    while len(raw) <= MAX_BODY_BYTES and (more := await request.content.read(MAX_BODY_BYTES)):
-        raw += more
-    if len(raw) > MAX_BODY_BYTES:
-        raise Problem(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
+    try:
+        raw = await request.clone(client_max_size=MAX_BODY_BYTES).read()
+    except web.HTTPRequestEntityTooLarge:
+        raise Problem(413, f"the body is longer than {MAX_BODY_BYTES} bytes") from None
     try:
         asked = json.loads(raw)
         json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text

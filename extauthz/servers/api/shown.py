@@ -60,17 +60,6 @@ def headroom(ref: WorkloadRef, found: Headroom) -> Json:
     }
 
 
-def headroom_of_new(ref: WorkloadRef, decision: Decision) -> Json:
-    """The same of an object that does not exist, from the decision on creating it as large as can be."""
-    return named(ref) | {
-        "replicas": decision.fits,
-        "observedReplicas": 0,
-        "resourceVersion": "",
-        "bound": shortage(decision.shortages[0]) if decision.shortages else None,
-        "certain": True,
-    }
-
-
 def pending(write: Pending, now_s: float) -> Json:
     """A write that was allowed and may still land."""
     return named(write.ref) | {
