@@ -14,6 +14,8 @@ MAX_REPLICAS: Final = 2**31 - 1
 
 _INT32: Final = 2**31
 _INT64: Final = 2**63
+_SHOWN: Final = 40
+"""Characters of a value in a sentence."""
 _NOTHING: Final[dict[str, Tree]] = {}
 
 
@@ -114,5 +116,7 @@ def _shown(value: Tree) -> str:
         return "a list"
     if isinstance(value, int) and value.bit_length() > 64:
         return "a number beyond 64 bits"
+    if isinstance(value, str):
+        value = value[:_SHOWN]  # to spell out megabytes takes longer than all else that is done with them
     shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+    return shown if len(shown) <= _SHOWN else f"{shown[:37]}..."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -30,10 +31,11 @@ from extauthz.core.budget import (
     of_rest,
 )
 from extauthz.core.effects.resolve import resolve
-from extauthz.core.errors import BodyError
+from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake.aside import read_aside
 from extauthz.core.intake.read import MAX_KEPT, Reader, read
 from extauthz.core.model import Outcome, Put, Request, Unreadable, Write
+from extauthz.core.objects.fields import mapping
 from tests.fuzz.measure import OBJECT, Case, observed, run
 
 STEPS, STEPS_PER_BYTE = 120_000, 2
@@ -361,3 +363,15 @@ def test_a_name_in_a_body_is_as_long_as_a_name_may_be():
 def test_a_uid_that_no_server_makes_is_not_kept():
     body = json.dumps({"metadata": {"uid": "x" * 254}}).encode()
     assert read(Request("PUT", OBJECT, {}, body)).precondition.uid is None
+
+
+def test_a_text_of_megabytes_where_an_object_belongs_is_not_spelled_out_whole():
+    """Found by the fuzzer: that took longer than all else that is done with it."""
+    text = "x\n" * 1_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ObjectError, match=re.escape("spec: must be an object, not 'x")):
+            mapping(text, "spec")
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
