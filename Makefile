@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns helm containers istiod test e2e chaos check fix simulate mutants fuzz bench render clean
+.PHONY: help setup demo controlplane netns helm containers istiod keda test e2e chaos check fix simulate mutants fuzz bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ helm: setup  ## build or find Helm, which the tests of charts/ and `make render`
 
 istiod: setup netns  ## the same and istiod of two releases, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
+
+keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
+	@$(BIN)/python -m tests.controlplane.build --only keda-operator
 
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
 	@$(BIN)/python -m tests.compose.prepare

@@ -21,6 +21,14 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 PLUGIN_WITHIN_S = 30.0
 
 
+def own_namespace(folder: Path = SERVICE_ACCOUNT) -> str | None:
+    """The namespace of the pod that this runs in; ``None`` outside a pod."""
+    try:
+        return (folder / "namespace").read_text().strip() or None
+    except OSError:
+        return None
+
+
 class NoClusterError(Exception):
     """The API server's address or the credentials are not known. The text has the cure."""
 

@@ -36,6 +36,8 @@ class Levels(NamedTuple):
     """Of quotas, by what became of them."""
     event_writes: Mapping[str, int] = {}
     """The same of Kubernetes events."""
+    certificates: Mapping[str, float] = {}
+    """Seconds until they end, by their use."""
 
 
 class Metrics:
@@ -154,6 +156,7 @@ class Metrics:
             "extauthz_api_calls_total": {(verb,): count for verb, count in now.calls.items()},
             "extauthz_status_writes_total": {(result,): count for result, count in now.status_writes.items()},
             "extauthz_event_writes_total": {(result,): count for result, count in now.event_writes.items()},
+            "extauthz_certificate_ends_in_seconds": {(use,): left_s for use, left_s in now.certificates.items()},
             "extauthz_workloads": {(): now.workloads},
             "extauthz_reload_total": dict(self._reloads),
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),

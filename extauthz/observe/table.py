@@ -116,6 +116,11 @@ TABLE = (
         "Numbers (used, reserved and so on, of each quota and resource) that the last recount found wrong.",
     ),
     Family("extauthz_drift_repaired_total", "counter", "numbers", (), "Wrong numbers that recounts have repaired."),
+    Family(
+        "extauthz_certificate_ends_in_seconds", "gauge", "seconds", ("use",),
+        "Time until a certificate that the gate shows ends: grpc, webhook; and webhook-authority, where the gates make "
+        "it themselves.",
+    ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads that the gate knows."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import groupby
@@ -35,6 +35,8 @@ from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.loading import SettingsError
+from extauthz.service.selfsigning import SelfSigned
+from extauthz.service.setting_types import OFF
 from extauthz.service.settings import Settings
 from extauthz.service.version import VERSION
 
@@ -78,6 +80,9 @@ class App:
         self._stage = "starting"
         """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
+        self._certificates: list[certificates.Certificates | certificates.WebhookCertificates | SelfSigned] = []
+        """What the listeners show."""
+        self._self_signed: SelfSigned | None = None
 
     async def run(self) -> None:
         """Start, serve until told to stop, stop cleanly."""
@@ -109,27 +114,40 @@ class App:
 
     async def _serve(self, http: Address, decide: Decide) -> None:
         spare_the_collector()
-        server = listening.grpc_server(Checks(decide), self._gate.access_logs, self._health, self._settings)
-        tls = certificates.of(self._settings, self._log.event)
-        grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
-        webhook_tls = certificates.of_webhook(self._settings, self._log.event)
-        webhook, webhook_address = await self._open_webhook(decide, webhook_tls)
+        server, grpc_address = self._open_grpc(decide)
+        webhook, webhook_address = await self._open_webhook(decide)
         async with self._aside, asyncio.TaskGroup() as group:
-            watching = [group.create_task(one.watch()) for one in (tls, webhook_tls) if one is not None]
-            await server.start()
-            self._announce(grpc_address, http, webhook_address)
-            await self._stop.wait()
+            watching = [group.create_task(one.watch()) for one in self._certificates]
+            if server is not None:
+                await server.start()
+            if self._self_signed is None or await self._self_signed.waited(self._stop):
+                self._announce({"grpc": grpc_address, "http": http, "webhook": webhook_address})
+                await self._stop.wait()
             await self._leave(server, webhook)
             for task in watching:
                 task.cancel()
 
-    async def _open_webhook(
-        self, decide: Decide, tls: certificates.WebhookCertificates | None
-    ) -> tuple[web.AppRunner | None, Address | None]:
+    def _open_grpc(self, decide: Decide) -> tuple[grpc.aio.Server | None, Address | None]:
+        if self._settings.grpc == OFF:
+            return None, None
+        server = listening.grpc_server(Checks(decide), self._gate.access_logs, self._health, self._settings)
+        tls = certificates.of(self._settings, self._log.event)
+        if tls is not None:
+            self._certificates.append(tls)
+        return server, listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
+
+    async def _open_webhook(self, decide: Decide) -> tuple[web.AppRunner | None, Address | None]:
+        tls: certificates.WebhookCertificates | SelfSigned | None
+        if self._settings.webhook_self_signed:
+            assert self._connection is not None
+            tls = self._self_signed = SelfSigned(self._settings, self._connection, self._log.event)
+        else:
+            tls = certificates.of_webhook(self._settings, self._log.event)
         if tls is None:
             return None, None
+        self._certificates.append(tls)
         app = Webhook(decide, self._aside.review).application()
-        return await listening.bind_webhook(app, self._settings, tls.context)
+        return await listening.bind_webhook(app, self._settings, tls.handshakes.context)
 
     def _heed_signals(self) -> None:
         """The first signal stops cleanly, a second one at once: who asks twice does not want to wait."""
@@ -145,26 +163,27 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, heed, number)
 
-    def _announce(self, grpc_address: Address, http: Address, webhook: Address | None) -> None:
+    def _announce(self, addresses: Mapping[str, Address | None]) -> None:
         self._stage = ""
         tls = self._settings.tls_cert is not None
-        addresses = {"grpc": str(grpc_address), "http": str(http)}
-        if webhook is not None:
-            addresses["webhook"] = str(webhook)
-        self._log.event("info", "serving", version=VERSION, **addresses, tls=tls, pid=os.getpid())
+        there = {name: str(address) for name, address in addresses.items() if address is not None}
+        self._log.event("info", "serving", version=VERSION, **there, tls=tls, pid=os.getpid())
         if self._settings.mode == "audit":
             self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
-        if not tls and not grpc_address.loopback:
+        grpc_address = addresses["grpc"]
+        if grpc_address is not None and not tls and not grpc_address.loopback:
             cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: grpc.aio.Server, webhook: web.AppRunner | None) -> None:
+    async def _leave(self, server: grpc.aio.Server | None, webhook: web.AppRunner | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
         self._gate.access_logs.leave()
-        stopping = [server.stop(self._settings.grace_s)]
+        stopping = []
+        if server is not None:
+            stopping.append(server.stop(self._settings.grace_s))
         if webhook is not None:
             stopping.append(webhook.cleanup())
         await asyncio.gather(*stopping)
@@ -172,12 +191,15 @@ class App:
     # What is told.
 
     def _ready(self) -> Readiness:
-        missing = self._gate.missing() or ([self._stage] if self._stage else [])
-        return Readiness(missing, self._gate.notes())
+        problem = self._self_signed.problem if self._self_signed is not None else ""
+        told = [f"the certificate of the webhook: {problem}"] if problem else []
+        if self._stage:
+            return Readiness(self._gate.missing() or told or [self._stage], self._gate.notes())
+        return Readiness(self._gate.missing(), [*self._gate.notes(), *told])
 
     def _levels(self) -> Levels:
         most = self._settings.metrics_max_quotas
-        queries, inputs = self._gate.queries, self._gate.inputs
+        queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
         return Levels(
             rows=list(_of_first(most, queries.rows())),
             quotas=queries.quota_count,
@@ -191,6 +213,7 @@ class App:
             calls=self._connection.calls if self._connection is not None else {},
             status_writes=inputs.quotas.status_writes() if inputs is not None else {},
             event_writes=inputs.state.event_writes() if inputs is not None else {},
+            certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
         )
 
 

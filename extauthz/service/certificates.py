@@ -4,6 +4,7 @@ reported."""
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import threading
 from abc import ABC, abstractmethod
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import grpc
+from cryptography import x509
 
 from extauthz.observe.log import Tell
 from extauthz.service.listening import ListenError
@@ -43,6 +45,8 @@ class _Files(ABC):
 
     flags: ClassVar[tuple[str, str, str]]
     """The settings of the three, for whoever must put them right."""
+    use: ClassVar[str]
+    """For metrics."""
 
     def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
         self._files = (cert, key, authorities)
@@ -71,6 +75,11 @@ class _Files(ABC):
             if content != self._seen:
                 self._seen = content
                 self._tell("info", "tls-renewed", cert=str(self._files[0]))
+
+    def ends_s(self) -> dict[str, float]:
+        """When it ends, in seconds since the epoch, by its use; empty: it cannot be told."""
+        ends_s = _ends_s(self._seen.cert)
+        return {} if ends_s is None else {self.use: ends_s}
 
     @abstractmethod
     def _use(self, content: _Content) -> None:
@@ -102,6 +111,7 @@ class Certificates(_Files):
     """Those of the server for Envoy."""
 
     flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
+    use = "grpc"
 
     def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
         super().__init__(cert, key, authorities, tell)
@@ -125,33 +135,15 @@ class WebhookCertificates(_Files):
     """Those of the admission webhook."""
 
     flags = ("--webhook-cert", "--webhook-key", "")
+    use = "webhook"
 
     def __init__(self, cert: Path, key: Path, tell: Tell) -> None:
         super().__init__(cert, key, None, tell)
-        self._current = self._context()
-        self.context = self._context()
-        """For the listener. Each handshake goes on with the newest certificate."""
-        self.context.sni_callback = self._choose
+        self.handshakes = Handshakes()
+        self._use(self._seen)
 
     def _use(self, content: _Content) -> None:
-        self._current = self._context()
-
-    def _context(self) -> ssl.SSLContext:
-        """A whole one: what is loaded into one in use may fail halfway.
-
-        Raises:
-            CertificateError: the files have changed since they were checked.
-        """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            context.load_cert_chain(*self._files[:2])
-        except OSError as error:
-            raise CertificateError(f"{self.flags[0]} {self._files[0]}: changed while it was read ({error})") from None
-        return context
-
-    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """OpenSSL asks at each handshake, also where the client names no server."""
-        connection.context = self._current
+        self.handshakes.show(content.cert, content.key)
 
 
 def of(settings: Settings, tell: Tell) -> Certificates | None:
@@ -174,6 +166,39 @@ def of_webhook(settings: Settings, tell: Tell) -> WebhookCertificates | None:
     if settings.webhook_cert is None or settings.webhook_key is None:
         return None
     return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell)
+
+
+class Handshakes:
+    """TLS of a listener whose certificate changes while it listens."""
+
+    def __init__(self) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        """For the listener. Each handshake goes on with the newest certificate; before the first, it fails."""
+        self.context.sni_callback = self._choose
+        self._current = self.context
+
+    def show(self, chain: bytes, key: bytes) -> None:
+        """From the next handshake on. Raises ssl.SSLError, and keeps the old one."""
+        # A whole new context: what is loaded into one in use may fail halfway. OpenSSL takes files only, and a key
+        # should not get onto a disk.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with open(os.memfd_create("extauthz-tls"), "wb") as file:
+            file.write(key + b"\n" + chain)
+            file.flush()
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+        self._current = context
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """OpenSSL asks at each handshake, also where the client names no server."""
+        connection.context = self._current
+
+
+def _ends_s(chain: bytes) -> float | None:
+    """When the first certificate of a chain in PEM ends, in seconds since the epoch; ``None``: it cannot be told."""
+    try:
+        return min(one.not_valid_after_utc.timestamp() for one in x509.load_pem_x509_certificates(chain))
+    except ValueError:
+        return None
 
 
 def _content(cert: Path, key: Path, authorities: Path | None) -> _Content | None:

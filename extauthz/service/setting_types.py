@@ -14,9 +14,26 @@ from extauthz.service import addresses
 HTTP = ("https", "http")
 """Schemes of a service that is asked for bounds of replicas."""
 
+OFF = "off"
+"""In place of an address: nobody listens."""
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+"""Names of objects (RFC 1123), and of namespaces among them."""
+
 
 def _listen(text: str) -> str:
     addresses.parse(text)
+    return text
+
+
+def _listen_or_off(text: str) -> str:
+    return text if text == OFF else _listen(text)
+
+
+def _object(text: str) -> str:
+    namespace, slash, name = text.rpartition("/")
+    if not all(LABEL.fullmatch(one) for one in (namespace, name)[0 if slash else 1 :]):
+        raise ValueError(f"{text!r} names no object; write NAME or NAMESPACE/NAME")
     return text
 
 
@@ -73,6 +90,8 @@ def _is_url(text: str) -> str:
 
 Url = Annotated[str, AfterValidator(_is_url)]
 Listen = Annotated[str, AfterValidator(_listen)]
+ListenOrOff = Annotated[str, AfterValidator(_listen_or_off)]
+NamespacedName = Annotated[str, AfterValidator(_object)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 Mode = Annotated[str, AfterValidator(_mode)]
 Templates = Annotated[str, AfterValidator(_templates)]

@@ -12,7 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from extauthz.core.decision.policy import GateMode, Policy
 from extauthz.core.model import OnUnknown
-from extauthz.service.setting_types import HTTP, Listen, Mode, Seconds, Templates, Url, checked_url, scheme
+from extauthz.service.setting_types import (
+    HTTP,
+    OFF,
+    Listen,
+    ListenOrOff,
+    Mode,
+    NamespacedName,
+    Seconds,
+    Templates,
+    Url,
+    checked_url,
+    scheme,
+)
 from extauthz.sources.services import SERVICES
 
 ENV_PREFIX = "EXTAUTHZ_"
@@ -98,9 +110,10 @@ class Settings(BaseModel):
     )
     source_cert: Path | None = Field(None, description="Client certificate chain for your services, PEM.")
     source_key: Path | None = Field(None, description="Its private key, PEM. Both are read again when they change.")
-    grpc: Listen = Field(
+    grpc: ListenOrOff = Field(
         "127.0.0.1:9191",
-        description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path.",
+        description="Address for Envoy (ext_authz and access log): host:port, [v6]:port, :port or unix:/path. `off`: "
+        "no Envoy asks this gate, only the API server (`webhook`).",
     )
     http: Listen = Field("127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md).")
     socket_mode: Mode = Field(
@@ -126,6 +139,29 @@ class Settings(BaseModel):
         "configuration must hold the authority.",
     )
     webhook_key: Path | None = Field(None, description="Its private key, PEM. Both are read again when they change.")
+    webhook_self_signed: bool = Field(
+        False,
+        description="In place of these files: the gates make the certificate and its authority themselves, keep them "
+        "in a Secret, renew them, and write the `caBundle` of the webhook configurations ([webhook.md](webhook.md)).",
+    )
+    webhook_secret: NamespacedName = Field(
+        "extauthz-webhook",
+        description="That Secret: `NAME`, or `NAMESPACE/NAME`. Without a namespace: that of the gate's pod, and "
+        "`extauthz-system` where the gate runs in no pod.",
+    )
+    webhook_configuration: str = Field(
+        "extauthz",
+        description="Name of the Validating- and MutatingWebhookConfiguration that call the gates. The certificate is "
+        "for the names under which they call.",
+    )
+    webhook_cert_lifetime_s: float = Field(
+        90 * 86400.0,
+        ge=10,
+        le=3650 * 86400.0,
+        allow_inf_nan=False,
+        description="How long a certificate that the gates make is valid: 90 days. Its authority is valid four times "
+        "as long. Each is renewed when two thirds of its time are over.",
+    )
     refusals: Literal["full", "terse"] = Field(
         "full",
         description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
@@ -283,12 +319,27 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _webhook_has_tls(self) -> Settings:
-        given = [one is not None for one in (self.webhook, self.webhook_cert, self.webhook_key)]
-        if any(given) and not all(given):
+        files = [one is not None for one in (self.webhook_cert, self.webhook_key)]
+        if self.webhook_self_signed and any(files):
+            raise ValueError(
+                "webhook-self-signed makes the certificate itself; leave webhook-cert and webhook-key out, or "
+                "webhook-self-signed"
+            )
+        if self.webhook_self_signed and self.webhook is None:
+            raise ValueError("webhook-self-signed needs webhook: the address where API servers ask, such as :9443")
+        if not self.webhook_self_signed and not len({self.webhook is not None, *files}) == 1:
             raise ValueError(
                 "webhook, webhook-cert and webhook-key go together, as an API server asks over https only; give all "
-                "three or none"
+                "three or none, or webhook with webhook-self-signed"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_can_ask(self) -> Settings:
+        if self.grpc == OFF and self.webhook is None:
+            raise ValueError("grpc off: nobody could ask this gate; set webhook, or an address for grpc")
+        if self.grpc == OFF and self.tls_cert is not None:
+            raise ValueError("tls-cert is what grpc shows, and grpc is off; leave out tls-cert, tls-key, tls-client-ca")
         return self
 
     @model_validator(mode="after")
@@ -304,7 +355,7 @@ class Settings(BaseModel):
     @property
     def live(self) -> bool:
         """Whether a cluster is asked for anything."""
-        return KUBERNETES in (self.quotas, self.state)
+        return KUBERNETES in (self.quotas, self.state) or self.webhook_self_signed
 
 
 def word(field: str) -> str:

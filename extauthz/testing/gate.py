@@ -24,7 +24,7 @@ class Gate:
         quotas: a file or folder, or ``kubernetes``; ``state`` likewise.
         log: its file.
         options: more flags.
-        grpc: where it listens. A unix socket is the same after a restart.
+        grpc: where it listens, or ``off``. A unix socket is the same after a restart.
         serve: the command, for a test that alters it.
     """
 
@@ -60,7 +60,7 @@ class Gate:
         before = len(list(self.events("serving"))) if self._log.exists() else 0
         self._child = Child(self._command, self._log)
         serving = self._child.until(lambda: next(itertools.islice(self.events("serving"), before, None), None))
-        port = serving["grpc"].rpartition(":")[2]
+        port = serving.get("grpc", "").rpartition(":")[2]
         self.port = int(port) if port.isdigit() else 0
         self._http = serving["http"]
         self._child.until(self._ready)

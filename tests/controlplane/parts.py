@@ -126,6 +126,14 @@ MODULES: tuple[Module, ...] = (
     _istiod("istiod"),
     _istiod("istiod-1.30"),
     Module(
+        "keda",
+        (Part("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"),),
+        configs=("github.com/kedacore/keda/v2",),
+        config_folder="config/crd/bases",
+        optional=True,
+        target="keda",
+    ),
+    Module(
         "helm",
         (Part("helm", "helm.sh/helm/v3/cmd/helm", ("version", "--template={{.Version}}")),),
         ldflags=_HELM_FLAGS,
@@ -138,7 +146,7 @@ _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for mod
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2, istiod (of
-Istio 1.31), istiod-1.30, helm."""
+Istio 1.31), istiod-1.30, keda-operator, helm."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

@@ -74,7 +74,7 @@ class Running:
         command = [sys.executable, "-m", "extauthz.cli", "serve", "--http", "127.0.0.1:0", *self._flags]
         self.child = Child(command, self.log_file)
         serving = self.child.until(lambda: next(iter(self.events("serving", already)), None))
-        self.grpc, self.http = serving["grpc"], serving["http"]
+        self.grpc, self.http = serving.get("grpc", ""), serving["http"]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,6 +8,7 @@ import json
 import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,33 @@ def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path: Path, autho
             ask(gate, authority, scaled(3))
 
 
+def test_when_the_certificate_ends_is_a_metric(tmp_path: Path, authority: Authority) -> None:
+    def left(use: str) -> float:
+        (line,) = [line for line in gate.get("/metrics")[1].splitlines() if f'ends_in_seconds{{use="{use}"}}' in line]
+        return float(line.rpartition(" ")[2])
+
+    pair, other = authority.issue("gate", lifetime=timedelta(hours=1)), authority.issue("other")
+    tls = ("--tls-cert", str(other.cert), "--tls-key", str(other.key))
+    with Running(tmp_path, *flags(pair), *tls) as gate:
+        assert 3000 < left("webhook") <= 3600
+        assert left("grpc") > 7200
+        renewed = authority.issue("renewed", lifetime=timedelta(hours=2))
+        pair.cert.write_bytes(renewed.cert.read_bytes())
+        pair.key.write_bytes(renewed.key.read_bytes())
+        assert within(5, lambda: left("webhook") > 3600)
+
+
+def test_a_gate_that_only_the_webhook_asks_opens_no_other_port(tmp_path: Path, authority: Authority) -> None:
+    with Running(tmp_path, *flags(authority.issue("gate")), grpc_address="off") as gate:
+        (serving,) = gate.events("serving")
+        assert "grpc" not in serving
+        assert not gate.events("plain-text")
+        assert ask(gate, authority, scaled(4))["allowed"]
+        assert gate.get("/readyz")[0] == 200
+        assert gate.child.terminate() == 0
+        assert gate.events("stopped")
+
+
 async def test_a_stop_answers_what_is_under_way(tmp_path: Path, authority: Authority) -> None:
     pair = authority.issue("gate")
     settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
@@ -123,7 +151,7 @@ async def test_a_stop_answers_what_is_under_way(tmp_path: Path, authority: Autho
         raise AssertionError(body)
 
     app = Webhook(lambda question: decided(), never).application()
-    runner, address = await listening.bind_webhook(app, settings, tls.context)
+    runner, address = await listening.bind_webhook(app, settings, tls.handshakes.context)
     context = ssl.create_default_context(cafile=str(authority.ca))
     reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
     body = json.dumps(scaled(4)).encode()

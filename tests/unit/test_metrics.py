@@ -32,6 +32,7 @@ def metrics() -> Metrics:
         calls={"get": 9},
         status_writes={"written": 4},
         event_writes={"created": 5},
+        certificates={"webhook": 60.0},
     )
     return Metrics(lambda: levels)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from extauthz.cli import main
+from extauthz.kube import credentials
+from extauthz.service import selfsigning
 from extauthz.service.loading import SERVICE_LINK, ConfigFileError, SettingsError, load
 from extauthz.service.setting_types import templates
 from extauthz.service.settings import MATTER, Settings, markdown, shown, variable, word
@@ -60,6 +62,18 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
         pytest.param({}, {}, "grpc: :1\ngrpc: :2", "grpc is given more than once; keep one", id="twice"),
         pytest.param({"ledger": "kubernetes", "quotas": "q"}, {}, "", "needs quotas kubernetes", id="quotas-of-files"),
         pytest.param({"ledger": "kubernetes", "quotas": "https://a/q"}, {}, "", "or run one gate", id="quotas-of-url"),
+        pytest.param({"grpc": "off"}, {}, "", "grpc off: nobody could ask this gate; set webhook", id="nobody"),
+        pytest.param(
+            {"grpc": "off", "webhook": ":1", "webhook_self_signed": True, "tls_cert": __file__, "tls_key": __file__},
+            {}, "", "grpc is off; leave out tls-cert", id="tls-of-nobody"),
+        pytest.param({"webhook_self_signed": True}, {}, "", "webhook-self-signed needs webhook: the", id="no-webhook"),
+        pytest.param(
+            {"webhook_self_signed": True, "webhook": ":1", "webhook_cert": __file__}, {}, "",
+            "webhook-self-signed makes the certificate itself; leave webhook-cert", id="files-and-self-signed"),
+        pytest.param({"webhook": ":1"}, {}, "", "or webhook with webhook-self-signed", id="webhook-without-any"),
+        pytest.param({"webhook_secret": "a/b/c"}, {}, "", "--webhook-secret: 'a/b/c' names no object", id="slashes"),
+        pytest.param({"webhook_secret": "A"}, {}, "", "write NAME or NAMESPACE/NAME", id="capital"),
+        pytest.param({"webhook_cert_lifetime_s": 9}, {}, "", "--webhook-cert-lifetime-s: Input should", id="short"),
         pytest.param({"grace_s": "nan"}, {}, "", "--grace-s: Input should be", id="not-a-number"),
     ],
 )  # fmt: skip
@@ -192,6 +206,9 @@ def test_wrong_usage_ends_with_one_line_and_64(words, says, capsys) -> None:
         pytest.param({"quotas": "kubernetes", "state": "s"}, "kubernetes", True, id="the-word"),
         pytest.param({"quotas": "./kubernetes", "state": "s"}, Path("kubernetes"), False, id="a-file-of-that-name"),
         pytest.param({"quotas": "q", "state": "kubernetes"}, Path("q"), True, id="state-alone"),
+        pytest.param(
+            {"quotas": "q", "webhook": ":1", "webhook_self_signed": True}, Path("q"), True, id="its-certificates"
+        ),
     ],
 )
 def test_a_cluster_is_named_in_place_of_a_path(given, quotas, live) -> None:
@@ -218,6 +235,25 @@ def test_templates_of_custom_resources_are_named_by_their_place() -> None:
 def test_a_place_that_is_none_is_refused_with_an_example(text) -> None:
     with pytest.raises(SettingsError, match="write for example rollouts"):
         load({"scaled_templates": text}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({}, "Secret infra/extauthz-webhook"),
+        ({"webhook_secret": "mine"}, "Secret infra/mine"),
+        ({"webhook_secret": "other/mine"}, "Secret other/mine"),
+        ({"kubeconfig": __file__}, "Secret extauthz-system/extauthz-webhook"),
+    ],
+)
+def test_the_secret_is_in_the_namespace_of_the_pod(given, place, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "namespace").write_text("infra")
+    monkeypatch.setattr(selfsigning, "own_namespace", lambda: credentials.own_namespace(tmp_path))
+    assert str(selfsigning.place(load(given, {}, None))) == place
+
+
+def test_outside_a_pod_there_is_no_namespace(tmp_path: Path) -> None:
+    assert credentials.own_namespace(tmp_path) is None
 
 
 def test_ten_settings_stand_first_in_the_docs_and_none_stands_twice() -> None:

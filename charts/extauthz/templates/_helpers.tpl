@@ -33,6 +33,16 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- .Values.tls.secret | default (ternary "extauthz-tls" "extauthz-apiserver" (eq .Values.place "service")) }}
 {{- end }}
 
+{{/* Whether the gates make the webhook's certificate. */}}
+{{- define "extauthz.selfSigned" -}}
+{{- and .Values.webhook.enabled (eq .Values.webhook.certificates "self-signed") }}
+{{- end }}
+
+{{/* Whether a gate behind a Service shows a certificate of tls.secret. */}}
+{{- define "extauthz.showsSecret" -}}
+{{- or .Values.grpc.enabled (ne (include "extauthz.selfSigned" .) "true") }}
+{{- end }}
+
 {{/* Where client-go looks for token and authority (rest.InClusterConfig). */}}
 {{- define "extauthz.apiAccess" -}}
 /var/run/secrets/kubernetes.io/serviceaccount
@@ -62,15 +72,21 @@ args:
   - --state=kubernetes
   - --ledger={{ .Values.ledger }}
 {{- if eq .Values.place "service" }}
-  - --grpc=:9191
+  - --grpc={{ ternary ":9191" "off" .Values.grpc.enabled }}
   - --http=:9192
+{{- if .Values.grpc.enabled }}
   - --tls-cert=/etc/extauthz/tls/tls.crt
   - --tls-key=/etc/extauthz/tls/tls.key
   - --tls-client-ca=/etc/extauthz/tls/ca.crt
+{{- end }}
 {{- if .Values.webhook.enabled }}
   - --webhook=:9443
+{{- if eq (include "extauthz.selfSigned" .) "true" }}
+  - --webhook-self-signed
+{{- else }}
   - --webhook-cert=/etc/extauthz/tls/tls.crt
   - --webhook-key=/etc/extauthz/tls/tls.key
+{{- end }}
 {{- end }}
 {{- else }}
   - --grpc=unix:/run/extauthz/gate.sock

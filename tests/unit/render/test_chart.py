@@ -239,6 +239,12 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (['settings={"grpc":":1"}'], "'grpc'"),
         (["webhook.enabled=true"], "add webhook.caBundle or webhook.injectCaFrom"),
         (["webhook.enabled=true", 'webhook.caBundle="QQ=="', 'place="keda"'], "webhook.enabled: is for place: service"),
+        (
+            ["webhook.enabled=true", 'webhook.caBundle="QQ=="', 'webhook.certificates="self-signed"'],
+            "self-signed writes the authority itself: leave webhook.caBundle and webhook.injectCaFrom out",
+        ),
+        (["grpc.enabled=false"], "nobody could ask the gates: add webhook.enabled: true"),
+        (['webhook.certificates="mine"'], "certificates"),
         (['webhook.custom=["rollouts"]'], "custom"),
         (['settings={"stale after":1}'], "'stale after'"),
     ],
@@ -277,6 +283,46 @@ def test_cert_manager_may_write_the_authority_of_the_webhook():
     configuration = shipped["ValidatingWebhookConfiguration/extauthz"]
     assert configuration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "infra/extauthz"}
     assert "caBundle" not in configuration["webhooks"][0]["clientConfig"]
+
+
+SELF_SIGNED = ("webhook.enabled=true", 'webhook.certificates="self-signed"')
+
+
+@pytest.mark.helm
+def test_gates_that_make_the_certificate_of_the_webhook_have_the_rights_for_that_alone():
+    objects = made(*setting(*SELF_SIGNED), namespace="infra")
+    assert "caBundle" not in objects["ValidatingWebhookConfiguration/extauthz"]["webhooks"][0]["clientConfig"]
+    arguments = container(objects)["args"]
+    assert "--webhook-self-signed" in arguments
+    assert not any(each.startswith("--webhook-cert") for each in arguments)
+    role, cluster_role = objects["Role/extauthz-webhook"], objects["ClusterRole/extauthz-webhook"]
+    assert role["metadata"]["namespace"] == "infra"
+    assert [(each["resources"], each.get("resourceNames"), each["verbs"]) for each in role["rules"]] == [
+        (["secrets"], ["extauthz-webhook"], ["get", "update"]),
+        (["secrets"], None, ["create"]),
+    ]
+    (rule,) = cluster_role["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["extauthz"], ["get", "patch"])
+    for binding in ("RoleBinding/extauthz-webhook", "ClusterRoleBinding/extauthz-webhook"):
+        assert objects[binding]["subjects"] == [{"kind": "ServiceAccount", "name": "extauthz", "namespace": "infra"}]
+    without = made(*setting("webhook.enabled=true", 'webhook.caBundle="QUJD"'))
+    assert not [name for name in without if "/extauthz-webhook" in name]
+
+
+@pytest.mark.helm
+def test_gates_that_no_envoy_asks_need_no_secret_and_have_no_port_for_it():
+    objects = made(*setting(*SELF_SIGNED, "grpc.enabled=false"))
+    gate = container(objects)
+    assert "--grpc=off" in gate["args"]
+    assert not any("tls" in each for each in gate["args"])
+    assert "volumeMounts" not in gate
+    assert {port["name"] for port in gate["ports"]} == {"http", "webhook"}
+    assert {port["name"] for port in objects["Service/extauthz"]["spec"]["ports"]} == {"http", "webhook"}
+    assert "Service/extauthz-gates" not in objects
+    ports = [each["ports"][0]["port"] for each in objects["NetworkPolicy/extauthz"]["spec"]["ingress"]]
+    assert ports == ["http", "webhook"]
+    mounted = container(made(*setting("webhook.enabled=true", 'webhook.caBundle="QUJD"', "grpc.enabled=false")))
+    assert "volumeMounts" in mounted, "files come from the Secret"
 
 
 @pytest.mark.helm

@@ -1,0 +1,199 @@
+"""Makes authorities and serving certificates, and reads them again.
+
+Who trusts an authority of ours verifies nothing else by it, so it has no constraints beyond those of RFC 5280.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Certificate: TypeAlias = x509.Certificate
+Key: TypeAlias = ec.EllipticCurvePrivateKey
+
+BACKDATED = timedelta(minutes=5)
+"""Clocks of API servers may be behind ours."""
+
+
+class Pair(NamedTuple):
+    """A certificate and its key."""
+
+    certificate: Certificate
+    key: Key
+
+    @property
+    def pem(self) -> tuple[bytes, bytes]:
+        """Both, as files have them."""
+        key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return self.certificate.public_bytes(Encoding.PEM), key
+
+
+class Held(NamedTuple):
+    """All that gates share."""
+
+    signer: Pair
+    """The authority that signs from now on."""
+    others: tuple[Certificate, ...]
+    """Earlier authorities, newest first. Their keys are gone."""
+    serving: Pair
+
+    @property
+    def authorities(self) -> tuple[Certificate, ...]:
+        return (self.signer.certificate, *self.others)
+
+    @property
+    def bundle(self) -> bytes:
+        """What API servers are to trust, PEM."""
+        return b"".join(pem(one) for one in self.authorities)
+
+
+class BrokenError(ValueError):
+    """It does not hold what it should."""
+
+
+def authority(now: datetime, lifetime: timedelta) -> Pair:
+    """A new authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    # No two have the same name: a verifier looks for an issuer by it first.
+    name = f"extauthz webhook CA {x509.random_serial_number():040x}"
+    builder = _builder(name, name, key, key, now, now + lifetime)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return Pair(builder.add_extension(_usage(signs=True), critical=True).sign(key, hashes.SHA256()), key)
+
+
+def serving(signer: Pair, names: Iterable[str], now: datetime, lifetime: timedelta) -> Pair:
+    """A new serving certificate, which does not outlive its authority.
+
+    Args:
+        names: DNS names and addresses.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    ends = min(now + lifetime, signer.certificate.not_valid_after_utc)
+    issuer = signer.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+    builder = (
+        _builder("extauthz webhook", str(issuer), key, signer.key, now, ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(one) for one in sorted(names)]), critical=False)
+    )
+    return Pair(builder.sign(signer.key, hashes.SHA256()), key)
+
+
+def written(held: Held) -> dict[str, bytes]:
+    """What a Secret holds of it."""
+    chain, key = held.serving.pem
+    return {"tls.crt": chain, "tls.key": key, "ca.crt": held.bundle, "ca.key": held.signer.pem[1]}
+
+
+def read(data: Mapping[str, bytes]) -> Held:
+    """The reverse.
+
+    Raises:
+        BrokenError: something is missing, or does not fit the rest.
+    """
+    try:
+        authorities = x509.load_pem_x509_certificates(data["ca.crt"])
+        signer = _pair(authorities[0], data["ca.key"], "ca")
+        shown = _pair(x509.load_pem_x509_certificate(data["tls.crt"]), data["tls.key"], "tls")
+    except KeyError as error:
+        raise BrokenError(f"{error.args[0]} is missing") from None
+    except BrokenError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise BrokenError(f"no certificates and keys in PEM ({error})") from None
+    if not any(is_from(shown.certificate, one) for one in authorities):
+        raise BrokenError("tls.crt is from no authority of ca.crt")
+    if not names_of(shown.certificate):
+        raise BrokenError("tls.crt is for no name")
+    return Held(signer, tuple(authorities[1:]), shown)
+
+
+def is_from(certificate: Certificate, issuer: Certificate) -> bool:
+    """Whether one has signed the other."""
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def names_of(certificate: Certificate) -> frozenset[str]:
+    """The DNS names and addresses that it is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    addresses = (str(one) for one in names.get_values_for_type(x509.IPAddress))
+    return frozenset([*names.get_values_for_type(x509.DNSName), *addresses])
+
+
+def made(certificate: Certificate) -> datetime:
+    """When it was made."""
+    return certificate.not_valid_before_utc + BACKDATED
+
+
+def pem(certificate: Certificate) -> bytes:
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _pair(certificate: Certificate, text: bytes, what: str) -> Pair:
+    key = load_pem_private_key(text, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise BrokenError(f"{what}.key is not the key of {what}.crt")
+    return Pair(certificate, key)
+
+
+def _builder(
+    name: str, issuer: str, key: Key, issuers_key: Key, now: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_name(name))
+        .issuer_name(_name(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuers_key.public_key()), critical=False)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )

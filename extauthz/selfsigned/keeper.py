@@ -1,0 +1,142 @@
+"""Keeps the certificate: looks, renews what is due, has API servers trust it, and shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+from extauthz.core.model import Tree
+from extauthz.kube.calls import Calls
+from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.selfsigned import configurations, issuing, renewal, secret
+from extauthz.selfsigned.configurations import Configuration
+from extauthz.selfsigned.issuing import BrokenError, Held
+from extauthz.selfsigned.renewal import NoNamesError, Terms
+from extauthz.selfsigned.secret import ConflictError, Place
+
+TRIES: Final = 5
+
+
+class Tell(Protocol):
+    """The log."""
+
+    def __call__(self, level: str, event: str, **fields: object) -> None: ...
+
+
+class Keeper:
+    """One gate's part in it. Several gates do the same, and agree by the Secret.
+
+    Args:
+        configuration: the name of the webhook configurations.
+        now: with a time zone.
+        show: takes certificate and key, PEM, for all handshakes from now on.
+    """
+
+    def __init__(
+        self,
+        api: Calls,
+        place: Place,
+        configuration: str,
+        terms: Terms,
+        now: Callable[[], datetime],
+        show: Callable[[bytes, bytes], None],
+        tell: Tell,
+    ) -> None:
+        self._api = api
+        self._place = place
+        self._configuration = configuration
+        self._terms = terms
+        self._now = now
+        self._show = show
+        self._tell = tell
+        self.held: Held | None = None
+        """What is shown."""
+        self.problem = "it is being made"
+        """Why there is none, or why it cannot be renewed; empty if all is well."""
+        self.shown = asyncio.Event()
+
+    async def run(self) -> None:
+        """Look from time to time, for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._terms.look_s)
+
+    async def look(self) -> None:
+        """Do what is due. A problem is told once, and tried again at the next look."""
+        try:
+            await self._look()
+        except NoNamesError:
+            self._fail(f"no webhook configuration is named {self._configuration}; apply one (docs/webhook.md)")
+        except ConflictError:
+            self._fail(f"{self._place}: others change it all the time")
+        except ApiError as error:
+            cure = "; let the gate do that (docs/webhook.md)" if error.status == 403 else ""
+            self._fail(f"{error}{cure}")
+        except Unreachable as error:
+            self._fail(str(error))
+        else:
+            self.problem = ""
+
+    async def _look(self) -> None:
+        # In this order: whoever sees a bundle that another gate has made sees the Secret of it too. So nobody takes a
+        # newer authority away from a configuration.
+        found = await configurations.read(self._api, self._configuration)
+        held = await self._agreed(found)
+        if self.held is None or held.serving.certificate != self.held.serving.certificate:
+            self._show(*held.serving.pem)
+            ends = held.serving.certificate.not_valid_after_utc
+            self._tell("info", "certificate-shown", secret=str(self._place), ends=ends.isoformat())
+        self.held = held
+        self.shown.set()
+        for one in found:
+            if any(hook.bundle != held.bundle for hook in one.hooks):
+                await self._trusted(one, held)
+
+    async def _trusted(self, one: Configuration, held: Held) -> None:
+        if await configurations.trust(self._api, one, held.bundle):
+            self._tell("info", "authority-trusted", configuration=one.path, authorities=len(held.authorities))
+
+    async def _agreed(self, found: Sequence[Configuration]) -> Held:
+        """What the Secret holds, after writing what was due.
+
+        Raises:
+            ConflictError: others were faster each time.
+        """
+        for _ in range(TRIES):
+            stored = await secret.get(self._api, self._place)
+            before = self._read(stored)
+            # A Secret that is gone or broken is made anew. What this gate still shows stays trusted meanwhile.
+            base = before if before is not None else self.held
+            held = self._renewed(base, found, anew=before is None)
+            if held is before:
+                return held
+            try:
+                await secret.put(self._api, self._place, held, stored)
+            except ConflictError:
+                continue
+            kept = base is not None and base.signer is held.signer
+            self._tell("info", "certificate-renewed", secret=str(self._place), authority="kept" if kept else "new")
+            return held
+        raise ConflictError
+
+    def _renewed(self, base: Held | None, found: Sequence[Configuration], *, anew: bool) -> Held:
+        hooks = [hook for one in found for hook in one.hooks]
+        trusted = base is not None and all(issuing.pem(base.authorities[0]) in hook.bundle for hook in hooks)
+        names = {hook.called for hook in hooks if hook.called}
+        return renewal.renewed(base, names, self._now(), self._terms, trusted=trusted, anew=anew)
+
+    def _read(self, stored: Tree | None) -> Held | None:
+        if stored is None:
+            return None
+        try:
+            return secret.held(stored)
+        except BrokenError as error:
+            self._tell("error", "certificate-broken", secret=str(self._place), problem=str(error))
+            return None
+
+    def _fail(self, problem: str) -> None:
+        if problem != self.problem:
+            self._tell("error", "certificate-problem", problem=problem)
+        self.problem = problem

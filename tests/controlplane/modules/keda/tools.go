@@ -1,0 +1,6 @@
+//go:build tools
+
+// Package keda keeps the main package in go.mod.
+package keda
+
+import _ "github.com/kedacore/keda/v2/cmd/operator"
