@@ -98,9 +98,13 @@ async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
     policies = await _items(api, f"{ADMISSION}/validatingadmissionpolicies")
     bindings = await _items(api, f"{ADMISSION}/validatingadmissionpolicybindings")
     bound = {(each.get("spec") or {}).get("policyName") for each in bindings}
-    webhooks = await _items(api, f"{ADMISSION}/validatingwebhookconfigurations")
     policies = [{"kind": "ValidatingAdmissionPolicy"} | each for each in policies if each["metadata"]["name"] in bound]
-    return policies, [{"kind": "ValidatingWebhookConfiguration"} | each for each in webhooks]
+    return policies, [{"kind": "ValidatingWebhookConfiguration"} | each for each in await webhooks(api)]
+
+
+async def webhooks(api: Calls) -> list[Tree]:
+    """All configurations of validating ones."""
+    return await _items(api, f"{ADMISSION}/validatingwebhookconfigurations")
 
 
 async def some_deployments(api: Calls, exempt: Sequence[str]) -> list[tuple[str, str]]:

@@ -103,6 +103,8 @@ def classify(address: Address, answer: Answer) -> Found:
     """What the answer to the canary shows. The certificate of who gave it was trusted."""
     if answer.decision_id:
         return Found(address, State.ASKS, f"decided as well ({answer.status})")
+    if names.WEBHOOK in answer.message:
+        return Found(address, State.ASKS, f"decided by the webhook ({answer.status})")
     if names.OUTAGE in answer.message:
         return Found(address, State.ASKS, f"a question to the gate that it did not answer ({answer.status})")
     if answer.status >= 500:
@@ -111,12 +113,13 @@ def classify(address: Address, answer: Answer) -> Found:
     return Found(address, State.OPEN, f"{how} undecided ({answer.status})")
 
 
-def row(tried: Tried | None, dump: Dump | None) -> Row:
+def row(tried: Tried | None, dump: Dump | None, *, covered: bool = False) -> Row:
     """The row. An open bypass is a warning: people need one, and a sidecar shares the network of its autoscaler.
 
     Args:
         tried: ``None``: it is not known which cluster.
         dump: the proxy's; ``None``: not looked at.
+        covered: the API server itself asks, by the webhook, wherever a write comes from.
     """
     name = NAMES[0]
     if tried is None:
@@ -126,6 +129,8 @@ def row(tried: Tried | None, dump: Dump | None) -> Row:
     states = {each.state for each in tried.found}
     if tried.about and not tried.left and states <= {State.CLOSED, State.ASKS}:
         return ok(name, _told(tried))
+    if covered:
+        return ok(name, f"{_told(tried)}; what gets there the API server asks the webhook about")
     passes = dump is not None and any(PASSTHROUGH in cluster for cluster in dump.clusters)
     how = "; this proxy passes on what it does not know (PassthroughCluster)" if passes else ""
     there = LOOK if State.UNKNOWN in states and State.OPEN not in states else CLOSE
@@ -146,16 +151,26 @@ def _told(tried: Tried) -> str:
     return f"tried from {tried.place}, which was not seen to be where the autoscaler is: {'; '.join(said)}"
 
 
-def backstop(policies: Sequence[Tree] | None, webhooks: Sequence[Tree]) -> Row:
-    """``None``: not looked at."""
+def backstop(policies: Sequence[Tree] | None, webhooks: Sequence[Tree], *, works: bool = False) -> Row:
+    """What refuses what passes no Envoy.
+
+    Args:
+        policies: ``None``: not looked at.
+        works: a webhook of ours was seen to work.
+    """
+    name = NAMES[1]
     if policies is None:
-        return skipped(NAMES[1], "not told which cluster", "--kubeconfig")
-    found = [
-        f"{each.get('kind', 'policy')} {each['metadata']['name']}" for each in [*policies, *webhooks] if _ours(each)
-    ]
-    if not found:
-        return warn(NAMES[1], "none", NO_BACKSTOP)
-    return ok(NAMES[1], ", ".join(found))
+        return skipped(name, "not told which cluster", "--kubeconfig")
+    bound, hooks = ([_called(each) for each in some if _ours(each)] for some in (policies, webhooks))
+    if bound or (hooks and works):
+        return ok(name, ", ".join([*bound, *hooks]))
+    if hooks:
+        return warn(name, f"{', '.join(hooks)}, which was not seen to work", "see the rows of the webhook")
+    return warn(name, "none", NO_BACKSTOP)
+
+
+def _called(tree: Tree) -> str:
+    return f"{tree.get('kind', 'policy')} {tree['metadata']['name']}"
 
 
 def _ours(tree: Tree) -> bool:

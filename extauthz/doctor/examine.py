@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -15,13 +14,26 @@ import aiohttp
 
 from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.kube.credentials import NoClusterError
-from extauthz.render.options import Outage, Profile
 from extauthz.service.addresses import Address
 
-from . import apiserver, bypass, canary, chain, cluster, dial, paths, topology, trust, upstream_health
+from . import (
+    admission,
+    apiserver,
+    bypass,
+    canary,
+    chain,
+    cluster,
+    dial,
+    paths,
+    topology,
+    trust,
+    upstream_health,
+    webhook,
+)
 from .admin import Admin, AdminError, Proxy, from_file
 from .client_path import ClientPath
 from .dump import Chain, NoDumpError, Tree
+from .options import Options
 from .rows import Row, all_skipped, fail
 
 T = TypeVar("T")
@@ -34,27 +46,6 @@ EXEMPT = ("extauthz-system", "kube-system")
 """Namespaces whose Deployments are no canary: Envoy does not ask the gate about its own namespace."""
 
 Unanswered = (ApiError, Unreachable)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What to look at. ``None``: do not look at it."""
-
-    admin: str | None = None
-    config_dump: Path | None = None
-    kubeconfig: Path | None = None
-    url: str | None = None
-    ca: Path | None = None
-    token_file: Path | None = None
-    deployment: tuple[str, str] | None = None
-    listener: str | None = None
-    profile: Profile | None = None
-    outage: Outage = Outage.DENY
-    service: tuple[str, str] | None = None
-    """Of the gate."""
-    zone: str | None = None
-    account: str = "extauthz-system/extauthz"
-    """The gate's service account."""
 
 
 async def examine(options: Options) -> list[Row]:
@@ -120,7 +111,8 @@ class Examination:
             *await self._gate(before),
             *await self._cluster(),
             *await self._topology(),
-            *await self._bypass(),
+            *(webhooks := await self._webhook()),
+            *await self._bypass(covered=webhook.works(webhooks)),
         ]
 
     async def _configured(self) -> list[Row]:
@@ -253,20 +245,31 @@ class Examination:
 
         return await _told(["topology"], look)
 
-    async def _bypass(self) -> list[Row]:
+    async def _webhook(self) -> list[Row]:
+        api = self._api
+        if api is None:
+            return all_skipped(webhook.NAMES, "not told which cluster", "--kubeconfig")
+
+        async def look() -> list[Row]:
+            found = [each for each in await self._deployments() if each != MADE_UP]
+            return await admission.rows(api, found)
+
+        return await _told(webhook.NAMES, look)
+
+    async def _bypass(self, *, covered: bool) -> list[Row]:
         api = self._api
         if api is None:
             return [bypass.row(None, None), bypass.backstop(None, [])]
 
         async def backstop() -> Row:
-            return bypass.backstop(*await apiserver.backstops(api))
+            return bypass.backstop(*await apiserver.backstops(api), works=covered)
 
         found = [*await _told([bypass.NAMES[1]], backstop)]
         if self._kubernetes is None or self._kubernetes[0] is None:
             return [*cluster.unknown(bypass.NAMES[:1], "the Service default/kubernetes cannot be read"), *found]
         dump = self._proxy.dump if self._proxy else None
         ungated = bypass.ungated(bypass.published(*self._kubernetes), dump)
-        return [bypass.row(await self._tried(api, ungated), dump), *found]
+        return [bypass.row(await self._tried(api, ungated), dump, covered=covered), *found]
 
     async def _tried(self, api: Connection, addresses: Sequence[Address]) -> bypass.Tried:
         """Send each address the write that the gate decided. If none was decided, only connect."""

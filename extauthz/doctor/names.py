@@ -12,6 +12,8 @@ RBAC = "envoy.filters.http.rbac"
 DECISION_ID_HEADER = "x-extauthz-decision-id"
 OUTAGE = "quota gate unavailable"
 """How Envoy's own sentence begins when the gate gives no answer."""
+WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request'
+"""How the API server begins where the webhook refused."""
 MAX_BODY_BYTES = 3 * 1024 * 1024
 GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
 

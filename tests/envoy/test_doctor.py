@@ -68,7 +68,18 @@ def test_the_doctor_looks_for_what_renderer_and_door_really_call_it():
 
 OF_THE_PROXY = ("accepted", "chain", "listener", "order", "failure mode", "request body", "headers", "path rules",
                 "watches", "growth timeouts", "trust", "canary", "gate reachable", "gate timeout")  # fmt: skip
-NEEDS_A_CLUSTER = ("token", "server version", "definitions", "rights", "topology", "way around", "backstop")
+NEEDS_A_CLUSTER = (
+    "token",
+    "server version",
+    "definitions",
+    "rights",
+    "topology",
+    "webhook",
+    "webhook authority",
+    "webhook canary",
+    "way around",
+    "backstop",
+)
 
 
 def test_what_is_rendered_is_well_and_what_nobody_gave_is_skipped_never_ok(stack: Stack, doctor: Doctor):

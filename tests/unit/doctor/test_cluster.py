@@ -93,4 +93,4 @@ def test_no_backstop_is_called_none_and_one_of_ours_by_its_name():
     ours = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-scale"}}
     assert bypass.backstop([other, ours], []).found == "ValidatingAdmissionPolicy extauthz-scale"
     labelled = {"kind": "W", "metadata": {"name": "w", "labels": {"app.kubernetes.io/name": "extauthz"}}}
-    assert bypass.backstop([], [labelled]).verdict is Verdict.OK
+    assert bypass.backstop([], [labelled], works=True).verdict is Verdict.OK

@@ -1,0 +1,167 @@
+"""The admission webhook: is it installed as this version renders it, is it trusted, and does it answer?
+
+The API server itself is asked for the last two where it can tell: a dry run that the webhook refuses has passed its
+rules, its conditions, its authority and its network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from extauthz.render import webhook as rendered
+from extauthz.render.webhook import NAME, WebhookOptions
+
+from . import names, trust
+from .canary import Answer
+from .rows import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
+from .trust import Handshake
+
+Tree: TypeAlias = Any
+
+NAMES = ("webhook", "webhook authority", "webhook canary")
+INSTALL = "where no Envoy can stand before the API server, install it (docs/webhook.md)"
+RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
+TRUSTED = (
+    "write the authority of the gate's certificate into caBundle (`extauthz render webhook --ca`, cert-manager), or let"
+    " the gates do it (--webhook-self-signed); the certificate must be for that name"
+)
+REACH = "see that the gates run, and that a NetworkPolicy or a firewall lets the API server in (docs/webhook.md)"
+COVERED = (
+    "name with --canary a Deployment that a quota in mode Enforce covers; if there is none, or the gate only audits,"
+    " nothing is held back"
+)
+DENIED = names.WEBHOOK
+FAILED = f'failed calling webhook "{NAME}"'
+
+
+class Called(NamedTuple):
+    """Where the API server calls."""
+
+    name: str
+    """That the certificate must have."""
+    host: str
+    """Where it is dialled: the same, or the address of the Service."""
+    port: int
+
+
+class Found(NamedTuple):
+    """Our webhook, and the configuration that it is in."""
+
+    configuration: str
+    hook: Tree
+
+
+def find(configurations: Sequence[Tree]) -> Found | None:
+    """Our webhook among all validating ones."""
+    for one in configurations:
+        for hook in one.get("webhooks") or ():
+            if hook.get("name") == NAME:
+                return Found(one["metadata"]["name"], hook)
+    return None
+
+
+def installed(found: Found) -> Row:
+    """Whether it matches what this version renders. More rules, more namespaces left out and less time are choices."""
+    name = NAMES[0]
+    wanted, hook = rendered.configuration(WebhookOptions())["webhooks"][0], found.hook
+    same = ("matchConditions", "matchPolicy", "sideEffects")
+    problems = [f"it is not asked about {each}" for each in sorted(_asked(wanted) - _asked(hook))]
+    problems += [f"{field} is not that of this version" for field in same if hook.get(field) != wanted[field]]
+    if hook.get("failurePolicy") != wanted["failurePolicy"]:
+        problems.append(f"failurePolicy is {hook.get('failurePolicy')}: growth passes while no gate answers")
+    if hook.get("objectSelector"):
+        problems.append("objectSelector leaves objects out; a Scale has no labels")
+    well = f"{found.configuration} asks as this version does; not about {_left_out(hook)}"
+    return judged(name, well, problems, RENDER_AGAIN)
+
+
+def _asked(hook: Tree) -> set[str]:
+    """Operation, group and resource, in words."""
+    return {
+        f"{operation} of {resource}{f'.{group}' if group else ''}"
+        for rule in hook.get("rules") or ()
+        for group in rule.get("apiGroups") or ()
+        for resource in rule.get("resources") or ()
+        for operation in rule.get("operations") or ()
+    }
+
+
+def _left_out(hook: Tree) -> str:
+    """Namespaces, as the selector names them."""
+    selector = hook.get("namespaceSelector") or {}
+    expressions = selector.get("matchExpressions") or []
+    excepted = [value for each in expressions if each.get("operator") == "NotIn" for value in each.get("values") or ()]
+    more = bool(selector.get("matchLabels")) or any(each.get("operator") != "NotIn" for each in expressions)
+    return ", ".join([*excepted, *(["namespaces without certain labels"] if more else [])]) or "nothing"
+
+
+def called(hook: Tree, service: Tree | None) -> Called | None:
+    """Where it is called. ``service``: the one that it names; ``None`` without one."""
+    client = hook.get("clientConfig") or {}
+    if named := client.get("service"):
+        if service is None:
+            return None
+        address = str((service.get("spec") or {}).get("clusterIP") or "")
+        return Called(f"{named['name']}.{named['namespace']}.svc", address, int(named.get("port") or 443))
+    parts = urlsplit(str(client.get("url") or ""))
+    return Called(parts.hostname or "", parts.hostname or "", parts.port or 443)
+
+
+def authority(where: Called | None, shake: Handshake | None, now: datetime, *, answered: bool) -> Row:
+    """Whether ``caBundle`` vouches for the certificate.
+
+    Args:
+        where: ``None``: the Service is not there.
+        shake: as the API server makes it, from here; ``None`` without a Service.
+        answered: the API server got an answer from it.
+    """
+    name = NAMES[1]
+    if where is None or shake is None:
+        return fail(name, "there is no such Service", "see clientConfig.service of the configuration")
+    if shake.refused:
+        return fail(name, f"caBundle does not vouch for {where.name} at {shake.host}: {shake.error}", TRUSTED)
+    if shake.error:
+        told = f"from here {shake.host} is not reached ({shake.error})"
+        return ok(name, f"the API server trusts it; {told}") if answered else warn(name, told, REACH)
+    lasts = trust.validity(shake, None, now)
+    told = f"caBundle vouches for {where.name}; {lasts.found}"
+    return Row(name, lasts.verdict, told, lasts.cure and "see that it is renewed (docs/webhook.md)")
+
+
+def none() -> list[Row]:
+    """There is no webhook."""
+    return all_skipped(NAMES, "none is installed", INSTALL)
+
+
+def canary(asked: Sequence[str], answers: Sequence[Answer]) -> Row:
+    """What became of dry runs, sent straight at the API server.
+
+    Args:
+        asked: about which Deployments, up to the first that the webhook refused.
+        answers: one each.
+    """
+    name = NAMES[2]
+    if not answers:
+        return skipped(name, "the cluster has no Deployment to ask about", "--canary")
+    last, about = answers[-1], ", ".join(asked)
+    if DENIED in last.message:
+        return ok(name, f"a dry run on {asked[-1]} was decided ({last.status})")
+    if FAILED in last.message:
+        return fail(name, f"the API server gets no answer: {_reason(last.message)}", REACH)
+    if all(each.status in (401, 403) for each in answers):
+        return skipped(name, "the user of --kubeconfig may not scale", "--kubeconfig of somebody who may")
+    statuses = ", ".join(dict.fromkeys(str(each.status) for each in answers))
+    return warn(name, f"dry runs on {about} ({statuses}) were not refused by it", COVERED)
+
+
+def _reason(message: str) -> str:
+    return message.partition(FAILED)[2].lstrip(": ")
+
+
+def works(rows: Sequence[Row]) -> bool:
+    """Whether it covers what passes no Envoy."""
+    verdicts = {each.name: each.verdict for each in rows}
+    return all(verdicts.get(name) is Verdict.OK for name in (NAMES[0], NAMES[2]))

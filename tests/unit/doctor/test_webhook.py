@@ -1,0 +1,159 @@
+"""What the doctor says of the admission webhook: installed, trusted, answering; and of bypasses that it covers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from extauthz.doctor import bypass, webhook
+from extauthz.doctor.bypass import Found, State, Tried
+from extauthz.doctor.canary import Answer
+from extauthz.doctor.rows import Verdict
+from extauthz.doctor.trust import Handshake
+from extauthz.doctor.webhook import Called
+from extauthz.render.webhook import Custom, WebhookOptions, configuration
+from extauthz.service.addresses import Address
+
+Tree = Any
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DENIED = Answer(403, message=f"{webhook.DENIED}: exceeded workspace quota: acme")
+
+
+def found(options: WebhookOptions | None = None) -> webhook.Found:
+    one = webhook.find([{"metadata": {"name": "other"}}, configuration(options or WebhookOptions())])
+    assert one is not None
+    return copy.deepcopy(one)
+
+
+def test_ours_is_found_by_the_name_that_its_refusals_have():
+    assert webhook.find([{"metadata": {"name": "other"}, "webhooks": [{"name": "other.example.dev"}]}]) is None
+    assert found().configuration == "extauthz"
+    assert {row.verdict for row in webhook.none()} == {Verdict.SKIPPED}
+
+
+def test_what_this_version_renders_is_well_and_so_are_its_options():
+    row = webhook.installed(found())
+    assert (row.verdict, row.found) == (
+        Verdict.OK,
+        "extauthz asks as this version does; not about kube-system, extauthz-system",
+    )
+    more = found(WebhookOptions(except_namespaces=("monitoring",), custom=(Custom("argoproj.io", "rollouts"),)))
+    more.hook["namespaceSelector"]["matchLabels"] = {"a": "b"}
+    assert webhook.installed(more).found.endswith(
+        "not about kube-system, extauthz-system, monitoring, namespaces without certain labels"
+    )
+
+
+FAULTS: dict[str, tuple[Callable[[Tree], object], str]] = {
+    "rule": (lambda hook: hook["rules"].pop(), "it is not asked about CREATE of replicationcontrollers; it"),
+    "scale": (
+        lambda hook: hook["rules"][0]["resources"].remove("deployments/scale"),
+        "it is not asked about CREATE of deployments/scale.apps; it is not asked about UPDATE",
+    ),
+    "creates": (lambda hook: hook["rules"][0]["operations"].remove("CREATE"), "CREATE of deployments.apps"),
+    "conditions": (
+        lambda hook: hook["matchConditions"].append({"name": "x", "expression": "false"}),
+        "matchConditions is not that of this version",
+    ),
+    "policy": (lambda hook: hook.update(matchPolicy="Exact"), "matchPolicy is not that of this version"),
+    "failure": (lambda hook: hook.update(failurePolicy="Ignore"), "failurePolicy is Ignore: growth passes while no"),
+    "objects": (lambda hook: hook.update(objectSelector={"matchLabels": {"a": "b"}}), "a Scale has no labels"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), FAULTS.values(), ids=FAULTS)
+def test_what_lets_growth_pass_unasked_fails(change: Callable[[Tree], object], told: str):
+    broken = found()
+    change(broken.hook)
+    row = webhook.installed(broken)
+    assert row.verdict is Verdict.FAIL
+    assert told in row.found
+
+
+def test_where_it_is_called_is_a_service_or_a_url():
+    hook = found().hook
+    service = {"spec": {"clusterIP": "10.0.0.7"}}
+    assert webhook.called(hook, service) == Called("extauthz.extauthz-system.svc", "10.0.0.7", 443)
+    assert webhook.called(hook, None) is None
+    url = found(WebhookOptions(url="https://gate.example.com:9443")).hook
+    assert webhook.called(url, None) == Called("gate.example.com", "gate.example.com", 9443)
+
+
+WHERE = Called("extauthz.extauthz-system.svc", "10.0.0.7", 443)
+FAR = Handshake("10.0.0.7:443", "nothing came within 5 s")
+HANDSHAKES: dict[str, tuple[Called | None, Handshake | None, bool, Verdict, str]] = {
+    "no-service": (None, None, False, Verdict.FAIL, "there is no such Service"),
+    "refused": (
+        WHERE,
+        Handshake("10.0.0.7:443", "unable to get local issuer certificate", refused=True),
+        True,
+        Verdict.FAIL,
+        "caBundle does not vouch for extauthz.extauthz-system.svc at 10.0.0.7:443: unable to get",
+    ),
+    "far": (WHERE, FAR, False, Verdict.WARN, "from here 10.0.0.7:443 is not reached (nothing came within 5 s)"),
+    "far-and-answered": (WHERE, FAR, True, Verdict.OK, "the API server trusts it; from here"),
+    "well": (
+        WHERE,
+        Handshake("10.0.0.7:443", expires=NOW + timedelta(days=40)),
+        False,
+        Verdict.OK,
+        "caBundle vouches for extauthz.extauthz-system.svc; what 10.0.0.7:443 shows",
+    ),
+    "soon": (WHERE, Handshake("h", expires=NOW + timedelta(days=3)), True, Verdict.WARN, "(in 3 days)"),
+    "over": (WHERE, Handshake("h", expires=NOW), True, Verdict.FAIL, "(expired)"),
+}
+
+
+@pytest.mark.parametrize(("where", "shake", "answered", "verdict", "told"), HANDSHAKES.values(), ids=HANDSHAKES)
+def test_its_authority(where, shake, answered, verdict, told):
+    row = webhook.authority(where, shake, NOW, answered=answered)
+    assert row.verdict is verdict
+    assert told in row.found
+    assert bool(row.cure) == (verdict is not Verdict.OK)
+
+
+FAILED = Answer(500, message=f"Internal error occurred: {webhook.FAILED}: failed to call webhook: x509: unknown")
+ANSWERS: dict[str, tuple[list[Answer], Verdict, str]] = {
+    "none": ([], Verdict.SKIPPED, "the cluster has no Deployment"),
+    "decided": ([Answer(200), DENIED], Verdict.OK, "a dry run on shop/b was decided (403)"),
+    "no-answer": ([FAILED], Verdict.FAIL, "the API server gets no answer: failed to call webhook: x509: unknown"),
+    "passed": ([Answer(200), Answer(200)], Verdict.WARN, "dry runs on shop/a, shop/b (200) were not refused by it"),
+    "no-right": ([Answer(403, message="cannot patch")], Verdict.SKIPPED, "the user of --kubeconfig may not scale"),
+}
+
+
+@pytest.mark.parametrize(("answers", "verdict", "told"), ANSWERS.values(), ids=ANSWERS)
+def test_its_canary(answers, verdict, told):
+    row = webhook.canary(["shop/a", "shop/b"][: len(answers)], answers)
+    assert row.verdict is verdict
+    assert told in row.found
+
+
+def test_a_bypass_is_none_where_the_api_server_itself_asks():
+    address = Address("10.0.0.1", 443)
+    opened = Tried("here", "a/b", [Found(address, State.OPEN, "taken undecided (200)")])
+    assert bypass.row(opened, None).verdict is Verdict.WARN
+    row = bypass.row(opened, None, covered=True)
+    assert row.verdict is Verdict.OK
+    assert row.found.endswith("10.0.0.1:443; what gets there the API server asks the webhook about")
+    assert bypass.classify(address, DENIED) == Found(address, State.ASKS, "decided by the webhook (403)")
+
+
+def test_only_a_webhook_that_was_seen_to_work_is_a_backstop():
+    ours = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "extauthz"}}
+    policy = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "extauthz-most"}}
+    dead = bypass.backstop([], [ours])
+    assert (dead.verdict, "was not seen to work" in dead.found) == (Verdict.WARN, True)
+    assert bypass.backstop([], [ours], works=True).found == "ValidatingWebhookConfiguration extauthz"
+    assert bypass.backstop([policy], [ours]).verdict is Verdict.OK
+
+
+def test_it_works_if_it_asks_and_answers():
+    well, decided = webhook.installed(found()), webhook.canary(["a/b"], [DENIED])
+    assert webhook.works([well, decided])
+    assert not webhook.works([well, webhook.canary(["a/b"], [FAILED])])
+    assert not webhook.works([webhook.none()[0], decided])
