@@ -1,0 +1,117 @@
+"""KEDA's real operator against a real API server, without its metrics adapter and its webhooks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from extauthz.testing.processes import Child
+from tests.controlplane import parts
+from tests.controlplane.access import service_account
+from tests.controlplane.plane import Plane, free_ports, write_kubeconfig
+
+Tree = Any
+
+NAMESPACE = "keda"
+SCALED_OBJECT = "ScaledObject.keda.sh/v1alpha1"
+ENVIRONMENT = {"WATCH_NAMESPACE": "", "POD_NAMESPACE": NAMESPACE, "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE}
+
+
+def install(plane: Plane) -> None:
+    """Its custom resource definitions and its namespace."""
+    folder = parts.config("keda-operator") / "v2"
+    items: list[Tree] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
+    items += [yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted(folder.glob("*.yaml"))]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    plane.kubectl("apply", "--server-side", "--filename=-", stdin=listed)
+    names = [f"crd/{tree['metadata']['name']}" for tree in items[1:]]
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+
+
+@contextlib.contextmanager
+def running_operator(plane: Plane, server: str, folder: Path) -> Iterator[Child]:
+    """One operator, installed, whose requests go to ``server`` with a bearer token."""
+    install(plane)
+    kubeconfig, certificates = folder / "keda.kubeconfig", folder / "keda-certificates"
+    token = service_account(plane, NAMESPACE, "keda-operator", "cluster-admin")
+    write_kubeconfig(kubeconfig, server, plane.ca, {"token": token})
+    certificates.mkdir()
+    for name, source in (("ca.crt", "ca.crt"), ("tls.crt", "server.crt"), ("tls.key", "server.key")):
+        (certificates / name).write_bytes((plane.folder / source).read_bytes())
+    probes, metrics = free_ports(2)
+    flags = [
+        f"--kubeconfig={kubeconfig}",
+        f"--cert-dir={certificates}",
+        f"--health-probe-bind-address=127.0.0.1:{probes}",
+        f"--metrics-service-bind-address=127.0.0.1:{metrics}",
+        "--enable-prometheus-metrics=false",
+    ]
+    environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
+    child = Child(["env", *environment, str(parts.find("keda-operator")), *flags], folder / "keda-operator.log")
+    try:
+        yield child
+    finally:
+        child.terminate()
+
+
+def scaled_object(name: str, trigger: Tree, *, least: int, most: int) -> Tree:
+    """What scales the Deployment of that name."""
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"name": name},
+            "minReplicaCount": least,
+            "maxReplicaCount": most,
+            "pollingInterval": 1,
+            "cooldownPeriod": 1,
+            "triggers": [trigger],
+        },
+    }
+
+
+class Queue:
+    """A service that says how much there is to do, for KEDA's trigger ``metrics-api``. A context manager."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        queue = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps({"length": queue.length}).encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def trigger(self) -> Tree:
+        """One replica for each piece of work."""
+        url = f"http://127.0.0.1:{self._server.server_address[1]}/"
+        return {"type": "metrics-api", "metadata": {"url": url, "valueLocation": "length", "targetValue": "1"}}
