@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from extauthz.cluster.live import LIMIT_RANGES, NAMESPACES, LiveCluster
 from extauthz.core.decision.gate import Gate
+from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.metadata import version_of
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
@@ -33,6 +34,8 @@ class Reader:
 
     async def bring(self, ref: WorkloadRef) -> Brought:
         """Read the present state of a workload, and show it to the gate. Never raises."""
+        if ref[:2] == RESIZES:
+            ref = ref._replace(resource=PODS[1])
         resource = self._cluster.resources.get((ref.group, ref.resource))
         if resource is None:
             return self._of_no_kind(ref)

@@ -79,12 +79,14 @@ def per_pod(
 ) -> dict[str, int]:
     """Nano-units per quota key that one pod of ``{"template": …, "volumeClaimTemplates": […]}`` costs.
 
-    ``{"claim": …}`` costs what such a volume claim does. ``overheads`` maps a RuntimeClass to what
-    ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be pruned. Raises
-    FootprintError. Limits below requests, unknown resource names and the like are not looked for: the API server
-    refuses them, so that counting them takes nothing from anyone.
+    ``{"claim": …}`` costs what such a volume claim does, ``{"resize": …}`` what it says. ``overheads`` maps a
+    RuntimeClass to what ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
+    pruned. Raises FootprintError. Limits below requests, unknown resource names and the like are not looked for: the
+    API server refuses them, so that counting them takes nothing from anyone.
     """
     tree = mapping(template, "")
+    if "resize" in tree:
+        return dict(tree["resize"])
     if "claim" in tree:
         return _claim(mapping(tree["claim"], "claim"), "claim", default_storage_class)
     if tree.get("template") is None:
@@ -106,7 +108,7 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
     for CPU. Raises FootprintError.
     """
     tree = mapping(template, "")
-    if "claim" in tree:
+    if "claim" in tree or "resize" in tree:
         return {}
     path = "template.spec"
     pod, own = _pod(mapping(mapping(tree.get("template"), "template").get("spec"), path), path, limit_ranges)

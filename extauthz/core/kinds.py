@@ -19,6 +19,8 @@ REPLICATION_CONTROLLERS: Final[Kind] = ("", "replicationcontrollers")
 JOBS: Final[Kind] = ("batch", "jobs")
 PODS: Final[Kind] = ("", "pods")
 CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
+RESIZES: Final[Kind] = ("", "pods/resize")
+"""No objects: what a pod that is resized in place may come to hold, beyond what it is seen to hold."""
 
 
 class WorkloadKind(NamedTuple):

@@ -150,7 +150,20 @@ class Unreadable:
     ref: WorkloadRef | None = None
 
 
-Reading: TypeAlias = Write | NotAWrite | Unreadable
+class Resize(NamedTuple):
+    """A pod is resized in place (``pods/resize``), on exactly one version of it."""
+
+    pod: WorkloadRef
+    before: Template
+    """What it holds now."""
+    after: Template
+    """What it may come to hold."""
+    version: str
+    """The resourceVersion that it is stored on."""
+    dry_run: bool
+
+
+Reading: TypeAlias = Write | Resize | NotAWrite | Unreadable
 
 
 class Question(NamedTuple):
@@ -172,7 +185,8 @@ class Template:
 
     text: bytes
     """Canonical JSON: ``{"template": {...}, "volumeClaimTemplates": [...], "ordinals": {"start": 1}}``, or of a
-    volume claim ``{"claim": {...}}``."""
+    volume claim ``{"claim": {...}}``; or what a pod that is resized takes besides, ``{"resize": {"requests.cpu": 1}}``,
+    in nano-units."""
 
 
 class OwnerRef(NamedTuple):

@@ -7,6 +7,7 @@ expressions may say, https://kubernetes.io/docs/reference/using-api/cel/.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any as Tree
 
@@ -103,16 +104,19 @@ def _rules(options: WebhookOptions) -> list[dict[str, Tree]]:
         _rule([group], ["v1"], [name for one in plurals for name in (one, f"{one}/scale")])
         for group, plurals in sorted(groups.items(), reverse=True)
     ]
+    rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
     rules += [_rule([one.group], ["*"], [f"{one.plural}/scale"]) for one in options.custom]
     return rules
 
 
-def _rule(groups: list[str], versions: list[str], resources: list[str]) -> dict[str, Tree]:
+def _rule(
+    groups: list[str], versions: list[str], resources: list[str], operations: Sequence[str] = ("CREATE", "UPDATE")
+) -> dict[str, Tree]:
     return {
         "apiGroups": groups,
         "apiVersions": versions,
         "resources": resources,
-        "operations": ["CREATE", "UPDATE"],
+        "operations": [*operations],
         "scope": "Namespaced",
     }
 
@@ -157,11 +161,13 @@ def _changed() -> list[str]:
 MAY_GROW = " || ".join(
     [
         "request.operation != 'UPDATE'",
+        "request.?subResource.orValue('') == 'resize'",
         "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)",
         f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed())})",
     ]
 )
-"""More replicas; or, of what pods cost and whom they are charged to, something else. In a Scale, zero is left out."""
+"""More replicas; a pod that is resized; or, of what pods cost and whom they are charged to, something else. In a Scale,
+zero is left out."""
 
 NOT_BY_A_CONTROLLER = (
     "request.resource.resource != 'replicasets' || request.?subResource.orValue('') != ''"

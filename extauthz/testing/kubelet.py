@@ -79,8 +79,7 @@ class Kubelet(Background):
                 assert answer.status in (200, 404, 409, 422), await answer.text()
 
     def _status(self, pod: Tree) -> Tree:
-        images = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
-        broken = self.broken_images & set(images.values())
+        broken = self.broken_images & {container["image"] for container in pod["spec"]["containers"]}
         since = pod["status"].get("startTime") or _text(datetime.now(UTC) - SINCE)
         ready = "False" if broken else "True"
         return {
@@ -91,9 +90,17 @@ class Kubelet(Background):
                 for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
             ],
             "containerStatuses": [
-                _container(name, image, since, broken=image in broken) for name, image in images.items()
+                _container(one["name"], one["image"], since, broken=one["image"] in broken) | _held(one)
+                for one in pod["spec"]["containers"]
             ],
         }
+
+
+def _held(container: Tree) -> Tree:
+    """It runs with what it asks for, resized or not. Of a pod that does not say so, the API server takes no resize."""
+    resources = container.get("resources") or {}
+    allocated = {"allocatedResources": resources["requests"]} if resources.get("requests") else {}
+    return {"resources": resources, **allocated}
 
 
 async def _events(session: aiohttp.ClientSession, version: str) -> AsyncIterator[Tree]:

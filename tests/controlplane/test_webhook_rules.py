@@ -137,6 +137,17 @@ def test_a_scale_is_asked_about_where_it_grows(guarded: Plane, kind: str):
     assert asked == [False, False, False, True]
 
 
+def test_a_pod_that_is_resized_is_asked_about_and_no_other_write_of_pods(guarded: Plane):
+    lone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "namespace": "shop"}, "spec": pod()["spec"]}
+    guarded.api.create(lone)
+    more = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}
+    path = path_of("Pod", "shop", "lone", "resize")
+    with pytest.raises(RefusedError, match=ASKED):
+        guarded.api.call("PATCH", path, more, "application/strategic-merge-patch+json")
+    guarded.api.patch("Pod", "lone", "shop", {"status": {"phase": "Running"}}, sub="status")
+    guarded.api.patch("Pod", "lone", "shop", {"metadata": {"labels": {"a": "b"}}})
+
+
 def test_a_scale_from_zero_is_asked_about(guarded: Plane):
     """A Scale leaves a count of zero out."""
     asked = [is_asked(guarded, "Deployment", {"spec": {"replicas": n}}, "none", "scale") for n in (0, 1)]

@@ -227,6 +227,33 @@ def _again(acme: Workspace) -> bool:
 
 
 @pytest.mark.controlplane("kube-controller-manager")
+def test_a_pod_that_is_resized_in_place_stops_at_the_edge_and_goes_on_when_the_limit_is_raised(world, workspace):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "4", "pods": "2"})
+    acme.create(workload("web", 2, {"cpu": "1"}))
+    acme.await_ready("web", 2)
+    eventually(lambda: acme.used() == 2)
+    first, second = [one["metadata"]["name"] for one in acme.api.list("Pod", acme.namespace)]
+
+    def resize(name: str, cpu: str) -> None:
+        spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
+        path = f"/api/v1/namespaces/{acme.namespace}/pods/{name}/resize"
+        acme.api.call("PATCH", path, {"spec": spec}, "application/strategic-merge-patch+json")
+
+    resize(first, "3")
+    assert acme.charged() == 4, "at once, and not only when it is observed"
+    said = refused(lambda: resize(second, "2"))
+    assert DENIED in said
+    assert f'pods "{second}" is forbidden: exceeded workspace quota: {acme.name}, requested: requests.cpu=1' in said
+    eventually(lambda: (acme.used(), acme.charged()) == (4, 4), lambda: (acme.used(), acme.charged()))
+    assert world.gate.metric("extauthz_intents") == 0, "it ended with the version that it made"
+    acme.set_hard({"requests.cpu": "5", "pods": "2"})
+    eventually(lambda: acme.hard() == 5)
+    resize(second, "2")
+    eventually(lambda: acme.used() == 5)
+
+
+@pytest.mark.controlplane("kube-controller-manager")
 def test_a_dead_webhook_stops_growth_and_nothing_else(world, workspace):
     acme = workspace({"requests.cpu": "9"})
     acme.create(workload("web", 3, {"cpu": "1"}))

@@ -6,14 +6,15 @@ The checks and their order are in ``chain``. Nothing here waits, logs, looks at 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
-from extauthz.core.decision import chain, handover, unknowns
+from extauthz.core.decision import chain, handover, resizing, unknowns
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Decision, NotAWrite, Reading, Verdict, Write
+from extauthz.core.model import Decision, NotAWrite, Reading, Resize, Verdict, Write
 
 
 class Gate(ClusterState):
@@ -52,6 +53,9 @@ class Gate(ClusterState):
         self.looks_at(now_s)
         if isinstance(reading, Write):
             decision = chain.first_answer(self._evaluation(reading, decision_id, now_s, source, charge))
+        elif isinstance(reading, Resize):
+            begin = partial(self._evaluation, decision_id=decision_id, now_s=now_s, source=source, charge=charge)
+            decision = resizing.decided(self, reading, begin, now_s)
         elif isinstance(reading, NotAWrite):
             decision = Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         else:

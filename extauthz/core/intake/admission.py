@@ -15,8 +15,22 @@ from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import preconditions, routes
 from extauthz.core.intake.aside import slimmed
 from extauthz.core.intake.read import created
-from extauthz.core.model import NotAWrite, Operation, Put, Question, Reading, Tree, Unreadable, WorkloadRef, Write
+from extauthz.core.kinds import PODS
+from extauthz.core.model import (
+    NotAWrite,
+    Operation,
+    Put,
+    Question,
+    Reading,
+    Resize,
+    Tree,
+    Unreadable,
+    WorkloadRef,
+    Write,
+)
+from extauthz.core.objects import metadata
 from extauthz.core.objects.fields import boolean, mapping, text
+from extauthz.core.objects.workloads import pod_template
 from extauthz.core.wire import gojson
 
 API_VERSION = "admission.k8s.io/v1"
@@ -104,6 +118,8 @@ def _reading(request: Mapping[str, Tree]) -> Reading:
         return found
     ref, scale = found
     try:
+        if ref[:2] == PODS:
+            return _resize(request, ref)
         return _write(request, ref, scale=scale)
     except (BodyError, ObjectError) as error:
         return Unreadable(error.code, error.detail, ref)
@@ -126,6 +142,8 @@ def _named(request: Mapping[str, Tree]) -> tuple[WorkloadRef, bool] | NotAWrite:
         raise BodyError("target-too-long", f"its {longest} has more than {routes.MAX_NAME} characters")
     if not parts["resource"]:
         raise BodyError("resource-missing", "request.resource.resource is empty")
+    if (parts["group"], parts["resource"], parts["subresource"]) == (*PODS, "resize"):
+        return WorkloadRef(*PODS, parts["namespace"], parts["name"]), False
     return routes.workload(**parts)
 
 
@@ -141,6 +159,16 @@ def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Wri
         raise BodyError("name-missing", "request.name is empty, and an update has one")
     old = Put(mapping(request.get("oldObject"), "request.oldObject"))
     return Write(ref, operation, scale, dry_run, change, preconditions.find(operation, old))
+
+
+def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
+    """A Pod that is resized. What it holds is in its status, which the request cannot change."""
+    before, after = (mapping(request.get(key), f"request.{key}") for key in ("oldObject", "object"))
+    pod, observed = metadata.observed(*PODS, before)
+    if pod != ref or not observed.resource_version:
+        raise BodyError("not-an-object", "request.oldObject is not the stored Pod of request.name")
+    held, wanted = (pod_template(one.get("spec"), before.get("status")) for one in (before, after))
+    return Resize(ref, held, wanted, observed.resource_version, boolean(request.get("dryRun"), "request.dryRun"))
 
 
 def _object(request: Mapping[str, Tree]) -> dict[str, Tree]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from cachetools import FIFOCache
 
-from extauthz.core.kinds import PODS
+from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.claims import ephemeral
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.ownership import Ownership
@@ -44,6 +44,8 @@ class Observations:
         """Pods to the claims of their ephemeral volumes. Few have any."""
         self._claiming: dict[WorkloadRef, tuple[WorkloadRef | None, str]] = {}
         """Claims whose pod has come, gone, or changed its group."""
+        self._resized: dict[WorkloadRef, str] = {}
+        """Pods with resizes that pend, and the version of them that came."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """As of which resourceVersion workloads were gone, of the last that were."""
 
@@ -57,9 +59,13 @@ class Observations:
             return False
         if observed is None and version and ref[:2] != PODS:  # nobody reads that a pod is gone: its watch tells
             self._gone[ref] = version
-        self._take(ref, observed)
+        self._take(ref, observed, version)
         self._take_groups()
         return True
+
+    def pod(self, ref: WorkloadRef) -> Entry | None:
+        """The entry that a pod counts in: its own, or that of its group."""
+        return self._workloads.get(self._pods.group(ref) or ref)
 
     def _is_late(self, ref: WorkloadRef, version: str) -> bool:
         entry = self._workloads.get(ref)
@@ -118,8 +124,11 @@ class Observations:
         if kind == PODS:
             yield from self._pods
 
-    def _take(self, ref: WorkloadRef, observed: Observed | None) -> None:
+    def _take(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> None:
         if ref[:2] == PODS:
+            resize = self._workloads.get(ref._replace(resource=RESIZES[1]))
+            if resize is not None:
+                self._resized[resize.ref] = observed.resource_version if observed is not None else version
             self._take_claims(ref, observed)
             self._pods.put(ref, observed)
             observed = observed if observed is None or observed.owner is None else None
@@ -136,6 +145,9 @@ class Observations:
     def _take_groups(self) -> None:
         for ref, observed in self._pods.changes():
             self._take_one(ref, observed)
+        resized, self._resized = self._resized, {}
+        for ref, version in resized.items():  # once what they hold counts
+            self._settle_resizes(ref, version)
         claiming, self._claiming = self._claiming, {}
         for claim, (pod, volume) in claiming.items():
             self._ownership.set_pods(claim, (self._pods.group(pod) or pod) if pod is not None else None, volume)
@@ -143,6 +155,19 @@ class Observations:
             if entry is not None:
                 self._move(entry, entry.observed)
                 self._ownership.release(entry)
+
+    def _settle_resizes(self, ref: WorkloadRef, version: str) -> None:
+        """Each was for one version of the pod: at a newer one it has landed, or cannot."""
+        entry = self._workloads.get(ref)
+        assert entry is not None, "nothing has ended it since"
+        passed = [
+            one for one in entry.live_pending_writes() if is_newer(version, one.precondition.resource_version or "")
+        ]
+        for one in passed:
+            one.on(Event.PRECONDITION_PASSED)
+        if passed:
+            self._pending.end(entry, passed)
+            self._ownership.release(entry)
 
     def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
         entry = self._workloads.get(ref) or Entry(ref)

@@ -121,6 +121,19 @@ async def test_a_read_brings_a_workload_with_its_namespace_limits_and_replica_se
     assert len(reading.api.seen) == before + 2, "the namespace is known by now"
 
 
+async def test_of_a_resize_the_pod_is_read(reading):
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "team-a", "uid": "u"},
+        "spec": {"containers": []},
+    }
+    reading.put(pod, "pods")
+    assert await reading.reads.read(WorkloadRef("", "pods/resize", "team-a", "a"))
+    assert reading.gate.ledger.observations.pod(WorkloadRef("", "pods", "team-a", "a")) is not None
+    assert len(reading.targets("/pods?fieldSelector=metadata.name%3Da")) == 1
+
+
 async def test_what_is_gone_is_gone_as_of_the_read(reading):
     reading.put(workload("web", 2))
     await reading.reads.read(WEB)

@@ -49,7 +49,7 @@ def test_what_this_version_renders_is_well_and_so_are_its_options():
 
 
 FAULTS: dict[str, tuple[Callable[[Tree], object], str]] = {
-    "rule": (lambda hook: hook["rules"].pop(), "it is not asked about CREATE of replicationcontrollers; it"),
+    "rule": (lambda hook: hook["rules"].pop(), "it is not asked about UPDATE of pods/resize"),
     "scale": (
         lambda hook: hook["rules"][0]["resources"].remove("deployments/scale"),
         "it is not asked about CREATE of deployments/scale.apps; it is not asked about UPDATE",

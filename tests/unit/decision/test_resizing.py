@@ -1,0 +1,274 @@
+"""A pod that is resized in place is charged with what it takes besides, until it is seen as it is then."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from extauthz.cluster import object_readers
+from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.admission import Review, read
+from extauthz.core.kinds import PODS, RESIZES
+from extauthz.core.model import Decision, Fetch, NeedsFetch, Resize, Template, Unreadable, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import Snapshot, admission, owned_by, quota, workload
+
+Tree = Any
+CPU = 10**9
+REF = WorkloadRef(*PODS, "team-a", "a")
+
+
+def pod(
+    cpu: str, version: str = "5", *, name: str = "a", held: str = "", owner: str = "web-1", limit: str = ""
+) -> Tree:
+    """As an API server shows it: it asks for ``cpu``, and runs with ``held``."""
+    resources = {"requests": {"cpu": cpu}} | ({"limits": {"cpu": limit}} if limit else {})
+    running = [{"name": "c", "resources": {"requests": {"cpu": held}}}] if held else []
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team-a",
+            "uid": f"uid-{name}",
+            "resourceVersion": version,
+            "labels": {"app": "web"},
+            "ownerReferences": owned_by(owner, kind="ReplicaSet") if owner else [],
+        },
+        "spec": {"containers": [{"name": "c", "resources": resources}]},
+        "status": {"containerStatuses": running},
+    }
+
+
+def gate(*pods: Tree, hard: str = "5", policy: Policy | None = None, mode: str = "Enforce") -> Gate:
+    """A Deployment of two pods of one CPU, its ReplicaSet, and pods as they are. Its quota goes by the Deployment."""
+    one = workload("web", 2, {"cpu": "1"}, labels={"tier": "front"})
+    its = workload("web-1", 2, {"cpu": "1"}, kind="ReplicaSet", ownerReferences=owned_by("web"))
+    its["spec"]["selector"]["matchLabels"] = its["metadata"]["labels"] = {"app": "web"}
+    found = [object_readers.pod(item) for item in pods]
+    made = Gate(policy)
+    limits = {"requests.cpu": hard, "pods": "2", "count/pods": "2"}
+    made.load_quotas(QuotaTree.build([quota("acme", limits, workloads={"tier": "front"}, mode=mode)]), 0.0)
+    state = Snapshot({"team-a": {"workspace": "acme"}}, [observe(one), observe(its), *(pod for pod in found if pod)])
+    made.load_state(state, 0.0)
+    return made
+
+
+class Resizer:
+    """Asks what an API server would ask."""
+
+    def __init__(self, asked: Gate) -> None:
+        self.gate, self.count, self.now_s = asked, 0, 0.0
+
+    def __call__(self, new: Tree, old: Tree, **request: Any) -> Decision:
+        self.count += 1
+        resource = {"group": "", "version": "v1", "resource": "pods"}
+        body = json.dumps(admission(new, old, subresource="resize", resource=resource, **request)).encode()
+        review = read(body)
+        assert isinstance(review, Review)
+        return self.gate.decide(review.question.reading, f"d{self.count}", self.now_s)
+
+    def see(self, tree: Tree) -> None:
+        found = object_readers.pod(tree)
+        assert found is not None
+        assert self.gate.observe(*found)
+
+
+def charged(asked: Gate, key: str = "requests.cpu") -> float:
+    row = next(row for row in asked.usage() if row.resource == key)
+    return (row.used + row.reserved) / CPU
+
+
+PODS_OF_WEB = (pod("1"), pod("1", name="b"))
+
+
+def test_what_fits_is_charged_until_the_pod_is_seen():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    decision = ask(pod("4"), pod("1"))
+    assert (decision.verdict, decision.reason, decision.ref) == (Verdict.ALLOW, "fits", REF)
+    assert charged(ask.gate) == 5
+    assert (charged(ask.gate, "pods"), charged(ask.gate, "count/pods")) == (2, 2), "it is no further pod"
+    ask.see(pod("4", "6", held="1"))
+    assert charged(ask.gate) == 5
+    assert ask.gate.ledger.pending_writes == 0
+    assert len(list(ask.gate.ledger.workloads)) == 4, "nothing of it is kept"
+
+
+def test_what_does_not_fit_is_refused_with_the_sentence_and_charges_nothing():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    decision = ask(pod("5"), pod("1"))
+    assert (decision.verdict, decision.reason) == (Verdict.DENY, "exceeded-quota")
+    assert decision.sentence == (
+        'pods "a" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=4, used: requests.cpu=2, '
+        "limited: requests.cpu=5"
+    )
+    assert charged(ask.gate) == 2
+    assert ask(pod("9"), pod("1")).verdict is Verdict.DENY
+
+
+def test_two_at_once_have_no_more_room_than_there_is():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    assert ask(pod("3"), pod("1")).verdict is Verdict.ALLOW
+    assert ask(pod("3", name="b"), pod("1", name="b")).verdict is Verdict.DENY
+    assert ask(pod("2", name="b"), pod("1", name="b")).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 5
+
+
+def test_one_after_the_other_is_charged_with_all_that_the_gate_has_not_seen():
+    """The first has landed, as version 6; the watch is behind."""
+    ask = Resizer(gate(*PODS_OF_WEB))
+    assert ask(pod("2"), pod("1")).verdict is Verdict.ALLOW
+    assert ask(pod("4", "6"), pod("2", "6")).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 5
+    assert ask(pod("2", name="b"), pod("1", name="b")).verdict is Verdict.DENY
+    ask.see(pod("2", "6"))
+    assert charged(ask.gate) >= 5, "the second is still under way"
+    ask.see(pod("4", "7"))
+    assert (charged(ask.gate), ask.gate.ledger.pending_writes) == (5, 0)
+
+
+def test_down_and_up_again_is_charged_although_the_gate_has_not_seen_it_go_down():
+    ask = Resizer(gate(pod("4"), pod("1", name="b")))
+    assert ask(pod("1"), pod("4")).verdict is Verdict.ALLOW
+    assert ask(pod("4", "6"), pod("1", "6")).verdict is Verdict.DENY, "room for what it has, and for what it takes"
+    ask.see(pod("1", "6"))
+    assert ask(pod("4", "6"), pod("1", "6")).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 5
+
+
+def test_what_holds_no_more_than_it_did_is_not_recorded():
+    ask = Resizer(gate(*PODS_OF_WEB, hard="1"))
+    decision = ask(pod("500m"), pod("1"))
+    assert (decision.verdict, decision.pending_write) == (Verdict.ALLOW, None)
+    assert "holds as much already" in decision.sentence
+    back = ask(pod("1", "6"), pod("500m", "6", held="1"))
+    assert (back.verdict, back.pending_write) == (Verdict.ALLOW, None), "the node has not given it back"
+
+
+def test_another_resource_of_the_pod_counts_by_itself():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    assert ask(pod("1", limit="9"), pod("1")).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 2
+
+
+@pytest.mark.parametrize("version", ["4", "5", ""])
+def test_an_older_or_the_same_version_ends_nothing(version: str):
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask(pod("4"), pod("1"))
+    found = object_readers.pod(pod("1", version))
+    assert found is not None
+    ask.gate.observe(*found)
+    assert charged(ask.gate) == 5
+
+
+@pytest.mark.parametrize(("version", "left"), [("4", 1), ("", 1), ("6", 0)])
+def test_a_pod_that_has_gone_takes_nothing(version: str, left: int):
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask(pod("4"), pod("1"))
+    ask.gate.observe(REF, None, version=version)
+    assert ask.gate.ledger.pending_writes == left
+
+
+def test_what_is_never_seen_ends_with_its_window():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask(pod("4"), pod("1"))
+    after_s = ask.gate.policy.window_s + 1
+    ask.gate.tick(after_s)
+    resizes = REF._replace(resource=RESIZES[1])
+    assert list(ask.gate.ledger.pending.due(after_s)) == [resizes]
+    assert ask.gate.ledger.pending.read(resizes, after_s) == 1
+    assert charged(ask.gate) == 2
+
+
+def test_a_pod_of_nobody_is_charged_where_its_own_labels_say():
+    lone = pod("1", owner="")
+    lone["metadata"]["labels"]["tier"] = "front"
+    ask = Resizer(gate(lone, hard="4"))
+    new = copy.deepcopy(lone)
+    new["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    assert ask(new, lone).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 4
+    assert ask(pod("9"), pod("1")).verdict is Verdict.DENY
+
+
+def test_a_pod_that_no_quota_covers_is_followed():
+    ask = Resizer(gate(pod("1", owner="")))
+    decision = ask(pod("9"), pod("1"))
+    assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "no-quota")
+    ask.gate.observe_namespace("team-a", {})
+    decision = ask(pod("9", "7"), pod("1", "7"))
+    assert (decision.verdict, decision.uncovered) == (Verdict.ALLOW, True)
+
+
+def test_a_pod_that_nobody_has_shown_is_looked_up():
+    decision = Resizer(gate())(pod("2"), pod("1"))
+    assert (decision.verdict, decision.reason) == (Verdict.UNAVAILABLE, "unknown-workload")
+    assert decision.needs == NeedsFetch(Fetch.WORKLOAD, REF)
+
+
+def test_dry_runs_and_audits_charge_nothing():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    assert ask(pod("4"), pod("1"), dryRun=True).pending_write is None
+    assert ask(pod("6"), pod("1"), dryRun=True).verdict is Verdict.DENY
+    assert charged(ask.gate) == 2
+    audits = Resizer(gate(*PODS_OF_WEB, policy=Policy(mode="audit")))
+    decision = audits(pod("6"), pod("1"))
+    assert (decision.verdict, decision.would) == (Verdict.ALLOW, Verdict.DENY)
+    assert audits(pod("4"), pod("1")).pending_write is None
+    of_quota = Resizer(gate(*PODS_OF_WEB, mode="Audit"))(pod("6"), pod("1"))
+    assert (of_quota.verdict, len(of_quota.audit)) == (Verdict.ALLOW, 1)
+
+
+def test_growth_waits_during_a_hold_and_less_does_not():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask.gate.hold(60.0)
+    assert ask(pod("2"), pod("1")).reason == "hold"
+    assert ask(pod("500m"), pod("1")).verdict is Verdict.ALLOW
+
+
+def test_what_costs_nobody_knows_what_is_not_decided():
+    known = Template(b'{"template":{"spec":{"containers":[]}}}')
+    odd = Template(b'{"template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}')
+    decision = gate(*PODS_OF_WEB).decide(Resize(REF, known, odd, "5", False), "d1", 0.0)
+    assert (decision.verdict, decision.reason, decision.ref) == (Verdict.UNAVAILABLE, "bad-quantity", REF)
+
+
+def test_an_earlier_life_hands_it_over():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask(pod("4"), pod("1"))
+    records = json.loads(json.dumps(ask.gate.export_pending_writes(0.0)))
+    later = gate(*PODS_OF_WEB)
+    later.import_pending_writes(records, 0.0)
+    assert charged(later) == 5
+    again = Resizer(later)
+    again.see(pod("4", "6"))
+    assert (charged(later), later.ledger.pending_writes) == (5, 0)
+    assert later.ledger.drift() == {}
+
+
+# Reading.
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda new, old, more: old["metadata"].pop("resourceVersion"),
+        lambda new, old, more: old["metadata"].update(name="b"),
+        lambda new, old, more: new["spec"].update(containers="c"),
+        lambda new, old, more: old.update(status=1),
+        lambda new, old, more: more.update(dryRun=1),
+        lambda new, old, more: more.update(object=3),
+    ],
+)
+def test_what_is_no_resize_of_a_stored_pod_is_unreadable(change: Any):
+    new, old, more = pod("2"), pod("1"), dict[str, Any]()
+    given = {"resource": {"group": "", "version": "v1", "resource": "pods"}, "name": "a", "namespace": "team-a"}
+    change(new, old, more)
+    review = read(json.dumps(admission(new, old, subresource="resize", **(given | more))).encode())
+    assert isinstance(review, Review)
+    found = review.question.reading
+    assert isinstance(found, Unreadable)
+    assert found.ref == REF
