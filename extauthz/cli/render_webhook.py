@@ -31,7 +31,11 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EPILOG,
     )
     add = parser.add_argument
-    add("--ca", metavar="FILE", help="PEM of the authority of the webhook's certificate. Default: none; add it later.")
+    add(
+        "--ca",
+        metavar="FILE",
+        help="PEM of the authority of the webhook's certificate. Default: none; cert-manager or `serve --webhook-self-signed` writes it.",
+    )
     add("--service", type=service, metavar="NAME.NAMESPACE[:PORT]", help="Default: extauthz.extauthz-system:443.")
     add("--url", type=url, metavar="URL", help="In place of a Service: https://HOST:PORT.")
     add(

@@ -13,8 +13,8 @@ from extauthz.service.loading import ConfigFileError, SettingsError
 from extauthz.service.settings import Settings, shown, variable, word
 
 DESCRIPTION = """\
-Runs the gate: the ext_authz service and Envoy's access log on --grpc; /healthz, /readyz, /metrics and the API on
---http; an admission webhook on --webhook (https). Quotas and state come from files or from a cluster (`kubernetes`),
+Runs the gate: the ext_authz service and Envoy's access log on --grpc (`off`: no Envoy asks); /healthz, /readyz,
+/metrics and the API on --http; an admission webhook on --webhook (https). Quotas and state come from files or from a cluster (`kubernetes`),
 each by itself. Both are watched; a change that is good takes effect within a second, a bad one is refused and the one
 before stays in force.
 
@@ -27,6 +27,7 @@ examples:
   extauthz serve --quotas quotas/ --state kubernetes --kubeconfig ~/.kube/config
   extauthz serve --quotas quotas/ --state state.yaml
   extauthz serve --config gate.yaml --webhook :9443 --webhook-cert tls.crt --webhook-key tls.key
+  extauthz serve --config gate.yaml --webhook :9443 --webhook-self-signed --grpc off
   extauthz serve --config gate.yaml --grpc unix:/run/extauthz/gate.sock --log-format text
   EXTAUTHZ_LOG_LEVEL=warning extauthz serve --config gate.yaml --print-settings
 

@@ -163,6 +163,29 @@ def test_growth_is_decided_while_certificates_and_authorities_are_renewed(gates:
     assert asked > 30
 
 
+def test_gates_agree_upon_a_pod_that_is_resized(gates: Gates, shop: str):
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    metadata = {"name": "lone", "namespace": shop}
+    gates.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
+    series = 'extauthz_quota_used{quota="shop",resource="requests.cpu"}'
+    eventually(lambda: all(gate.metric(series) == 2 for gate in gates.gates))
+
+    def resize(cpu: str) -> None:
+        spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
+        path = f"/api/v1/namespaces/{shop}/pods/lone/resize"
+        gates.api.call("PATCH", path, {"spec": spec}, "application/strategic-merge-patch+json")
+
+    resize("2")
+    resize("3")
+    with pytest.raises(RefusedError, match="exceeded workspace quota: shop, requested: "):
+        resize("4")
+    assert "exceeded workspace quota: shop" in scale(gates, shop, 2), "whichever gate is asked"
+    eventually(lambda: all(gate.metric(series) == 4 for gate in gates.gates))
+    eventually(lambda: all(gate.metric("extauthz_intents") == 0 for gate in gates.gates))
+    gates.api.delete("Pod", "lone", shop)
+    eventually(lambda: all(gate.metric(series) == 1 for gate in gates.gates))
+
+
 def test_a_secret_that_is_gone_and_a_bundle_that_is_wrong_are_put_right(gates: Gates, shop: str):
     gates.api.delete("Secret", "extauthz-webhook", GATES_OWN)
     eventually(lambda: "extauthz-webhook" in [one["metadata"]["name"] for one in gates.api.list("Secret", GATES_OWN)])

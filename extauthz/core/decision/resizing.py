@@ -80,7 +80,7 @@ def decided(state: ClusterState, resize: Resize, asked: Callable[[Write], Evalua
         answer = step(evaluation)
         if answer is not None:
             return answer
-    return granting.granted(evaluation)
+    return granting.granted(evaluation)._replace(replicas=None)
 
 
 def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:

@@ -89,6 +89,7 @@ def test_what_fits_is_charged_until_the_pod_is_seen():
     ask = Resizer(gate(*PODS_OF_WEB))
     decision = ask(pod("4"), pod("1"))
     assert (decision.verdict, decision.reason, decision.ref) == (Verdict.ALLOW, "fits", REF)
+    assert (decision.replicas, decision.replicas_before) == (None, None)
     assert charged(ask.gate) == 5
     assert (charged(ask.gate, "pods"), charged(ask.gate, "count/pods")) == (2, 2), "it is no further pod"
     ask.see(pod("4", "6", held="1"))
