@@ -34,7 +34,8 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add(
         "--ca",
         metavar="FILE",
-        help="PEM of the authority of the webhook's certificate. Default: none; cert-manager or `serve --webhook-self-signed` writes it.",
+        help="PEM of the authority of the webhook's certificate. Default: none; cert-manager or "
+        "`serve --webhook-self-signed` writes it.",
     )
     add("--service", type=service, metavar="NAME.NAMESPACE[:PORT]", help="Default: extauthz.extauthz-system:443.")
     add("--url", type=url, metavar="URL", help="In place of a Service: https://HOST:PORT.")

@@ -14,9 +14,9 @@ from extauthz.service.settings import Settings, shown, variable, word
 
 DESCRIPTION = """\
 Runs the gate: the ext_authz service and Envoy's access log on --grpc (`off`: no Envoy asks); /healthz, /readyz,
-/metrics and the API on --http; an admission webhook on --webhook (https). Quotas and state come from files or from a cluster (`kubernetes`),
-each by itself. Both are watched; a change that is good takes effect within a second, a bad one is refused and the one
-before stays in force.
+/metrics and the API on --http; an admission webhook on --webhook (https). Quotas and state come from files or from a
+cluster (`kubernetes`), each by itself. Both are watched; a change that is good takes effect within a second, a bad one
+is refused and the one before stays in force.
 
 SIGTERM or SIGINT stops it cleanly: health turns NOT_SERVING, checks under way finish, exit 0. A second one ends it at
 once."""
