@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from ssl import SSLError
 from typing import Final, Protocol
 
 from extauthz.core.model import Tree
@@ -76,6 +77,8 @@ class Keeper:
             self._fail(f"{error}{cure}")
         except Unreachable as error:
             self._fail(str(error))
+        except SSLError as error:
+            self._fail(f"{self._place}: TLS does not take what it holds ({error}); delete it")
         else:
             self.problem = ""
 

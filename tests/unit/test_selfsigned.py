@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import ssl
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -389,6 +390,21 @@ async def test_where_others_write_all_the_time_it_gives_up_until_the_next_look(a
     clock.now += 61 * DAY
     await gate.look()
     assert gate.keeper.problem == "Secret quotas/extauthz-webhook: others change it all the time"
+
+
+async def test_what_tls_does_not_take_is_told_and_what_was_shown_stays(api: Api, clock: Clock) -> None:
+    gate = Gate(api, clock)
+    await gate.look()
+    before = gate.shows
+
+    def refuse(chain: bytes, key: bytes) -> None:
+        raise ssl.SSLError("ee key too small")
+
+    gate.keeper._show = refuse  # type: ignore[method-assign]
+    clock.now += 61 * DAY
+    await gate.look()
+    assert gate.shows == before
+    assert gate.keeper.problem.startswith("Secret quotas/extauthz-webhook: TLS does not take what it holds")
 
 
 async def test_a_certificate_that_has_ended_is_replaced_at_once(api: Api, clock: Clock) -> None:
