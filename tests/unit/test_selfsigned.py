@@ -330,6 +330,27 @@ async def test_a_gate_that_read_late_takes_no_newer_authority_away(api: Api, clo
     assert slow.keeper.problem == "", "the next look does the rest"
 
 
+async def test_what_another_gate_makes_between_two_reads_is_not_taken_away(api: Api, clock: Clock) -> None:
+    slow, quick = Gate(api, clock), Gate(api, clock)
+    await slow.look()
+    await quick.look()
+    call, meanwhile = api.call, True
+
+    async def interrupted(method: str, path: str, **rest: Any) -> Tree:
+        nonlocal meanwhile
+        found = await call(method, path, **rest)
+        if path == SECRET and meanwhile:
+            meanwhile = False
+            del api.objects[SECRET]
+            await quick.look()
+        return found
+
+    api.call = interrupted  # type: ignore[method-assign]
+    await slow.look()
+    assert len(api.bundle()) == 2
+    assert api.bundle() == x509.load_pem_x509_certificates(base64.b64decode(api.objects[SECRET]["data"]["ca.crt"]))
+
+
 async def test_a_name_that_is_added_gets_a_certificate_and_a_shared_secret_does_not_go_to_and_fro(
     api: Api, clock: Clock
 ) -> None:
