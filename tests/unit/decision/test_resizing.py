@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from typing import Any
 
 import pytest
@@ -248,6 +249,54 @@ def test_an_earlier_life_hands_it_over():
     again.see(pod("4", "6"))
     assert (charged(later), later.ledger.pending_writes) == (5, 0)
     assert later.ledger.drift() == {}
+
+
+class Cluster:
+    """Two pods at an API server that asks, stores or loses what was allowed, and shows it late."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.asker = Resizer(gate(*PODS_OF_WEB))
+        self.stored = {"a": (1, 5), "b": (1, 5)}
+        self.version = 5
+        self.unseen: list[Tree] = []
+        self.allowed: list[tuple[str, int, int]] = []
+        """Pod, version that it was allowed on, CPUs."""
+
+    def step(self) -> None:
+        self.random.choice((self.ask, self.ask, self.land, self.show))()
+
+    def ask(self) -> None:
+        name, cpus = self.random.choice("ab"), self.random.randint(1, 5)
+        held, version = self.stored[name]
+        new, old = (pod(str(one), str(version), name=name) for one in (cpus, held))
+        if self.asker(new, old).verdict is Verdict.ALLOW:
+            self.allowed.append((name, version, cpus))
+
+    def land(self) -> None:
+        """One of those that were allowed, if its version is still the pod's."""
+        if not self.allowed:
+            return
+        name, version, cpus = self.allowed.pop(self.random.randrange(len(self.allowed)))
+        if self.stored[name][1] == version and self.random.random() < 0.8:
+            self.version += 1
+            self.stored[name] = cpus, self.version
+            self.unseen.append(pod(str(cpus), str(self.version), name=name))
+
+    def show(self) -> None:
+        if self.unseen:
+            self.asker.see(self.unseen.pop(0))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_lands_and_however_late_it_is_seen_the_pods_never_hold_more_than_the_limit(seed: int):
+    cluster = Cluster(seed)
+    for _ in range(80):
+        cluster.step()
+        assert sum(cpus for cpus, _ in cluster.stored.values()) <= 5
+    while cluster.unseen:
+        cluster.show()
+    assert cluster.asker.gate.ledger.drift() == {}
 
 
 # Reading.
