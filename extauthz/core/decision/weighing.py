@@ -10,9 +10,9 @@ from extauthz.core.model import Decision, Verdict
 def weighed(asked: Evaluation) -> None:
     """Step: what it takes. A write that grows nothing passes whatever quotas say."""
     asked.propose()
-    if asked.proposal.grows:
+    if asked.proposal.growth.grows:
         return
-    if asked.proposal.after.envelope_in:
+    if asked.proposal.step.after.envelope_in:
         asked.reason, asked.why = "no-growth", "grows nothing"
     else:
         asked.reason, asked.why = "no-quota", "no quota covers this workload"
@@ -21,9 +21,11 @@ def weighed(asked: Evaluation) -> None:
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: some quota has no room for what grows."""
     proposal, pending_write, ledger = asked.proposal, asked.pending_write, asked.state.ledger
-    if not proposal.shortages:
+    if not proposal.growth.shortages:
         return None
     fits = ledger.largest_replicas(asked.ref, pending_write, proposal)
-    sentence = sentences.exceeded(asked.write.ref, proposal.shortages, fits, ledger.surge(proposal, pending_write))
-    short, audit = proposal.shortages, proposal.audit
+    sentence = sentences.exceeded(
+        asked.write.ref, proposal.growth.shortages, fits, ledger.surge(proposal, pending_write)
+    )
+    short, audit = proposal.growth.shortages, proposal.growth.audit
     return asked.answer(Verdict.DENY, "exceeded-quota", sentence, pending_write.replicas, short, audit, fits)
