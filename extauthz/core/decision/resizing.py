@@ -40,11 +40,11 @@ Step: TypeAlias = Callable[[Evaluation], Decision | None]
 
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: some quota has no room for what it adds."""
-    proposal = asked.proposal
-    if not proposal.shortages:
+    short, audit = asked.proposal.growth.shortages, asked.proposal.growth.audit
+    if not short:
         return None
-    sentence = sentences.exceeded(asked.write.ref, proposal.shortages, None, 0)
-    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, shortages=proposal.shortages, audit=proposal.audit)
+    sentence = sentences.exceeded(asked.write.ref, short, None, 0)
+    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, shortages=short, audit=audit)
 
 
 STEPS: Final[tuple[Step, ...]] = (
@@ -53,8 +53,7 @@ STEPS: Final[tuple[Step, ...]] = (
     granting.uncovered,
     unknowns.unseen,
     weighing.weighed,
-    unknowns.outdated_coverage,
-    unknowns.of_growth,
+    unknowns.uncertain,
     exceeded,
     pending_limits.reached,
 )
@@ -76,7 +75,9 @@ def decided(state: ClusterState, resize: Resize, asked: Callable[[Write], Evalua
         found = Unreadable(error.code, error.detail, resize.pod)
         return unknowns.unreadable(state, evaluation.policy, found, evaluation.id)
     _begin(evaluation, resize, seen, added, now_s)
-    for step in STEPS:
+    # What adds nothing passes, whatever is not known of quotas.
+    steps = STEPS if added else [step for step in STEPS if step is not unknowns.uncertain]
+    for step in steps:
         answer = step(evaluation)
         if answer is not None:
             return answer

@@ -229,6 +229,10 @@ def test_growth_waits_during_a_hold_and_less_does_not():
     ask.gate.hold(60.0)
     assert ask(pod("2"), pod("1")).reason == "hold"
     assert ask(pod("500m"), pod("1")).verdict is Verdict.ALLOW
+    ask.gate.release()
+    ask.gate.stale("a watch is silent")
+    assert ask(pod("2"), pod("1")).reason == "stale"
+    assert ask(pod("500m"), pod("1")).verdict is Verdict.ALLOW
 
 
 def test_what_costs_nobody_knows_what_is_not_decided():
