@@ -6,6 +6,8 @@ from extauthz.core.decision import sentences
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.model import Decision, Verdict
 
+EXCEEDED = "exceeded-quota"
+
 
 def weighed(asked: Evaluation) -> None:
     """Step: what it takes. A write that grows nothing passes whatever quotas say."""
@@ -26,4 +28,4 @@ def exceeded(asked: Evaluation) -> Decision | None:
     fits = ledger.largest_replicas(asked.ref, pending_write, proposal)
     sentence = sentences.exceeded(asked.write.ref, proposal.shortages, fits, ledger.surge(proposal, pending_write))
     short, audit = proposal.shortages, proposal.audit
-    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, pending_write.replicas, short, audit, fits)
+    return asked.answer(Verdict.DENY, EXCEEDED, sentence, pending_write.replicas, short, audit, fits)
