@@ -128,7 +128,7 @@ class App:
     ) -> tuple[web.AppRunner | None, Address | None]:
         if tls is None:
             return None, None
-        app = Webhook(decide, self._aside.review).application()
+        app = Webhook(decide, self._aside.review, self._gate.clamping).application()
         return await listening.bind_webhook(app, self._settings, tls.context)
 
     def _heed_signals(self) -> None:
