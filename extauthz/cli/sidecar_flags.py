@@ -138,6 +138,13 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         help="What becomes of growth without an authorization header. deny: Envoy answers 401; the gate is not asked. "
         f"Default: {defaults.anonymous}.",
     )
+    add(
+        "--clamp",
+        action="store_true",
+        default=None,
+        help="Have counts lowered to what fits, where quotas have the mode Clamp. Every write that may grow a workload "
+        "is then asked about twice.",
+    )
     seconds("--gate-timeout", dest="gate_timeout_s", help=f"For the decision. Default: {defaults.gate_timeout_s:g}.")
     seconds(
         "--write-timeout",

@@ -25,6 +25,7 @@ from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
+from extauthz.servers.ext_proc import Processor
 from extauthz.servers.http import Readiness, application
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
@@ -109,7 +110,10 @@ class App:
 
     async def _serve(self, http: Address, decide: Decide) -> None:
         spare_the_collector()
-        server = listening.grpc_server(Checks(decide), self._gate.access_logs, self._health, self._settings)
+        clamping = self._gate.clamping
+        assert clamping is not None, "it runs"
+        services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
+        server = listening.grpc_server(*services, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
         webhook_tls = certificates.of_webhook(self._settings, self._log.event)
