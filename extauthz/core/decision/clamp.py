@@ -65,7 +65,6 @@ def _only_its_count_grows(asked: Evaluation, observed: Observed) -> bool:
     pending_write = asked.pending_write
     return (
         pending_write.replicas is not None
-        and not pending_write.keeps_count
         and not pending_write.changes(observed)
         and asked.proposal.head is asked.proposal.entry
     )

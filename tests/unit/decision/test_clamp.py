@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.decision import clamp
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Fetch, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Fetch, MergePatch, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import (
     admission,
@@ -188,8 +189,11 @@ def test_what_is_not_a_count_alone_is_left_alone(request_: Request):
 
 def test_a_workload_that_is_charged_through_its_owner_is_left_alone():
     child = workload("web-1", 2, kind="ReplicaSet", ownerReferences=owned_by("web"))
-    asked = clamping(workload("web", 2), child)
-    assert granted(asked, scale("web-1", 9, resource="replicasets")) is None
+    asked = clamping(workload("web", 2), child, cpu="8")
+    asked_for = scale("web-1", 19, resource="replicasets")
+    refused = asked.decide(read(asked_for), "d1", 0.0)
+    assert (refused.verdict, refused.fits) == (Verdict.DENY, 6), "some of it would fit"
+    assert granted(asked, asked_for) is None
 
 
 def test_a_write_is_lowered_only_on_the_version_that_was_looked_at():
@@ -246,6 +250,11 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
     assert granted(asked, scale("web", 9)) == 4
     asked.bounds.answered(WEB, 3, 0.0)
     assert granted(asked, scale("web", 9)) is None, "what fits the quotas does not fit that"
+
+
+def test_a_change_that_would_leave_another_count_is_not_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(clamp, "lowered", lambda *_: MergePatch({"spec": {"replicas": 1}}))
+    assert granted(clamping(workload("web", 2)), scale("web", 9)) is None
 
 
 def test_what_it_costs_where_no_quota_clamps_is_a_look_at_a_flag(monkeypatch: pytest.MonkeyPatch):
