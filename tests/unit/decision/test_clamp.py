@@ -188,11 +188,11 @@ def test_what_is_not_a_count_alone_is_left_alone(request_: Request):
 
 
 def test_a_workload_that_is_charged_through_its_owner_is_left_alone():
-    child = workload("web-1", 2, kind="ReplicaSet", ownerReferences=owned_by("web"))
+    child = workload("web-1", 2, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
     asked = clamping(workload("web", 2), child, cpu="8")
     asked_for = scale("web-1", 19, resource="replicasets")
     refused = asked.decide(read(asked_for), "d1", 0.0)
-    assert (refused.verdict, refused.fits) == (Verdict.DENY, 6), "some of it would fit"
+    assert (refused.verdict, refused.fits) == (Verdict.DENY, 9), "some of it would fit"
     assert granted(asked, asked_for) is None
 
 
