@@ -143,7 +143,7 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         action="store_true",
         default=None,
         help="Have counts lowered to what fits, where quotas have the mode Clamp. Every write that may grow a workload "
-        "is then asked about twice.",
+        "is then asked about twice. Default: counts stay as they are.",
     )
     seconds("--gate-timeout", dest="gate_timeout_s", help=f"For the decision. Default: {defaults.gate_timeout_s:g}.")
     seconds(
