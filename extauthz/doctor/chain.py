@@ -107,7 +107,8 @@ def _at(listener: Listener) -> str:
 
 
 def order(chain: Chain, listener: Listener) -> Row:
-    """Where counts are lowered ext_proc, then ext_authz, then what stops the undecided, then the router; and nothing that could change the request between."""
+    """ext_proc where counts are lowered, ext_authz, what stops the undecided, the router. Nothing else between them
+    could change the request."""
     problems = list(_misplaced(chain, listener))
     cure = RENDER_AGAIN
     if problems:

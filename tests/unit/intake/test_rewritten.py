@@ -11,10 +11,11 @@ from extauthz.core.errors import BodyError
 from extauthz.core.intake import rewritten as module
 from extauthz.core.intake.read import read
 from extauthz.core.intake.rewritten import rewritten
-from extauthz.core.model import Request, Write
+from extauthz.core.model import Operation, Request, Write
 from extauthz.core.wire import goproto, protoedit
 from extauthz.core.wire.protofields import OBJECTS, SCALE
 from extauthz.testing.builders import create, patch, path, put_scale, scale, workload
+from tests.unit.intake import test_recorded
 from tests.unit.intake.test_protobuf import body, field
 
 PROTOBUF = {"content-type": "application/vnd.kubernetes.protobuf"}
@@ -159,3 +160,26 @@ def test_only_protobuf_of_one_piece_is_edited(data: bytes, code: str):
     with pytest.raises(BodyError) as error:
         protoedit.edited(data, SCALE, ("spec", "replicas"), 4)
     assert error.value.code == code
+
+
+def counts() -> list[Request]:
+    """What autoscalers and kubectl were recorded to send that asks for a count of something that is there."""
+    found = [(test_recorded.request_of(row), read(test_recorded.request_of(row))) for row in test_recorded.RECORDED]
+    writes = [(request, write) for request, write in found if isinstance(write, Write)]
+    updates = [(request, write) for request, write in writes if write.operation is not Operation.CREATE]
+    return [request for request, write in updates if (test_recorded.replicas_of(write.change) or 0) > 1]
+
+
+def test_every_recorded_count_of_an_autoscaler_can_be_lowered():
+    bound = 0
+    for request in counts():
+        before = read(request)
+        assert isinstance(before, Write)
+        version = before.precondition.resource_version
+        made = rewritten(request, 1, version or "7")
+        assert made is not None, request
+        after = read(request._replace(body=made))
+        assert isinstance(after, Write)
+        assert test_recorded.replicas_of(after.change) == 1
+        bound += version is not None
+    assert (len(counts()), bound) == (16, 4)
