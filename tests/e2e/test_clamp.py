@@ -6,9 +6,11 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
+from extauthz.render.options import Profile, SidecarOptions
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
@@ -20,11 +22,18 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
 _NUMBERS = itertools.count(1)
 
 
+class BothWays(WebhookWorld):
+    """An Envoy, where a test asks for one, has counts lowered too."""
+
+    def _options(self, profile: Profile) -> SidecarOptions:
+        return replace(super()._options(profile), clamp=True)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookWorld]:
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
-        WebhookWorld(plane, tmp_path_factory.mktemp("world"), ("--clamp",)) as running,
+        BothWays(plane, tmp_path_factory.mktemp("world"), ("--clamp",)) as running,
     ):
         yield running
 
@@ -96,6 +105,20 @@ def test_every_form_of_a_count_is_lowered_and_what_brings_more_than_a_count_is_d
     with pytest.raises(RefusedError, match="exceeded workspace quota"):
         acme.create(workload("new", 9, {"cpu": "1"}))
     assert acme.replicas("web") == 2
+
+
+def test_what_envoy_has_lowered_the_webhook_leaves_as_it_is(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: acme.used() == 1)
+    through = world.kubectl_through(Profile.WRITES)
+    said = through("scale", "deployment/web", "--replicas=9", "-n", acme.namespace)
+    assert "scaled" in said
+    assert "Warning" not in said
+    eventually(lambda: (acme.replicas("web"), acme.used(), acme.charged()) == (4, 4, 4))
+    (line,) = eventually(lambda: asked(acme, "clamp"))
+    assert "user" not in line, "it was Envoy that asked"
+    assert clamps(acme) == 1
 
 
 def test_a_quota_in_mode_enforce_refuses_beside_one_that_clamps(world, workspace):

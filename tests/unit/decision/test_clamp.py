@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from extauthz.core.decision import clamp
 from extauthz.core.decision.bounds import Bounds
@@ -15,6 +17,8 @@ from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Fetch, MergePatch, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.quota.spec import WorkspaceQuota
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
     admission,
     create,
@@ -261,3 +265,46 @@ def test_what_it_costs_where_no_quota_clamps_is_a_look_at_a_flag(monkeypatch: py
     asked = gate([quota("acme", {"requests.cpu": "4"})], workload("web", 2))
     monkeypatch.setattr(asked, "_evaluation", lambda *_: pytest.fail("it was evaluated"))
     assert ask(asked, scale("web", 9)) is None
+
+
+COUNTS = st.integers(0, 12)
+MODES = st.sampled_from(["Clamp", "Enforce", "Audit"])
+
+
+@given(
+    modes=st.tuples(MODES, MODES),
+    hard=st.tuples(COUNTS, COUNTS),
+    there=st.tuples(COUNTS, COUNTS),
+    before=st.lists(st.tuples(st.sampled_from(["web", "api"]), COUNTS), max_size=4),
+    cut=st.none() | COUNTS,
+    wanted=COUNTS,
+)
+@settings(max_examples=300, deadline=None)
+def test_what_is_proposed_is_granted_is_more_than_is_there_and_is_the_most(
+    modes: tuple[str, str],
+    hard: tuple[int, int],
+    there: tuple[int, int],
+    before: list[tuple[str, int]],
+    cut: int | None,
+    wanted: int,
+):
+    def quotas(child: int) -> list[WorkspaceQuota]:
+        corp = quota("corp", {"pods": str(hard[0])}, namespaces={"none": "such"}, mode=modes[0])
+        return [corp, quota("acme", {"pods": str(child)}, parent="corp", mode=modes[1])]
+
+    asked = gate(quotas(hard[1]), workload("web", there[0]), workload("api", there[1]))
+    for number, (name, count) in enumerate(before):
+        asked.decide(read(scale(name, count)), f"b{number}", 0.0)
+    if cut is not None:
+        asked.load_quotas(QuotaTree.build(quotas(cut)), 0.0)
+    pending, count = asked.ledger.pending_writes, granted(asked, scale("web", wanted))
+    assert asked.ledger.pending_writes == pending
+    refused = asked.decide(read(scale("web", wanted)), "d1", 0.0, charge=False)
+    if count is None:
+        lowerable = refused.verdict is Verdict.DENY and (refused.fits or 0) > there[0]
+        assert not lowerable or "Enforce" in modes
+        return
+    assert refused.verdict is Verdict.DENY
+    assert there[0] < count < wanted
+    assert asked.decide(read(scale("web", count + 1)), "d2", 0.0, charge=False).verdict is Verdict.DENY
+    assert asked.decide(read(scale("web", count)), "d3", 0.0).verdict is Verdict.ALLOW
