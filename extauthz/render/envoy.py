@@ -179,8 +179,6 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
         upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
     )
     asked = route.Route(name=rule.name, match=_match(rule), route=action)
-    if options.clamp:  # ext_authz raises Envoy's limit of 1 MiB for a whole body, ext_proc does not
-        asked.request_body_buffer_limit = MAX_BODY_BYTES
     return [_unnamed(rule, options), asked] if options.anonymous is Anonymous.DENY else [asked]
 
 
