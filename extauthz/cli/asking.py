@@ -23,6 +23,7 @@ from extauthz.core.kinds import GATED
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.files.problems import FilesError
+from extauthz.servers.api import questions
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import named
@@ -140,7 +141,7 @@ class Files:
         return self._answers.headroom(ref)
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._answers.decision(asked)
+        return self._answers.decision(questions.write(asked))
 
 
 class Server:

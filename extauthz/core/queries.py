@@ -103,6 +103,16 @@ class Queries:
             _, workloads, unpriced = accounts.covered_by(node)
             yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, bool(selection.of(node)))
 
+    def names(self, below: str | None = None) -> Iterator[str]:
+        """Names of all quotas, or of one and all below it."""
+        nodes = self._ledger.coverage.tree.nodes if below is None else self._subtree(below)
+        return (node.quota.name for node in nodes)
+
+    def namespaces(self, quota: str) -> list[str]:
+        """Those that a quota or one below it selects."""
+        selection = self._ledger.coverage.selection
+        return list({name: None for node in self._subtree(quota) for name in selection.of(node)})
+
     def tree_warnings(self) -> tuple[TreeProblem, ...]:
         """What is allowed of the quotas, but hardly meant."""
         return self._ledger.coverage.tree.warnings
@@ -139,9 +149,8 @@ class Queries:
 
     def looking(self, quota: str) -> Iterator[WorkloadUse | None]:
         """The same, with ``None`` for each workload of its namespaces that does not count: a step, too."""
-        top, selection = self._node(quota), self._ledger.coverage.selection
-        names = {name: None for node in self._subtree(quota) for name in selection.of(node)}
-        for name in names:
+        top = self._node(quota)
+        for name in self.namespaces(quota):
             for kind in self._ledger.workloads.kinds():
                 for ref in self._ledger.workloads.of_unit(kind, name):
                     yield self._use_in(top, ref)

@@ -21,8 +21,10 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.servers.api import answers as module
 from extauthz.servers.api import openapi
-from extauthz.servers.api.answers import MOST_IN_BATCH, Answers
+from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import CONTENT_TYPE
+from extauthz.servers.api.questions import MOST_IN_BATCH
+from extauthz.servers.api.rights import ThisHost
 from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
@@ -74,7 +76,7 @@ async def api() -> AsyncIterator[Api]:
     write(scale("web", 5))
     answers = Answers(Queries(known.ledger), lambda reading: known.decide(reading, "q", 0.0, charge=False), lambda: 0.0)
     app = web.Application()
-    app.add_routes(routes(lambda: answers))
+    app.add_routes(routes(lambda: answers, ThisHost()))
     async with TestClient(TestServer(app)) as client:
         yield Api(client, write)
 
@@ -340,7 +342,7 @@ async def test_the_document_is_served(api: Api):
 
 async def test_before_all_is_known_nothing_is_answered():
     app = web.Application()
-    app.add_routes(routes(lambda: None))
+    app.add_routes(routes(lambda: None, ThisHost()))
     async with TestClient(TestServer(app)) as client:
         response = await client.get("/api/v1/quotas")
         assert response.status == 503
@@ -380,7 +382,7 @@ async def test_an_address_of_this_host_is_answered(api: Api, host: str):
 
 
 async def _status_of(peer: str, monkeypatch: pytest.MonkeyPatch, api: Api) -> int:
-    from extauthz.servers.api import routes as module
+    from extauthz.servers.api import rights as module
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "_peer", lambda request: (peer, 4711))

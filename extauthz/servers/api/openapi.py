@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from extauthz.servers.api.answers import MOST, MOST_IN_BATCH
+from extauthz.servers.api.answers import MOST
 from extauthz.servers.api.problems import CONTENT_TYPE
+from extauthz.servers.api.questions import MOST_IN_BATCH
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -38,8 +39,14 @@ _NAMED: Final[dict[str, Schema]] = {
     "name": _TEXT,
 }
 
-_AMOUNTS: Final = dict.fromkeys(("requested", "used", "reserved", "hard"), _QUANTITY)
-_SHORTAGE: Final = _object(quota=_TEXT, path={"type": "array", "items": _TEXT}, resource=_TEXT, **_AMOUNTS)
+_HIDDEN: Final = {"type": ["string", "null"], "description": "null: of a quota that you may not get."}
+_SHORTAGE: Final = _object(
+    quota=_HIDDEN,
+    path={"type": "array", "items": _TEXT},
+    resource=_TEXT,
+    requested=_QUANTITY,
+    **dict.fromkeys(("used", "reserved", "hard"), _HIDDEN),
+)
 _HEADROOM: Final = _object(
     **_NAMED,
     replicas=_REPLICAS_OR_NULL,
@@ -158,6 +165,7 @@ DOCUMENT: Final[dict[str, Any]] = {
                 "oneOf": [
                     _object(workloads={"type": "array", "items": _object(**_NAMED), "maxItems": MOST_IN_BATCH}),
                     _object(object={"type": "object", "description": "A manifest, such as a Deployment."}),
+                    _object(namespace=_TEXT, template={"type": "object", "description": "A pod template."}),
                 ]
             },
         ),
