@@ -143,6 +143,11 @@ class Queries:
         entry = self._ledger.get(ref)
         return self._charged(entry.root) if entry is not None else None
 
+    def counts_in(self, ref: WorkloadRef, quota: str) -> bool:
+        """Whether a workload counts in a quota, or may come to."""
+        entry, node = self._ledger.get(ref), self._node(quota)
+        return entry is not None and node in self._ledger.usage.position(entry.root).envelope_in
+
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
         return (use for use in self.looking(quota) if use is not None)

@@ -74,7 +74,7 @@ class App:
         self._aside = AsideProcess(log.event)
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
         self._gate = Assembly(settings, around)
-        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic)
+        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"

@@ -16,6 +16,7 @@ from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Verdict, WorkloadRef
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.recent import Recent
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
@@ -79,6 +80,7 @@ class Deciding:
         ids: makes an id for each decision.
         read: what a request means; ``None`` where that takes longer than others should wait.
         read_aside: what such a request means, where it holds nobody up.
+        recent: told of each decision, with its user and user-agent.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Deciding:
         ids: Callable[[], str] | None = None,
         read: Callable[[Request], Reading | None] = read,
         read_aside: Callable[[Request], Awaitable[Reading]] | None = None,
+        recent: Recent | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
@@ -113,6 +116,7 @@ class Deciding:
         self._new_id = ids if ids is not None else new_id
         self._read = read
         self._read_aside = read_aside
+        self._recent = recent
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
@@ -196,6 +200,8 @@ class Deciding:
     def _tell(self, decision: Decision, asked: _Asked) -> Decision:
         self._metrics.decision(decision, self._clock() - asked.started_s)
         self._log.decision(decision, asked.user_agent, asked.user)
+        if self._recent is not None:
+            self._recent.decided(decision, asked.user, asked.user_agent)
         if self._heed is not None:
             self._heed(decision)
         return decision

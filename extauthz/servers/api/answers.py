@@ -11,6 +11,7 @@ from extauthz.core.model import Decision, Reading, Verdict, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.servers.api import questions, shown
+from extauthz.servers.api.history import History, Nothing, Remembers
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.questions import Manifest
 from extauthz.servers.api.rights import ALL
@@ -41,9 +42,13 @@ class Answers:
         queries: of the gate's ledger.
         decide: decides a write and charges nothing.
         clock: seconds, on the gate's clock.
+        remembers: what was decided lately; ``None``: nobody does.
     """
 
-    def __init__(self, queries: Queries, decide: Decide, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, queries: Queries, decide: Decide, clock: Callable[[], float], remembers: Remembers | None = None
+    ) -> None:
+        self.history = History(remembers if remembers is not None else Nothing(), queries)
         self._queries = queries
         self._decide = decide
         self._clock = clock

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
 
-from extauthz.core.model import NotAWrite, WorkloadRef
+from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
 from extauthz.servers.api import openapi, questions, shown, veil
 from extauthz.servers.api.answers import MOST, Answers, Refused
+from extauthz.servers.api.history import Filter
 from extauthz.servers.api.problems import CONTENT_TYPE, Problem
 from extauthz.servers.api.questions import Manifest, reference
-from extauthz.servers.api.rights import Access, Kind, Rights
+from extauthz.servers.api.rights import ALL, Access, Kind, Rights
 from extauthz.servers.api.shown import Json
 
 ROOT = "/api/v1"
@@ -72,6 +73,8 @@ def routes(known: Known, access: Access) -> list[web.RouteDef]:
         get(WORKLOAD.removeprefix(ROOT), _workload),
         get(WORKLOAD.removeprefix(ROOT) + "/headroom", _headroom),
         get("/pendingwrites", _pending),
+        get("/decisions", _decisions),
+        get("/episodes", _episodes),
         post("/headroom", _headrooms),
         post("/decisions", _decision),
     ]
@@ -120,7 +123,7 @@ async def _headrooms(asked: Asked) -> Json:
         return shown.page("HeadroomList", [await _headroom_of(asked, questions.manifest(body))], None)
     named = [ref.namespace for ref in refs if isinstance(ref, WorkloadRef)]
     found = await asked.answers.headrooms(refs, await asked.rights.visible(Kind.NAMESPACE, named))
-    return found | {"items": [await _veiled(asked, one) for one in found["items"]]}
+    return await _all_veiled(asked, found)
 
 
 async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
@@ -147,6 +150,42 @@ async def _pending(asked: Asked) -> Json:
         await asked.must_see(Kind.QUOTA, quota)
     visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces_of_pending(quota))
     return asked.answers.pending(quota, _limit(asked.request), visible)
+
+
+async def _decisions(asked: Asked) -> Json:
+    given = _query(asked.request, *Filter._fields, "continue")
+    before = given.get("continue")
+    if before is not None and not (before.isascii() and before.isdigit() and len(before) < 20):
+        raise Problem(400, "continue: must be the field continue of the page before")
+    by, visible = await _filtered(asked, given)
+    found = asked.answers.history.decisions(by, int(before) if before else None, _limit(asked.request), visible)
+    return await _all_veiled(asked, found)
+
+
+async def _episodes(asked: Asked) -> Json:
+    by, visible = await _filtered(asked, _query(asked.request, "quota", "namespace"))
+    return await _all_veiled(asked, asked.answers.history.episodes(by, _limit(asked.request), visible))
+
+
+async def _filtered(asked: Asked, given: dict[str, str]) -> tuple[Filter, Container[str]]:
+    """What is asked for, and of which namespaces who asks may see it."""
+    by = Filter(given.get("quota"), given.get("namespace"), given.get("verdict"))
+    if by.verdict is not None and by.verdict not in set(Verdict):
+        raise Problem(400, f"verdict: must be one of {', '.join(Verdict)}")
+    if by.quota is not None:
+        await asked.must_see(Kind.QUOTA, by.quota)
+        asked.answers.quota(by.quota)
+    if by.namespace is not None:
+        await asked.must_see(Kind.NAMESPACE, by.namespace)
+        return by, ALL
+    return by, await asked.rights.visible(Kind.NAMESPACE, asked.answers.history.namespaces())
+
+
+async def _all_veiled(asked: Asked, found: Json) -> Json:
+    """A page about workloads, whose items tell of quotas."""
+    named = {name for one in found["items"] for name in veil.named(one)}
+    seen = await asked.rights.visible(Kind.QUOTA, named)
+    return found | {"items": [veil.over(one, seen) for one in found["items"]]}
 
 
 async def _veiled(asked: Asked, found: Json) -> Json:
