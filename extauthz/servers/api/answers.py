@@ -150,12 +150,20 @@ class Answers:
             Problem: it would be refused at any size.
         """
         there = self._queries.observed(manifest.ref)
-        decided = self._decide(manifest.reading(MAX_REPLICAS, exists=there is not None))
-        if decided.verdict is not Verdict.ALLOW and decided.fits is None:
-            raise Refused(decided)
-        bound = decided.shortages[0] if decided.shortages else None
         observed, version = (there.replicas, there.resource_version) if there is not None else (0, "")
-        return shown.headroom(manifest.ref, Headroom(decided.fits, bound, observed, version, True))
+
+        def of(replicas: int) -> Decision:
+            return self._decide(manifest.reading(replicas, exists=there is not None))
+
+        most = of(MAX_REPLICAS)
+        if most.verdict is Verdict.ALLOW:
+            return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True))
+        if most.fits is None:
+            raise Refused(most)
+        shortages = of(most.fits + 1).shortages
+        is_certain = of(most.fits).verdict is Verdict.ALLOW
+        bound = shortages[0] if shortages else None
+        return shown.headroom(manifest.ref, Headroom(most.fits, bound, observed, version, is_certain))
 
     # Decisions.
 
