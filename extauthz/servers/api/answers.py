@@ -153,7 +153,7 @@ class Answers:
         observed, version = (there.replicas, there.resource_version) if there is not None else (0, "")
 
         def of(replicas: int) -> Decision:
-            return self._decide(manifest.reading(replicas, exists=there is not None))
+            return self._decide(manifest.reading(replicas))
 
         most = of(MAX_REPLICAS)
         if most.verdict is Verdict.ALLOW:

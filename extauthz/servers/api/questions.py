@@ -29,12 +29,11 @@ class Manifest(NamedTuple):
     version: str
     document: Json
 
-    def reading(self, replicas: int, *, exists: bool) -> Reading:
-        """The write that makes it with so many replicas, or puts it in place of the one that ``exists``."""
+    def reading(self, replicas: int) -> Reading:
+        """The write that makes it with so many replicas. Where it exists, that is weighed as the change to it."""
         spec = mapping(self.document, "spec") | {"replicas": replicas}
         body = json.dumps(self.document | {"spec": spec}).encode()
-        path = _path(self.ref, self.version, collection=not exists)
-        return read(Request("PUT" if exists else "POST", path, _JSON, body))
+        return read(Request("POST", _path(self.ref, self.version, collection=True), _JSON, body))
 
 
 def reference(asked: Mapping[str, Any]) -> WorkloadRef:
