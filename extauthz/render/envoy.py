@@ -26,6 +26,8 @@ from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
+from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+
 from . import accesslog, clusters, failover, replies
 from .options import Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
@@ -177,8 +179,16 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
         # Envoy would not wait for the body of an upgrade, so that the gate would decide on an empty one.
         upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
     )
-    asked = route.Route(name=rule.name, match=_match(rule), route=action)
+    asked = route.Route(name=rule.name, match=_match(rule), route=action, typed_per_filter_config=_by(options))
     return [_unnamed(rule), asked] if options.anonymous is Anonymous.DENY else [asked]
+
+
+def _by(options: SidecarOptions) -> dict[str, Any]:
+    """Tells the gate whose writes come this way. It stands in the configuration: a client has no say in it."""
+    if not options.requester:
+        return {}
+    told = ext_authz.CheckSettings(context_extensions={CONTEXT_EXTENSION: options.requester})
+    return {replies.EXT_AUTHZ: Any.pack(ext_authz.ExtAuthzPerRoute(check_settings=told))}
 
 
 def _unnamed(rule: Rule) -> route.Route:

@@ -97,6 +97,8 @@ class SidecarOptions:
     profile: Profile = Profile.WRITES
     exempt_namespaces: tuple[str, ...] = ("extauthz-system",)
     """The gate's own: its rollout must not need it (docs/design.md rule 7)."""
+    requester: str = ""
+    """The user whose writes come this way, for quotas that bind some. Empty: the gate is not told."""
     admin: Endpoint | None = _ADMIN
     """Envoy's admin page has no authentication: loopback or a unix socket only. ``None``: no admin page."""
     access_log: str | None = "/dev/stdout"

@@ -287,3 +287,19 @@ def test_writes_that_pend_are_shown_in_all_or_of_one_quota():
     assert [one.id for one in queries.pending("other")] == [other.id]
     assert list(queries.pending("nobody")) == []
     assert (queries.pending_count, queries.quota_count) == (3, 5)
+
+
+def test_names_and_namespaces_of_quotas_cost_no_account():
+    queries = Queries(gate(QUOTAS, workload("web", 1), namespaces=NAMESPACES).ledger)
+    assert list(queries.names()) == ["corp", "acme", "gold", "zulu", "other"]
+    assert list(queries.names("acme")) == ["acme", "gold"]
+    assert list(queries.names("nobody")) == []
+    assert sorted(queries.namespaces("corp")) == ["team-a", "team-b"]
+    assert queries.namespaces("nobody") == []
+
+
+def test_where_a_workload_counts():
+    queries = Queries(gate(QUOTAS, workload("web", 1), namespaces=NAMESPACES).ledger)
+    assert [name for name in queries.names() if queries.counts_in(WEB, name)] == ["corp", "acme"]
+    assert not queries.counts_in(WEB, "nobody")
+    assert not queries.counts_in(WEB._replace(name="nobody"), "acme")

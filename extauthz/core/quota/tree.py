@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from extauthz.core.model import Amounts, OnUnknown, Unknown
+from extauthz.core.model import Amounts, OnUnknown, Requester, Unknown
 from extauthz.core.quota.index import SelectorIndex
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
@@ -43,6 +43,11 @@ class QuotaNode:
     def path(self) -> tuple[str, ...]:
         """Names from the root of its tree down to it."""
         return tuple(node.quota.name for node in self.lineage)
+
+    def binds(self, requester: Requester | None) -> bool:
+        """Whether it may refuse a write of theirs for its own limits. Whoever is not known is bound."""
+        requesters = self.quota.requesters
+        return not self.audits and (requesters is None or requester is None or requesters.bind(requester))
 
     def on_unknown(self, unknown: Unknown) -> OnUnknown | None:
         """What its quota says about an unknown, or the nearest ancestor that says something; ``None``: none does."""
