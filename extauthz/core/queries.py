@@ -94,14 +94,19 @@ class Queries:
 
         Those that are in force now: if others come into force before the last was asked for, none of these is seen.
         """
-        nodes = iter(self._ledger.coverage.tree.nodes) if below is None else self._subtree(below)
-        if after is not None:
-            last = self._node(after)
-            nodes = (node for node in nodes if last is not None and node.index > last.index)
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
-        for node in nodes:
+        for node in self._following(below, after):
             _, workloads, unpriced = accounts.covered_by(node)
             yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, bool(selection.of(node)))
+
+    def _following(self, below: str | None, after: str | None) -> Iterator[QuotaNode]:
+        tree, last = self._ledger.coverage.tree, self._node(after) if after is not None else None
+        if after is not None and last is None:
+            return iter(())
+        if below is None:
+            return tree.since(last.index + 1 if last is not None else 0)
+        top = self._node(below)
+        return tree.below(top, last) if top is not None else iter(())
 
     def names(self, below: str | None = None) -> Iterator[str]:
         """Names of all quotas, or of one and all below it."""

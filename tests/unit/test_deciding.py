@@ -20,6 +20,7 @@ from extauthz.core.model import (
     Verdict,
     WorkloadRef,
 )
+from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.deciding import Deciding, new_id
@@ -351,3 +352,28 @@ async def test_what_its_server_has_read_is_decided_as_it_is_and_logged_with_its_
     line = json.loads(stream.getvalue())
     assert line["user"] == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
     assert "user_agent" not in line
+
+
+@pytest.mark.parametrize(
+    ("question", "requester"),
+    [
+        (REQUEST, None),
+        (REQUEST._replace(requester="system:serviceaccount:keda:op"), by_name("system:serviceaccount:keda:op")),
+        (Question(READING, "olga", Requester("olga", ("owners",))), Requester("olga", ("owners",))),
+    ],
+    ids=["nobody-says", "the-listener-says", "the-api-server-says"],
+)
+async def test_a_decision_knows_who_asks_as_the_way_says(question, requester) -> None:
+    seen = []
+
+    class Noting(AllowAll):
+        def decide(self, reading, decision_id, now_s, *, source="", charge=True, requester=None):
+            seen.append(requester)
+            return super().decide(reading, decision_id, now_s, source=source, charge=charge, requester=requester)
+
+    asked, log, stream = deciding(Noting(), read=lambda request: READING)
+    asked(question)
+    log.close()
+    assert seen == [requester]
+    expected = requester.user if requester is not None else None
+    assert json.loads(stream.getvalue()).get("user") == expected

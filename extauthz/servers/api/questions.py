@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
-from extauthz.core.model import Reading, Request, WorkloadRef
+from extauthz.core.model import MergePatch, Operation, Reading, Request, WorkloadRef, Write
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
@@ -17,7 +17,6 @@ from extauthz.servers.api.shown import Json
 MOST_IN_BATCH = 100
 """Workloads of one question about headroom."""
 
-_MERGE_PATCH: Final = {"content-type": "application/merge-patch+json"}
 _JSON: Final = {"content-type": "application/json"}
 
 
@@ -118,10 +117,9 @@ def write(asked: Json) -> Reading:
     return scaled(ref, replicas)
 
 
-def scaled(ref: WorkloadRef, replicas: int) -> Reading:
+def scaled(ref: WorkloadRef, replicas: int) -> Write:
     """A write of its scale."""
-    body = json.dumps({"spec": {"replicas": replicas}}).encode()
-    return read(Request("PATCH", _path(ref) + "/scale", _MERGE_PATCH, body))
+    return Write(ref, Operation.PATCH, True, False, MergePatch({"spec": {"replicas": replicas}}))
 
 
 def mapping(asked: Json, field: str) -> Json:
