@@ -26,8 +26,8 @@ from .requests import SENDERS
 BYTES_A_WORKLOAD = 600
 COST_GROWTH = 1.3
 HEADROOM_COST = 2.0
-TOP_GROWTH = 2.0
-"""Of the cost of a workload printed: a small workspace prints few, over which an answer's own cost is spread."""
+TOP_GROWTH = 1.5
+"""Of what a line of ``top`` costs. Each page and each answer has a cost of its own, and memory is farther away."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _top(size: Size, small: Gate, large: Gate) -> Figure:
             spent.append((time.process_time() - start) / max(1, len(items)) * 1e6)
     ratio = median_ratio(costs[1], costs[0])
     name = f"top, a quota printed: {size.large.quota_count:,} quotas over {size.small.quota_count:,}"
-    return Figure(name, f"{median(costs[1]):.1f} µs", f"{median(costs[0]):.1f} µs", ratio, Goal(COST_GROWTH))
+    return Figure(name, f"{median(costs[1]):.1f} µs", f"{median(costs[0]):.1f} µs", ratio, Goal(TOP_GROWTH))
 
 
 async def _top_of_a_quota(size: Size, small: Gate, large: Gate) -> Figure:
