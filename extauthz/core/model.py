@@ -32,6 +32,8 @@ class Request(NamedTuple):
     """The body is only a part."""
     source: str = ""
     """Who sent it, as the proxy vouches: a mutual TLS principal, or else a peer address. Empty: not known."""
+    requester: str = ""
+    """The user whose writes come this way, as the proxy's configuration says. Empty: it does not say."""
 
 
 Kind: TypeAlias = tuple[str, str]
@@ -153,12 +155,23 @@ class Unreadable:
 Reading: TypeAlias = Write | NotAWrite | Unreadable
 
 
+class Requester(NamedTuple):
+    """Who sent a write, as whoever asks the gate vouches for it: the API server, or the configuration of an Envoy."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    """Names of pods that the token is of: one, or none."""
+
+
 class Question(NamedTuple):
     """A request that its server has read itself."""
 
     reading: Reading
     user: str = ""
-    """Who sent it, as the API server has authenticated him. Empty: not known."""
+    """Who sent it, as the API server has authenticated him; cut for logs. Empty: not known."""
+    requester: Requester | None = None
+    """The same, whole. ``None``: not known."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

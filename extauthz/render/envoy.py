@@ -26,6 +26,8 @@ from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
+from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+
 from . import accesslog, clusters, ext_proc, failover, replies
 from .options import Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
@@ -107,7 +109,9 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
 
 
 def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
-    filters: dict[str, betterproto2.Message] = {ext_proc.NAME: ext_proc.ext_proc_filter()} if options.clamp else {}
+    filters: dict[str, betterproto2.Message] = (
+        {ext_proc.NAME: ext_proc.ext_proc_filter(options.requester)} if options.clamp else {}
+    )
     filters[replies.EXT_AUTHZ] = _ext_authz(options)
     if options.on_outage is Outage.DENY:
         filters[replies.RBAC] = _decided()
@@ -178,8 +182,16 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
         # Envoy would not wait for the body of an upgrade, so that the gate would decide on an empty one.
         upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
     )
-    asked = route.Route(name=rule.name, match=_match(rule), route=action)
+    asked = route.Route(name=rule.name, match=_match(rule), route=action, typed_per_filter_config=_by(options))
     return [_unnamed(rule, options), asked] if options.anonymous is Anonymous.DENY else [asked]
+
+
+def _by(options: SidecarOptions) -> dict[str, Any]:
+    """Tells the gate whose writes come this way. It stands in the configuration: a client has no say in it."""
+    if not options.requester:
+        return {}
+    told = ext_authz.CheckSettings(context_extensions={CONTEXT_EXTENSION: options.requester})
+    return {replies.EXT_AUTHZ: Any.pack(ext_authz.ExtAuthzPerRoute(check_settings=told))}
 
 
 def _unnamed(rule: Rule, options: SidecarOptions) -> route.Route:

@@ -12,6 +12,8 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
+from extauthz.core.quota.requesters import METADATA
+
 from . import clusters
 from .options import CLAMP_TIMEOUT_S
 
@@ -21,13 +23,16 @@ ATTRIBUTES = ("request.method", "request.path", "request.headers['content-type']
 """What is needed to read a body. Envoy sends no headers: there may be secrets in them."""
 
 
-def ext_proc_filter() -> ext_proc.ExternalProcessor:
+def ext_proc_filter(requester: str = "") -> ext_proc.ExternalProcessor:
     """One message for each request: its whole body, with these attributes. Asking about headers too would take twice as
     long."""
     header, body = ext_proc.ProcessingModeHeaderSendMode, ext_proc.ProcessingModeBodySendMode
     return ext_proc.ExternalProcessor(
         # No timeout for the stream: a body may be long in coming.
-        grpc_service=core.GrpcService(envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=clusters.GATE)),
+        grpc_service=core.GrpcService(
+            envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=clusters.GATE),
+            initial_metadata=[core.HeaderValue(key=METADATA, value=requester)] if requester else [],
+        ),
         message_timeout=timedelta(seconds=CLAMP_TIMEOUT_S),
         failure_mode_allow=True,
         processing_mode=ext_proc.ProcessingMode(

@@ -103,6 +103,8 @@ class SidecarOptions:
     """Have counts lowered to what fits (mode Clamp). Each write that may grow is then asked about twice."""
     exempt_namespaces: tuple[str, ...] = ("extauthz-system",)
     """The gate's own: its rollout must not need it (docs/design.md rule 7)."""
+    requester: str = ""
+    """The user whose writes come this way, for quotas that bind some. Empty: the gate is not told."""
     admin: Endpoint | None = _ADMIN
     """Envoy's admin page has no authentication: loopback or a unix socket only. ``None``: no admin page."""
     access_log: str | None = "/dev/stdout"

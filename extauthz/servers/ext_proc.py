@@ -18,6 +18,7 @@ from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
 from envoy.service.ext_proc.v3.external_processor_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
 
 from extauthz.core.model import Request
+from extauthz.core.quota.requesters import METADATA
 from extauthz.servers.ext_authz import MAX_HEADER
 from extauthz.servers.lowering import Lower, Lowered
 
@@ -51,6 +52,7 @@ class Processor:
 
     async def _process(self, _: object, context: grpc.aio.ServicerContext) -> None:
         attributes: dict[str, str] = {}
+        requester = dict(context.invocation_metadata() or ()).get(METADATA, "")
         while (message := await context.read()) is not grpc.aio.EOF:
             phase = message.WhichOneof("request")
             if phase is None:
@@ -59,7 +61,7 @@ class Processor:
             answer = ProcessingResponse()
             getattr(answer, phase).SetInParent()  # by itself it lets everything pass as it is
             if phase == "request_body" and message.request_body.end_of_stream:
-                request = to_request(attributes, message.request_body.body)
+                request = to_request(attributes, message.request_body.body, requester)
                 _replace(answer.request_body.response, await self._lower.body(request))
             await context.write(answer)
 
@@ -70,11 +72,11 @@ def _attributes(message: ProcessingRequest) -> dict[str, str]:
     return {name: value.string_value for name, value in message.attributes[FILTER].fields.items()}
 
 
-def to_request(attributes: Mapping[str, str], body: bytes) -> Request:
+def to_request(attributes: Mapping[str, str], body: bytes, requester: str = "") -> Request:
     """The HTTP request that they describe. Its target carries the query, and is not decoded."""
     named = {name: attributes[attribute] for name, attribute in HEADERS.items() if attribute in attributes}
     headers = {name: value.strip()[:MAX_HEADER] for name, value in named.items()}
-    return Request(attributes.get(METHOD, ""), attributes.get(TARGET, ""), headers, body)
+    return Request(attributes.get(METHOD, ""), attributes.get(TARGET, ""), headers, body, requester=requester)
 
 
 def _replace(response: CommonResponse, lowered: Lowered | None) -> None:

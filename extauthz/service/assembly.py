@@ -20,6 +20,7 @@ from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.recent import Recent
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
@@ -71,6 +72,7 @@ class Assembly:
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
         self.queries = Queries(self.gate.ledger)
+        self.recent = Recent()
         heard = around.metrics.answer
         self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
@@ -149,6 +151,7 @@ class Assembly:
             ids=self._around.ids,
             read=reader.at_once if aside is not None else reader,
             read_aside=aside.read if aside is not None else None,
+            recent=self.recent,
         )
         self.clamping = self._clamping(deciding, inputs, reader.at_once)
         return deciding, inputs
@@ -180,6 +183,7 @@ class Assembly:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()
             self.settlement.tick(now_s)
+            self.recent.tick()
             self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
 
     def _tell_stale(self, found: list[Stale], now_s: float) -> None:

@@ -11,7 +11,8 @@ from typing import Final, Protocol
 
 from extauthz.core import texts
 from extauthz.core.intake.rewritten import rewritten
-from extauthz.core.model import Decision, Fetch, Question, Reading, Request
+from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Requester
+from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.servers.lowering import Lowered
@@ -24,7 +25,15 @@ MAX_WARNING: Final = 120
 class Clamps(Protocol):
     """What is needed of the gate."""
 
-    def clamp(self, reading: Reading, decision_id: str, now_s: float, *, source: str = "") -> Decision | None:
+    def clamp(
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        requester: Requester | None = None,
+    ) -> Decision | None:
         """What to ask for; ``now_s`` on the process's monotonic clock."""
 
 
@@ -65,13 +74,14 @@ class Clamping:
         """The body to send in place of the one that came; ``None``: send it as it is."""
         try:
             reading = self._read(request)
-            found = await self._found(reading, request.source) if reading is not None else None
+            who = by_name(request.requester) if request.requester else None
+            found = await self._found(reading, request.source, who) if reading is not None else None
             if found is None or found.clamped_to is None:
                 return None
             body = rewritten(request, found.clamped_to, found.version)
             if body is None:
                 return None
-            return self._told(found, found.clamped_to, request.headers.get("user-agent", ""), "", body)
+            return self._told(found, found.clamped_to, request.headers.get("user-agent", ""), request.requester, body)
         except Exception:  # noqa: BLE001 (whatever it is, the write goes on to be decided)
             self._failed()
             return None
@@ -79,7 +89,7 @@ class Clamping:
     async def review(self, question: Question) -> Lowered | None:
         """The count to store in place of the one that is asked for; ``None``: leave it as it is."""
         try:
-            found = await self._found(question.reading, question.user)
+            found = await self._found(question.reading, question.user, question.requester)
             if found is None or found.clamped_to is None:
                 return None
             return self._told(found, found.clamped_to, "", question.user)
@@ -87,13 +97,13 @@ class Clamping:
             self._failed()
             return None
 
-    async def _found(self, reading: Reading, source: str) -> Decision | None:
+    async def _found(self, reading: Reading, source: str, who: Requester | None) -> Decision | None:
         decision_id = self._new_id()
-        found = self._gate.clamp(reading, decision_id, self._clock(), source=source)
+        found = self._gate.clamp(reading, decision_id, self._clock(), source=source, requester=who)
         for what, fetch in self._fetch.items():
             if found is not None and found.needs is not None and found.needs.what is what:
                 await fetch(found.needs.ref)
-                found = self._gate.clamp(reading, decision_id, self._clock(), source=source)
+                found = self._gate.clamp(reading, decision_id, self._clock(), source=source, requester=who)
         return found
 
     def _told(self, found: Decision, count: int, user_agent: str, user: str, body: bytes = b"") -> Lowered:

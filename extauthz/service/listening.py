@@ -135,6 +135,17 @@ async def bind_webhook(
     return await _bind(runner, "--webhook", settings.webhook, settings, context)
 
 
+async def bind_api(app: web.Application, settings: Settings, context: ssl.SSLContext) -> tuple[web.AppRunner, Address]:
+    """The same for the HTTP API that others may ask, over TLS.
+
+    Raises:
+        ListenError: the address is taken or not ours.
+    """
+    assert settings.api is not None
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, auto_decompress=False, shutdown_timeout=1.0)
+    return await _bind(runner, "--api", settings.api, settings, context)
+
+
 async def _bind(
     runner: web.AppRunner, flag: str, text: str, settings: Settings, context: ssl.SSLContext | None = None
 ) -> tuple[web.AppRunner, Address]:

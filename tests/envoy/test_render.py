@@ -155,6 +155,7 @@ def test_validate_says_what_is_wrong(tmp_path: Path):
     [
         (["--listen", "6443"], "has no port"),
         (["--exempt-namespace", "a/b"], "is no name of a namespace"),
+        (["--requester", "*"], "is no user; write for example system:serviceaccount:"),
         (["--gate-timeout", "0"], "is no number of seconds"),
         (["--write-timeout", "nan"], "is no number of seconds"),
         (["--on-outage", "ignore"], "ignore"),

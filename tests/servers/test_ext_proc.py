@@ -10,6 +10,7 @@ from envoy_data_plane.envoy.service.ext_proc import v3 as typed
 from envoy_data_plane.google.protobuf import Struct
 
 from extauthz.core.model import Question, Request
+from extauthz.core.quota.requesters import METADATA
 from extauthz.render import ext_proc as rendered
 from extauthz.servers import ext_proc
 from extauthz.servers.lowering import Lowered
@@ -92,6 +93,16 @@ async def test_what_needs_no_lowering_passes_as_it_is(channel: grpc.aio.Channel)
     (answer,) = await told(channel, message())
     assert answer.request_body is not None
     assert answer.request_body.response is None
+
+
+async def test_the_requester_that_envoys_configuration_names_is_told(channel: grpc.aio.Channel, lowering: Lowering):
+    call = channel.stream_stream(f"/{ext_proc.SERVICE}/Process")(metadata=((METADATA, "keda"),))
+    await call.write(bytes(message()))
+    await call.read()
+    assert [one.requester for one in lowering.asked] == ["keda"]
+    service = rendered.ext_proc_filter("keda").grpc_service
+    assert service is not None
+    assert [(one.key, one.value) for one in service.initial_metadata] == [(METADATA, "keda")]
 
 
 async def test_a_part_of_a_body_is_not_looked_at(channel: grpc.aio.Channel, lowering: Lowering):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
-from extauthz.core.model import Amounts, OnUnknown, Unknown
+from extauthz.core.model import Amounts, OnUnknown, Requester, Unknown
 from extauthz.core.quota.index import SelectorIndex
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
@@ -43,6 +43,11 @@ class QuotaNode:
     def path(self) -> tuple[str, ...]:
         """Names from the root of its tree down to it."""
         return tuple(node.quota.name for node in self.lineage)
+
+    def binds(self, requester: Requester | None) -> bool:
+        """Whether it may refuse a write of theirs for its own limits. Whoever is not known is bound."""
+        requesters = self.quota.requesters
+        return not self.audits and (requesters is None or requester is None or requesters.bind(requester))
 
     def on_unknown(self, unknown: Unknown) -> OnUnknown | None:
         """What its quota says about an unknown, or the nearest ancestor that says something; ``None``: none does."""
@@ -132,11 +137,19 @@ class QuotaTree:
         standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
         return cls(_plant(standing), tuple(_overtopping(standing))), tuple(problems)
 
-    def below(self, top: QuotaNode) -> Iterator[QuotaNode]:
-        """``top`` and every quota below it, each after its parent: they stand side by side in ``nodes``."""
-        yield top
-        after = islice(self.nodes, top.index + 1, None)
-        yield from takewhile(lambda node: node.parent is not None and node.parent.index >= top.index, after)
+    def below(self, top: QuotaNode, after: QuotaNode | None = None) -> Iterator[QuotaNode]:
+        """``top`` and every quota below it, each after its parent: they stand side by side in ``nodes``.
+
+        ``after``: only those that follow it.
+        """
+        first = max(top.index, after.index + 1) if after is not None else top.index
+        return takewhile(
+            lambda node: node is top or (node.parent is not None and node.parent.index >= top.index), self.since(first)
+        )
+
+    def since(self, index: int) -> Iterator[QuotaNode]:
+        """Those from this place on. Those before cost nothing."""
+        return (self.nodes[place] for place in range(index, len(self.nodes)))
 
     def matching(
         self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Fetch, MergePatch, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.quota.requesters import Names, Requesters, by_name
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import (
@@ -220,6 +222,18 @@ def test_in_the_webhook_the_version_is_that_of_the_old_object():
     assert granted(asked, reviewed(new, old, subresource="scale")) == 4
     asked.observe(*observe(workload("web", 4, version="6")))
     assert ask(asked, reviewed(new, old, subresource="scale")) is None, "by then it was at four"
+
+
+def test_whoever_a_quota_does_not_bind_is_not_lowered_by_it():
+    bound = replace(
+        quota("acme", {"requests.cpu": "4"}, mode="Clamp"), requesters=Requesters(excepted=Names(users=("admin",)))
+    )
+    asked = gate([bound], workload("web", 2))
+    reading = read(scale("web", 9))
+    assert asked.clamp(reading, "d1", 0.0, requester=by_name("admin")) is None
+    lowered = asked.clamp(reading, "d1", 0.0, requester=by_name("hpa"))
+    assert lowered is not None
+    assert lowered.clamped_to == 4
 
 
 def test_a_workload_that_is_not_known_is_left_alone():
