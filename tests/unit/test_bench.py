@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 ROWS = (
     "decision, KPA PATCH",
     "decision, HPA PUT",
+    "headroom of a workload",
+    "top, a quota printed",
+    "top QUOTA, a workload printed",
     "memory a workload",
     "check over gRPC against a no-op handler: throughput",
     "check over gRPC against a no-op handler: checks a second of processor time",
