@@ -30,6 +30,10 @@ TABLE = (
         "Requests that were allowed only because the setting mode is audit, by the answer that they would have had.",
     ),
     Family(
+        "extauthz_clamps_total", "counter", "writes", ("quota", "resource"),
+        "Writes that were asked for with fewer replicas (mode Clamp), by what had no room for all of them.",
+    ),
+    Family(
         "extauthz_check_seconds", "histogram", "seconds", (),
         "Time from a received request to its decision, without gRPC's own work.",
     ),
@@ -118,8 +122,8 @@ TABLE = (
     Family("extauthz_drift_repaired_total", "counter", "numbers", (), "Wrong numbers that recounts have repaired."),
     Family(
         "extauthz_certificate_ends_in_seconds", "gauge", "seconds", ("use",),
-        "Time until a certificate that the gate shows ends: grpc, webhook; and webhook-authority, where the gates make "
-        "it themselves.",
+        "Time until a certificate that the gate shows ends: grpc, webhook, api; and webhook-authority, where the gates "
+        "make it themselves.",
     ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads that the gate knows."),
     Family(

@@ -23,8 +23,11 @@ from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.api.answers import Answers
+from extauthz.servers.api.people import People
+from extauthz.servers.api.rights import Access, ThisHost
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
+from extauthz.servers.ext_proc import Processor
 from extauthz.servers.http import Readiness, application
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
@@ -74,7 +77,7 @@ class App:
         self._aside = AsideProcess(log.event)
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
         self._gate = Assembly(settings, around)
-        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic)
+        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
@@ -90,15 +93,31 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            await self._gate.run(self._connection, self._stop, partial(self._serve, http))
+            api_tls = certificates.of_api(self._settings, self._log.event)
+            addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
+            await self._gate.run(self._connection, self._stop, partial(self._serve, addresses, api_tls))
             if self._stage == "stopping":
                 self._log.event("info", "stopped")
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
-        app.add_routes(routes(lambda: None if self._gate.missing() else self._answers))
+        app.add_routes(self._api_for(ThisHost()))
         runner, address = await listening.bind_http(app, self._settings)
+        stack.push_async_callback(runner.cleanup)
+        return address
+
+    def _api_for(self, access: Access) -> list[web.RouteDef]:
+        return routes(lambda: None if self._gate.missing() else self._answers, access)
+
+    async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
+        """The API for others than this host. The API server judges who asks."""
+        if tls is None:
+            return None
+        assert self._connection is not None
+        app = web.Application()
+        app.add_routes(self._api_for(People(self._connection, self._log.event)))
+        runner, address = await listening.bind_api(app, self._settings, tls.context)
         stack.push_async_callback(runner.cleanup)
         return address
 
@@ -112,16 +131,20 @@ class App:
             raise SettingsError(f"--kubeconfig: {error}") from None
         self._log.event("info", "connected", server=self._connection.server)
 
-    async def _serve(self, http: Address, decide: Decide) -> None:
+    async def _serve(
+        self, addresses: dict[str, Address | None], api_tls: certificates.ApiCertificates | None, decide: Decide
+    ) -> None:
         spare_the_collector()
         server, grpc_address = self._open_grpc(decide)
         webhook, webhook_address = await self._open_webhook(decide)
+        if api_tls is not None:
+            self._certificates.append(api_tls)
         async with self._aside, asyncio.TaskGroup() as group:
             watching = [group.create_task(one.watch()) for one in self._certificates]
             if server is not None:
                 await server.start()
             if self._self_signed is None or await self._self_signed.waited(self._stop):
-                self._announce({"grpc": grpc_address, "http": http, "webhook": webhook_address})
+                self._announce({"grpc": grpc_address} | addresses | {"webhook": webhook_address})
                 await self._stop.wait()
             await self._leave(server, webhook)
             for task in watching:
@@ -130,7 +153,10 @@ class App:
     def _open_grpc(self, decide: Decide) -> tuple[grpc.aio.Server | None, Address | None]:
         if self._settings.grpc == OFF:
             return None, None
-        server = listening.grpc_server(Checks(decide), self._gate.access_logs, self._health, self._settings)
+        clamping = self._gate.clamping
+        assert clamping is not None, "it runs"
+        services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
+        server = listening.grpc_server(*services, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
@@ -146,8 +172,8 @@ class App:
         if tls is None:
             return None, None
         self._certificates.append(tls)
-        app = Webhook(decide, self._aside.review).application()
-        return await listening.bind_webhook(app, self._settings, tls.handshakes.context)
+        app = Webhook(decide, self._aside.review, self._gate.clamping).application()
+        return await listening.bind_webhook(app, self._settings, tls.context)
 
     def _heed_signals(self) -> None:
         """The first signal stops cleanly, a second one at once: who asks twice does not want to wait."""

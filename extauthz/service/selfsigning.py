@@ -23,7 +23,9 @@ class SelfSigned:
     """As ``certificates.WebhookCertificates``, but from a Secret."""
 
     def __init__(self, settings: Settings, connection: Connection, tell: Tell) -> None:
-        self.handshakes = Handshakes()
+        handshakes = Handshakes()
+        self.context = handshakes.context
+        """For the listener."""
         terms = Terms(timedelta(seconds=settings.webhook_cert_lifetime_s))
         self._keeper = Keeper(
             connection,
@@ -31,7 +33,7 @@ class SelfSigned:
             settings.webhook_configuration,
             terms,
             lambda: datetime.fromtimestamp(time.time(), UTC),
-            self.handshakes.show,
+            handshakes.show,
             tell,
         )
 

@@ -75,6 +75,11 @@ def test_one_ledger_stands_behind_both_ways(tmp_path: Path, authority: Authority
         assert "user" not in by_envoy
         assert (allowed["intent"], denied["verdict"]) == (allowed["id"], "deny")
         assert 'extauthz_decisions_total{reason="exceeded-quota",verdict="deny"} 2.0' in gate.get("/metrics")[1]
+        remembered = json.loads(gate.get("/api/v1/decisions")[1])["items"]
+        assert [(one["id"], one["user"]) for one in remembered] == [
+            (one["id"], one.get("user")) for one in (by_envoy, denied, allowed)
+        ]
+        assert json.loads(gate.get("/api/v1/episodes")[1])["items"][0]["times"] == 2
 
 
 def test_a_dry_run_is_charged_nothing(tmp_path: Path, authority: Authority) -> None:
@@ -151,7 +156,7 @@ async def test_a_stop_answers_what_is_under_way(tmp_path: Path, authority: Autho
         raise AssertionError(body)
 
     app = Webhook(lambda question: decided(), never).application()
-    runner, address = await listening.bind_webhook(app, settings, tls.handshakes.context)
+    runner, address = await listening.bind_webhook(app, settings, tls.context)
     context = ssl.create_default_context(cafile=str(authority.ca))
     reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
     body = json.dumps(scaled(4)).encode()

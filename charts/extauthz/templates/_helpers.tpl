@@ -40,7 +40,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 
 {{/* Whether a gate behind a Service shows a certificate of tls.secret. */}}
 {{- define "extauthz.showsSecret" -}}
-{{- or .Values.grpc.enabled (ne (include "extauthz.selfSigned" .) "true") }}
+{{- or .Values.grpc.enabled .Values.api.enabled (ne (include "extauthz.selfSigned" .) "true") }}
 {{- end }}
 
 {{/* Where client-go looks for token and authority (rest.InClusterConfig). */}}
@@ -86,6 +86,14 @@ args:
 {{- else }}
   - --webhook-cert=/etc/extauthz/tls/tls.crt
   - --webhook-key=/etc/extauthz/tls/tls.key
+{{- end }}
+{{- end }}
+{{- if .Values.api.enabled }}
+  - --api=:9444
+  - --api-cert=/etc/extauthz/tls/tls.crt
+  - --api-key=/etc/extauthz/tls/tls.key
+{{- if .Values.api.clientCASecret }}
+  - --api-client-ca=/etc/extauthz/api/ca.crt
 {{- end }}
 {{- end }}
 {{- else }}

@@ -17,7 +17,8 @@ def resolved(asked: Evaluation) -> Decision | None:
     write = asked.write
     outcome = resolve(write, asked.base)
     if isinstance(outcome, Unreadable):
-        return unknowns.unreadable(asked.state, asked.policy, replace(outcome, ref=write.ref), asked.id)
+        found = replace(outcome, ref=write.ref)
+        return unknowns.unreadable(asked.state, asked.policy, found, asked.id, asked.requester)
     asked.outcome = outcome
     asked.creates = not write.scale and write.operation in (Operation.CREATE, Operation.APPLY)
     return None

@@ -66,14 +66,14 @@ def decided(state: ClusterState, resize: Resize, asked: Callable[[Write], Evalua
     Args:
         asked: begins the evaluation of a write.
     """
-    write = Write(resize.pod, Operation.UPDATE, False, resize.dry_run, Put(None), Precondition(resize.version))
+    write = Write(resize.ref, Operation.UPDATE, False, resize.dry_run, Put(None), Precondition(resize.version))
     evaluation = asked(write)
-    seen = state.ledger.observations.pod(resize.pod)
+    seen = state.ledger.observations.pod(resize.ref)
     try:
         added = _added(state, resize, seen)
     except FootprintError as error:
-        found = Unreadable(error.code, error.detail, resize.pod)
-        return unknowns.unreadable(state, evaluation.policy, found, evaluation.id)
+        found = Unreadable(error.code, error.detail, resize.ref)
+        return unknowns.unreadable(state, evaluation.policy, found, evaluation.id, evaluation.requester)
     _begin(evaluation, resize, seen, added, now_s)
     # What adds nothing passes, whatever is not known of quotas.
     steps = STEPS if added else [step for step in STEPS if step is not unknowns.uncertain]
@@ -86,7 +86,7 @@ def decided(state: ClusterState, resize: Resize, asked: Callable[[Write], Evalua
 
 def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:
     """What it takes beyond the least that the pod is known to hold."""
-    costs, namespace = state.ledger.pod_costs, resize.pod.namespace
+    costs, namespace = state.ledger.pod_costs, resize.ref.namespace
     held = [costs.per_pod(namespace, resize.before)]
     if seen is not None and seen.observed is not None and seen.observed.template is not None:
         held.append(costs.per_pod(namespace, seen.observed.template))
@@ -99,7 +99,7 @@ def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Am
     """What the steps of a write find out first."""
     template = Template(intern({"resize": dict(added)}).text)
     labels = tuple(dict.fromkeys(seen.root.all_labels())) if seen is not None else ()
-    evaluation.ref = resize.pod._replace(resource=RESIZES[1])
+    evaluation.ref = resize.ref._replace(resource=RESIZES[1])
     evaluation.entry, evaluation.observed = evaluation.state.ledger.get(evaluation.ref), None
     evaluation.creates = seen is not None
     evaluation.outcome = Outcome(None, (template,), labels[0] if labels else "")

@@ -9,16 +9,18 @@ from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Decision, Fetch, NeedsFetch, OnUnknown, Unknown, Unreadable, Verdict
+from extauthz.core.model import Decision, Fetch, NeedsFetch, OnUnknown, Requester, Unknown, Unreadable, Verdict
 
 
-def unreadable(state: ClusterState, policy: Policy, found: Unreadable, decision_id: str) -> Decision:
+def unreadable(
+    state: ClusterState, policy: Policy, found: Unreadable, decision_id: str, requester: Requester | None
+) -> Decision:
     """The answer to a request that may be a write and cannot be read."""
     ref, coverage = found.ref, state.ledger.coverage
     if ref is not None and state.synced and not state.coverage_is_stale and not coverage.may_cover(ref.namespace):
         return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
     concerned = coverage.candidates(ref.namespace) if ref is not None else ()
-    allow = policy.on(Unknown.UNREADABLE, concerned) == "allow"
+    allow = policy.on(Unknown.UNREADABLE, concerned, requester) == "allow"
     why = f"cannot read it ({found.code}): {found.detail}"
     verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
     return Decision(decision_id, verdict, found.code, sentences.unavailable(ref, why), ref)
@@ -72,7 +74,7 @@ def unseen(asked: Evaluation) -> Decision | None:
 
 def _setting(asked: Evaluation, unknown: Unknown) -> OnUnknown:
     """What to do if it is not known which quotas of the namespace a write concerns."""
-    return asked.policy.on(unknown, asked.state.ledger.coverage.candidates(asked.ref.namespace))
+    return asked.policy.on(unknown, asked.state.ledger.coverage.candidates(asked.ref.namespace), asked.requester)
 
 
 def uncertain(asked: Evaluation) -> Decision | None:
@@ -118,23 +120,23 @@ class _NotKnown(NamedTuple):
 
 def _not_known(asked: Evaluation) -> Iterator[_NotKnown]:
     """Everything that is unknown about growth, the gravest first."""
-    policy, growth, state = asked.policy, asked.proposal.growth, asked.state
+    policy, growth, state, who = asked.policy, asked.proposal.growth, asked.state, asked.requester
     grown = growth.grows
     if state.hold_until_s is not None:
         left = _left(state.hold_until_s - asked.now_s)
         why = f"restarted and grants no growth for {left}: writes that were allowed before may still land"
-        yield _NotKnown(policy.on(Unknown.UNSYNCED, grown), "hold", why)
+        yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "hold", why)
     if state.stale_why is not None:
-        yield _NotKnown(policy.on(Unknown.STALE, grown), "stale", f"may be out of date: {state.stale_why}")
+        yield _NotKnown(policy.on(Unknown.STALE, grown, who), "stale", f"may be out of date: {state.stale_why}")
     if growth.illegible:
         concerned = [node for node in grown if node.illegible]
         why = f"cannot read the limits of quota {', '.join(growth.illegible)}"
-        yield _NotKnown(policy.on(Unknown.STALE, concerned or grown), "illegible-quota", why)
+        yield _NotKnown(policy.on(Unknown.STALE, concerned or grown, who), "illegible-quota", why)
     if asked.proposal.step.after.unknown:
-        setting = policy.on(Unknown.FOOTPRINT, grown)
+        setting = policy.on(Unknown.FOOTPRINT, grown, who)
         yield _NotKnown(setting, "unknown-footprint", "does not know what one of its pods costs")
     if growth.unpriced:
         concerned = [node for node in grown if node.quota.name in growth.unpriced]
         names = ", ".join(growth.unpriced)
         why = f"does not know what quota {names} has in use: some workload has no known cost"
-        yield _NotKnown(policy.on(Unknown.FOOTPRINT, concerned), "unknown-usage", why)
+        yield _NotKnown(policy.on(Unknown.FOOTPRINT, concerned, who), "unknown-usage", why)

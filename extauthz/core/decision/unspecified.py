@@ -45,7 +45,7 @@ def refused(asked: Evaluation) -> Decision | None:
 
 
 def _denies(asked: Evaluation, node: QuotaNode) -> bool:
-    return asked.policy.on(Unknown.UNSPECIFIED, (node,)) == "deny"
+    return asked.policy.on(Unknown.UNSPECIFIED, (node,), asked.requester) == "deny"
 
 
 def _containers(asked: Evaluation) -> Mapping[str, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from extauthz.core.model import (
     Put,
     Question,
     Reading,
+    Requester,
     Resize,
     Tree,
     Unreadable,
@@ -29,7 +30,7 @@ from extauthz.core.model import (
     Write,
 )
 from extauthz.core.objects import metadata
-from extauthz.core.objects.fields import boolean, mapping, text
+from extauthz.core.objects.fields import boolean, mapping, text, text_list
 from extauthz.core.objects.workloads import pod_template
 from extauthz.core.wire import gojson
 
@@ -41,6 +42,9 @@ MAX_REVIEW_BYTES = 8 * 1024 * 1024
 
 MAX_UID = 253
 """The API server's have 36 characters."""
+
+POD_NAME = "authentication.kubernetes.io/pod-name"
+"""Where the API server says in ``extra`` which pod a service account's token is of."""
 
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
@@ -104,8 +108,18 @@ def _review(tree: Tree) -> Review:
     uid = text(request.get("uid"), "request.uid")
     if not 0 < len(uid) <= MAX_UID:
         raise BodyError("uid-missing", f"request.uid must have 1 to {MAX_UID} characters, and has {len(uid)}")
-    user = text(mapping(request.get("userInfo"), "request.userInfo").get("username"), "request.userInfo.username")
-    return Review(uid, Question(_reading(request), texts.cut(user, texts.MAX_NAME)))
+    who = _requester(mapping(request.get("userInfo"), "request.userInfo"))
+    return Review(uid, Question(_reading(request), texts.cut(who.user, texts.MAX_NAME), who if who.user else None))
+
+
+def _requester(info: Mapping[str, Tree]) -> Requester:
+    """Who asks (``k8s.io/api/authentication/v1/types.go``, UserInfo)."""
+    extra = mapping(info.get("extra"), "request.userInfo.extra")
+    return Requester(
+        text(info.get("username"), "request.userInfo.username"),
+        text_list(info.get("groups"), "request.userInfo.groups"),
+        text_list(extra.get(POD_NAME), f"request.userInfo.extra[{POD_NAME}]"),
+    )
 
 
 def _reading(request: Mapping[str, Tree]) -> Reading:

@@ -200,18 +200,19 @@ class Accounts:
         unspecified = _unspecified(step, risen, above)
         return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
 
-    def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
+    def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts, free: Nodes = ()) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
         fits.
 
         Args:
             per_pod: what the dearest pod costs that the count may multiply.
             alone: the same, were nothing else under way.
+            free: quotas that bound nothing.
         """
         best: int | None = None
         base = step.base.settled if step.base.pod is not None else step.base
         for node in step.after.envelope_in:
-            for key, hard in node.hard.items() if not node.audits else ():
+            for key, hard in node.hard.items() if not node.audits and node not in free else ():
                 charged = _standing(step.before, node)[1].amounts.get(key, 0)
                 room = self._accounts.get(node, _UNTOUCHED).available(key, hard)
                 bounds = [(charged + room, step.after, per_pod)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from extauthz.core.ledger.accounts import Growth
-from extauthz.core.ledger.coverage import Coverage
+from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.envelope import pods_of
 from extauthz.core.ledger.observations import Observations
@@ -111,27 +111,33 @@ class Ledger:
         entry.head = self.ownership.head_of(entry)
         return entry
 
-    def largest_replicas(self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal) -> int | None:
-        """The highest count that would have fitted; ``None``: no count can be named."""
+    def largest_replicas(
+        self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes = ()
+    ) -> int | None:
+        """The highest count that would have fitted, whatever ``free`` quotas say; ``None``: no count can be named."""
         if proposal.head is not proposal.entry or proposal.head.children or not self._is_linear(proposal):
-            return self._largest_in_family(ref, pending_write, proposal)
+            return self._largest_in_family(ref, pending_write, proposal, free)
         alone = pods_of(proposal.head.with_pending_writes(()), pending_write, self.pod_costs)
         per_pod = pods_of(proposal.head, pending_write, self.pod_costs)
-        return self.usage.accounts.largest_replicas(proposal.step, per_pod, alone)
+        return self.usage.accounts.largest_replicas(proposal.step, per_pod, alone, free)
 
     def _is_linear(self, proposal: Proposal) -> bool:
         """Each replica costs the same."""
         return not proposal.head.claims and not self.pod_costs.charge_surge
 
-    def _largest_in_family(self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal) -> int | None:
+    def _largest_in_family(
+        self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes
+    ) -> int | None:
         """By bisection: how much of a count its family covers depends on its other members."""
         if pending_write.replicas is None:
             return None
+        names = {node.quota.name for node in free}
         fits, too_many = -1, pending_write.replicas
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
             tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.born)
-            fits, too_many = (fits, middle) if tried.growth.shortages else (middle, too_many)
+            is_short = any(row.quota not in names for row in tried.growth.shortages)
+            fits, too_many = (fits, middle) if is_short else (middle, too_many)
         return fits if fits >= 0 else None
 
     def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:

@@ -246,6 +246,8 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["grpc.enabled=false"], "nobody could ask the gates: add webhook.enabled: true"),
         (['webhook.certificates="mine"'], "certificates"),
         (['webhook.custom=["rollouts"]'], "custom"),
+        (["api.enabled=true", 'place="keda"'], "api.enabled: is for place: service"),
+        (['api.clients=["192.0.2.1"]'], "clients"),
         (['settings={"stale after":1}'], "'stale after'"),
     ],
 )
@@ -275,6 +277,17 @@ def test_the_webhook_is_what_render_webhook_prints():
         "ports": [{"port": "webhook", "protocol": "TCP"}],
         "from": [{"ipBlock": {"cidr": "192.0.2.0/28"}}],
     } in ingress
+
+
+@pytest.mark.helm
+def test_mode_clamp_has_a_mutating_webhook_beside_it():
+    values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', 'webhook.custom=["rollouts.argoproj.io"]')
+    assert "MutatingWebhookConfiguration/extauthz" not in made(*setting(*values))
+    objects = made(*setting(*values, "webhook.clamp=true"), namespace="infra")
+    options = WebhookOptions(ca=b"ABC", namespace="infra", custom=(Custom("argoproj.io", "rollouts"),), clamp=True)
+    for part in webhook.parts(options):
+        (wanted,) = part.objects
+        assert objects[f"{wanted['kind']}/extauthz"]["webhooks"] == wanted["webhooks"]
 
 
 @pytest.mark.helm
@@ -323,6 +336,25 @@ def test_gates_that_no_envoy_asks_need_no_secret_and_have_no_port_for_it():
     assert ports == ["http", "webhook"]
     mounted = container(made(*setting("webhook.enabled=true", 'webhook.caBundle="QUJD"', "grpc.enabled=false")))
     assert "volumeMounts" in mounted, "files come from the Secret"
+
+
+@pytest.mark.helm
+def test_the_api_for_others_has_a_port_and_the_rights_to_judge_people():
+    assert "ClusterRoleBinding/extauthz-auth-delegator" not in made()
+    objects = made(*setting("api.enabled=true", 'api.clientCASecret="people"', 'api.clients=["192.0.2.0/28"]'))
+    binding = objects["ClusterRoleBinding/extauthz-auth-delegator"]
+    assert binding["roleRef"]["name"] == "system:auth-delegator"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "extauthz", "namespace": "extauthz-system"}]
+    args = container(objects)["args"]
+    assert {"--api=:9444", "--api-client-ca=/etc/extauthz/api/ca.crt"} <= set(args)
+    assert {"name": "api", "containerPort": 9444} in container(objects)["ports"]
+    assert {"name": "api", "port": 9443, "targetPort": "api"} in objects["Service/extauthz"]["spec"]["ports"]
+    (volume,) = [
+        one for one in objects["Deployment/extauthz"]["spec"]["template"]["spec"]["volumes"] if one["name"] == "api"
+    ]
+    assert volume["secret"]["secretName"] == "people"
+    rule = {"ports": [{"port": "api", "protocol": "TCP"}], "from": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
+    assert rule in objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
 
 
 @pytest.mark.helm
