@@ -139,6 +139,13 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         f"Default: {defaults.anonymous}.",
     )
     add(
+        "--clamp",
+        action="store_true",
+        default=None,
+        help="Have counts lowered to what fits, where quotas have the mode Clamp. Every write that may grow a workload "
+        "is then asked about twice. Default: counts stay as they are.",
+    )
+    add(
         "--requester",
         type=user,
         metavar="USER",

@@ -356,5 +356,9 @@ class Decision(NamedTuple):
     """What the answer would have been without mode audit (``Policy.mode``)."""
     unspecified: tuple[Unspecified, ...] = ()
     """What pods have to state for quotas that refused because of it, would have, or only audit."""
+    clamped_to: int | None = None
+    """The count to ask for in its place (mode Clamp). Only of the answer to that question, which decides nothing."""
+    version: str = ""
+    """With ``clamped_to``: the resourceVersion that the write with that count must be bound to."""
     needs: NeedsFetch | None = None
     """What to fetch first. Then the write is decided again. ``None``: the decision is final."""

@@ -189,20 +189,20 @@ class Queries:
         observed = entry.observed.replicas if entry.observed is not None else 0
         version = entry.observed.resource_version if entry.observed is not None else ""
         most = self._propose(entry, MAX_REPLICAS)
-        is_certain = not (most.after.unknown or most.unpriced or most.illegible)
-        if not most.shortages:
+        is_certain = not (most.step.after.unknown or most.growth.unpriced or most.growth.illegible)
+        if not most.growth.shortages:
             return Headroom(None, None, observed, version, is_certain)
         fits, bound = self._fitting(entry, most)
         return Headroom(fits, bound, observed, version, is_certain)
 
     def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
-        if most.before.pod is not None and entry is most.head:
-            pod = most.before.pod
+        if most.step.before.pod is not None and entry is most.head:
+            pod = most.step.before.pod
             found = self._ledger.usage.accounts.largest_replicas(most.step, pod, pod)
         else:
             found = self._ledger.largest_replicas(entry.ref, _count(MAX_REPLICAS), most)
         assert found is not None, "a bound is met, and a count of zero grows nothing"
-        return found, self._propose(entry, found + 1).shortages[0]
+        return found, self._propose(entry, found + 1).growth.shortages[0]
 
     def _propose(self, entry: Entry, replicas: int) -> Proposal:
         return self._ledger.propose(entry.ref, _count(replicas), entry.born, entry)

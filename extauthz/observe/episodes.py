@@ -47,6 +47,8 @@ class Episode(Generic[Note]):
     """Of the last refusal."""
     latest: Decision
     """The last refusal."""
+    lowered: bool = False
+    """It began with a count that was lowered."""
     count: int = 1
     told: int = 0
     """The count that was written last."""
@@ -81,6 +83,8 @@ class Episodes(Generic[Note]):
     def decided(self, decision: Decision, now_s: float) -> bool:
         """Take a decision. True if an event is due at once.
 
+        A count that was lowered begins one too, and the refusals that follow belong to it.
+
         Dry runs, audit, and refusals as unavailable begin no episode. Nor does a create: its author reads the answer,
         and its object does not exist.
         """
@@ -101,8 +105,8 @@ class Episodes(Generic[Note]):
         if len(self._open) >= self._most:
             self.dropped += 1
             return False
-        asked, reason = decision.replicas, decision.reason
-        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, asked, reason, decision)
+        asked, reason, lowered = decision.replicas, decision.reason, decision.clamped_to is not None
+        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, asked, reason, decision, lowered)
         return True
 
     def _allowed(self, ref: WorkloadRef, decision: Decision) -> bool:

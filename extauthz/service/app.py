@@ -27,6 +27,7 @@ from extauthz.servers.api.people import People
 from extauthz.servers.api.rights import Access, ThisHost
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
+from extauthz.servers.ext_proc import Processor
 from extauthz.servers.http import Readiness, application
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
@@ -129,7 +130,10 @@ class App:
         self, addresses: dict[str, Address | None], api_tls: certificates.ApiCertificates | None, decide: Decide
     ) -> None:
         spare_the_collector()
-        server = listening.grpc_server(Checks(decide), self._gate.access_logs, self._health, self._settings)
+        clamping = self._gate.clamping
+        assert clamping is not None, "it runs"
+        services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
+        server = listening.grpc_server(*services, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
         webhook_tls = certificates.of_webhook(self._settings, self._log.event)
@@ -148,7 +152,7 @@ class App:
     ) -> tuple[web.AppRunner | None, Address | None]:
         if tls is None:
             return None, None
-        app = Webhook(decide, self._aside.review).application()
+        app = Webhook(decide, self._aside.review, self._gate.clamping).application()
         return await listening.bind_webhook(app, self._settings, tls.context)
 
     def _heed_signals(self) -> None:

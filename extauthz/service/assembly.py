@@ -25,6 +25,7 @@ from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
 from extauthz.service.aside import Aside
+from extauthz.service.clamping import Clamping
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
@@ -77,6 +78,8 @@ class Assembly:
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
+        self.clamping: Clamping | None = None
+        """What servers ask that can change a write. ``None``: it does not run yet."""
         self.stale: str | None = None
         """Why growth cannot rely on what is known."""
         self._settings = settings
@@ -150,7 +153,23 @@ class Assembly:
             read_aside=aside.read if aside is not None else None,
             recent=self.recent,
         )
+        self.clamping = self._clamping(deciding, inputs, reader.at_once)
         return deciding, inputs
+
+    def _clamping(
+        self, deciding: Deciding, inputs: sources.Inputs, read: Callable[[Request], Reading | None]
+    ) -> Clamping:
+        return Clamping(
+            self.gate,
+            self._around.metrics,
+            self._log,
+            fetch=deciding.fetch,
+            heed=inputs.state.heed,
+            clock=self._clock,
+            ids=self._around.ids,
+            read=read,
+            is_terse=self._settings.refusals == "terse",
+        )
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding

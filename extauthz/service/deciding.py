@@ -114,12 +114,12 @@ class Deciding:
         self._log = log
         self._commit = commit
         self._heed = heed
-        self._fetch: dict[Fetch, Look] = {}
-        """In the order in which a decision may need them."""
+        self.fetch: dict[Fetch, Look] = {}
+        """Brings what a decision may need, in the order in which it may need it."""
         if look is not None:
-            self._fetch[Fetch.WORKLOAD] = _briefly(look)
+            self.fetch[Fetch.WORKLOAD] = _briefly(look)
         if ask is not None:
-            self._fetch[Fetch.MAX_SCALE] = ask
+            self.fetch[Fetch.MAX_SCALE] = ask
         self._audits = audits
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
@@ -164,7 +164,7 @@ class Deciding:
     async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
-            for what, fetch in self._fetch.items():
+            for what, fetch in self.fetch.items():
                 if decision.needs is not None and decision.needs.what is what:
                     await fetch(decision.needs.ref)
                     decision = self._decide(asked)
@@ -181,7 +181,7 @@ class Deciding:
 
     def _is_needed(self, decision: Decision) -> bool:
         """Whether something that it needs can be fetched."""
-        return decision.needs is not None and decision.needs.what in self._fetch
+        return decision.needs is not None and decision.needs.what in self.fetch
 
     def _must_commit(self, decision: Decision) -> bool:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""

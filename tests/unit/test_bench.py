@@ -29,8 +29,10 @@ ROWS = (
     "bystanders beside 4 attackers at the size limit: p99 of a check",
     "bystanders beside 4 attackers at the size limit: checks lost",
     "bystanders beside 4 attackers at the size limit: peak memory",
-    "latency through Envoy, median",
-    "latency through Envoy, p99",
+    "latency through Envoy, median: the filter adds",
+    "latency through Envoy, p99: the filter adds",
+    "latency through Envoy, median: ext_proc adds",
+    "latency through Envoy, p99: ext_proc adds",
 )
 
 

@@ -52,17 +52,14 @@ def _why_free(asked: Evaluation) -> str:
         return "; a question, charged nothing"
     if asked.policy.mode == "audit":
         return "; mode audit, charged as observed"
-    if is_harmless(asked.observed, asked.pending_write):
+    version, observed = asked.write.precondition.resource_version, asked.observed
+    if version is None or observed is None:
+        return ""
+    if is_harmless(observed, asked.pending_write):
         return "; can land only on what is observed"
-    if _is_too_late(asked):
+    if is_newer(observed.resource_version, version):  # passed already (docs/design.md L3d)
         return "; can land no more: a newer version is observed"
     return ""
-
-
-def _is_too_late(asked: Evaluation) -> bool:
-    """The precondition is passed already (docs/design.md L3d)."""
-    version, observed = asked.write.precondition.resource_version, asked.observed
-    return version is not None and observed is not None and is_newer(observed.resource_version, version)
 
 
 def _pending_write(asked: Evaluation) -> PendingWrite:

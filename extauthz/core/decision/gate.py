@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from extauthz.core.decision import chain, handover, unknowns
+from extauthz.core.decision import chain, clamp, handover, unknowns
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.cluster_state import ClusterState
@@ -65,6 +65,29 @@ class Gate(ClusterState):
         else:
             decision = unknowns.unreadable(self, self.policy, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)
+
+    def clamp(
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        requester: Requester | None = None,
+    ) -> Decision | None:
+        """What to ask for in place of a write that quotas of mode Clamp have no room for; ``None``: leave it as it is.
+
+        A question: nothing is recorded. The fields ``clamped_to`` and ``version`` say it, unless it ``needs`` something
+        first.
+        """
+        if not isinstance(reading, Write) or not self.ledger.coverage.tree.clamps or self.policy.mode != "enforce":
+            return None
+        self.looks_at(now_s)
+
+        def evaluation(write: Write) -> Evaluation:
+            return self._evaluation(write, decision_id, now_s, source, charge=False, requester=requester)
+
+        return clamp.proposed(evaluation(reading), chain.first_answer, evaluation)
 
     def _evaluation(
         self, write: Write, decision_id: str, now_s: float, source: str, charge: bool, requester: Requester | None

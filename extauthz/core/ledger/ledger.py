@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from extauthz.core.ledger.accounts import Growth
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.envelope import pods_of
@@ -20,8 +21,7 @@ from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.ledger.position import Position, Step
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import Observed, Shortage, WorkloadRef
-from extauthz.core.quota.tree import QuotaNode
+from extauthz.core.model import Observed, WorkloadRef
 
 
 class Proposal(NamedTuple):
@@ -31,27 +31,8 @@ class Proposal(NamedTuple):
     """The workload itself; not in the ledger yet where the write creates it."""
     head: Entry
     """The entry that it is charged through."""
-    before: Position
-    after: Position
-    base: Position
-    own: Position
-    """These four as in ``Step``."""
-    shortages: tuple[Shortage, ...]
-    """What does not fit, in quotas that enforce."""
-    audit: tuple[Shortage, ...]
-    """What does not fit, in quotas that only audit."""
-    grows: Nodes
-    """Quotas that enforce and in which the write raises a key above what is observed, or above the envelope."""
-    unpriced: tuple[str, ...]
-    """Quotas whose usage is not known, because a workload has no known footprint."""
-    illegible: tuple[str, ...]
-    """Quotas whose limits are not known. Everything that they cover counts as growth."""
-    unspecified: tuple[tuple[QuotaNode, str], ...]
-    """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
-
-    @property
-    def step(self) -> Step:
-        return Step(self.before, self.after, self.base, self.own)
+    step: Step
+    growth: Growth
 
 
 class Ledger:
@@ -103,8 +84,7 @@ class Ledger:
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.root
         step = self._step(entry, self.usage.position(head), pending_write)
-        before, after, base, own = step
-        return Proposal(entry, head, before, after, base, own, *self.usage.accounts.weigh(step))
+        return Proposal(entry, head, step, self.usage.accounts.weigh(step))
 
     def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
@@ -156,7 +136,7 @@ class Ledger:
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
             tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.born)
-            is_short = any(row.quota not in names for row in tried.shortages)
+            is_short = any(row.quota not in names for row in tried.growth.shortages)
             fits, too_many = (fits, middle) if is_short else (middle, too_many)
         return fits if fits >= 0 else None
 
@@ -177,8 +157,9 @@ class Ledger:
         if entry.observed is None and not entry.pending_writes:
             entry.head = None  # so far its owner does not know of it
             self.ownership.regroup(entry)
-        self.pending.add(entry, pending_write, proposal.after)
-        self.usage.book(proposal.head, proposal.before, proposal.after)
+        before, after, *_ = proposal.step
+        self.pending.add(entry, pending_write, after)
+        self.usage.book(proposal.head, before, after)
 
     def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """Record a pending write that another gate, or an earlier life of this one, has granted."""

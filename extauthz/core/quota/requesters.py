@@ -16,6 +16,9 @@ from extauthz.core.quota.problems import Path, Problems, shown
 CONTEXT_EXTENSION = "extauthz.dev/requester"
 """By which an Envoy's configuration says whose writes come by its listener. No client can set one."""
 
+METADATA = "x-extauthz-requester"
+"""The same for ext_proc: a key of the metadata that Envoy begins its calls of the gate with."""
+
 _ACCOUNT = "system:serviceaccount:"
 _FIELDS = ("users", "groups", "serviceAccounts", "podNames")
 _PATTERN = re.compile(r"[^*]+\*?|\*")

@@ -274,6 +274,17 @@ def test_the_webhook_is_what_render_webhook_prints():
 
 
 @pytest.mark.helm
+def test_mode_clamp_has_a_mutating_webhook_beside_it():
+    values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', 'webhook.custom=["rollouts.argoproj.io"]')
+    assert "MutatingWebhookConfiguration/extauthz" not in made(*setting(*values))
+    objects = made(*setting(*values, "webhook.clamp=true"), namespace="infra")
+    options = WebhookOptions(ca=b"ABC", namespace="infra", custom=(Custom("argoproj.io", "rollouts"),), clamp=True)
+    for part in webhook.parts(options):
+        (wanted,) = part.objects
+        assert objects[f"{wanted['kind']}/extauthz"]["webhooks"] == wanted["webhooks"]
+
+
+@pytest.mark.helm
 def test_cert_manager_may_write_the_authority_of_the_webhook():
     shipped = made(*setting("webhook.enabled=true", 'webhook.injectCaFrom="infra/extauthz"'))
     configuration = shipped["ValidatingWebhookConfiguration/extauthz"]
