@@ -133,7 +133,7 @@ def _up(rule: Tree, memory: Memory, current: int) -> Range:
     choose = min if rule["selectPolicy"] == "Min" else max
 
     def limit(start: int) -> int:
-        steps = [(one["type"], one["value"]) for one in rule["policies"]]
+        steps: list[tuple[str, int]] = [(one["type"], one["value"]) for one in rule["policies"]]
         return choose(start + by if kind == "Pods" else math.ceil(start * (1 + by / 100)) for kind, by in steps)
 
     if memory.steps is None:
@@ -147,7 +147,7 @@ def _down(rule: Tree, memory: Memory, current: int) -> Range:
     choose = max if rule["selectPolicy"] == "Min" else min
 
     def limit(start: int) -> int:
-        steps = [(one["type"], one["value"]) for one in rule["policies"]]
+        steps: list[tuple[str, int]] = [(one["type"], one["value"]) for one in rule["policies"]]
         return choose(start - by if kind == "Pods" else int(start * (1 - by / 100)) for kind, by in steps)
 
     if memory.steps is None:

@@ -10,7 +10,7 @@ from extauthz.core.model import Tree
 
 from . import pods as podlist
 from .flags import Flags
-from .objects import ExplainError, Objects, at, condition, milli, moment, seconds
+from .objects import POD_METRICS, ExplainError, Objects, at, condition, milli, moment, seconds
 from .pods import Sample
 from .ratios import Goal, Pool, Result, Tolerances, of_pool, of_share, of_total
 from .target import Target, labelled, selects
@@ -229,6 +229,7 @@ def _same_at_both_ends(usage: int, target: int, observed: int, band: Tolerances)
 
 def _usage(scene: Scene, metric: Metric) -> tuple[int, bool]:
     values = _external(scene, metric) if metric.type == "External" else _described(scene, metric)
+    _not_empty(scene, metric.name, values)
     if values:
         return sum(values), True
     current = _status_value(scene.hpa, metric)
@@ -259,8 +260,10 @@ def _samples(scene: Scene, metric: Metric) -> dict[str, Sample] | None:
     """By pod; ``None`` if no such answer is among the objects."""
     if metric.type == "Pods":
         of_pods = [one for one in _custom(scene, metric) if one["describedObject"].get("kind") == "Pod"]
+        _not_empty(scene, metric.name, of_pods)
         return {one["describedObject"]["name"]: _custom_sample(one) for one in of_pods} or None
-    listed = scene.objects.of("PodMetrics", scene.namespace)
+    listed = scene.objects.of(POD_METRICS, scene.namespace)
+    _not_empty(scene, POD_METRICS, listed)
     if not listed:
         return None
     names = {pod["metadata"]["name"] for pod in scene.pods}
@@ -273,6 +276,12 @@ def _samples(scene: Scene, metric: Metric) -> dict[str, Sample] | None:
         for one, amount in found
         if amount is not None
     }
+
+
+def _not_empty(scene: Scene, name: str, found: Sequence[object]) -> None:
+    """Raises ExplainError if a metrics server was asked and had nothing: the metric fails."""
+    if not found and name in scene.objects.asked:
+        raise ExplainError("the metrics server has no value of it")
 
 
 def _is_of(tree: Tree, target: Target, names: Iterable[str]) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Final
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
+
+POD_METRICS: Final = "PodMetrics"
 
 _DURATION: Final = re.compile(r"([0-9.]+)(h|ms|us|µs|ns|m|s)")
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -20,9 +23,16 @@ class ExplainError(Exception):
 
 
 class Objects:
-    """Trees by kind. What metrics servers answer carries no kind; it is told by its fields."""
+    """Trees by kind. What metrics servers answer carries no kind; it is told by its fields.
 
-    def __init__(self, trees: Iterable[Tree]) -> None:
+    Args:
+        trees: all of them.
+        asked: names of metrics of which the trees hold the whole answer of a metrics server, however empty.
+            ``POD_METRICS`` stands for CPU and memory of pods.
+    """
+
+    def __init__(self, trees: Iterable[Tree], asked: Iterable[str] = ()) -> None:
+        self.asked = frozenset(asked)
         self._by_kind: dict[str, list[Tree]] = {}
         self._by_name: dict[tuple[str, str, str], Tree] = {}
         for tree in trees:
@@ -30,6 +40,10 @@ class Objects:
                 kind = _kind(tree)
                 self._by_kind.setdefault(kind, []).append(tree)
                 self._by_name.setdefault((kind, _namespace(tree), str(at(tree, "metadata", "name"))), tree)
+
+    def all(self) -> Iterator[Tree]:
+        """Every tree."""
+        return chain.from_iterable(self._by_kind.values())
 
     def of(self, kind: str, namespace: str | None = None) -> Sequence[Tree]:
         """All of a kind, in one namespace or in all."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree
 
 from .objects import ExplainError, Objects, at
@@ -93,6 +94,30 @@ def parsed(text: str) -> Selector:
     ['app', 'tier', 'old']
     """
     return tuple(_requirement(part) for part in _SPLIT.split(text) if part.strip())
+
+
+def text(selector: Selector) -> str:
+    """The other way: as a query has it.
+
+    >>> text(parsed("app=web,tier in (a,b),!old"))
+    'app in (web),tier in (a,b),!old'
+    """
+    return ",".join(map(_spelled, selector))
+
+
+def _spelled(one: Requirement) -> str:
+    if one.operator in ("Exists", "DoesNotExist"):
+        return "!" * (one.operator == "DoesNotExist") + one.key
+    return f"{one.key} {'in' if one.operator == 'In' else 'notin'} ({','.join(sorted(one.values))})"
+
+
+def plural(kind: str) -> str:
+    """Of a kind that Kubernetes has itself; of others the usual one.
+
+    >>> plural("Deployment"), plural("Gadget")
+    ('deployments', 'gadgets')
+    """
+    return next((one.key[1] for one in GATED if one.name == kind), f"{kind.lower()}s")
 
 
 def _requirement(part: str) -> Requirement:

@@ -57,14 +57,11 @@ def metric(one: Proposal, scene: Scene, current: int) -> Step:
             f"a ratio of {number(ratio)} over {count} pods"
         )
     parts.append(_came_to(one, scene, ratio, count, current))
-    if one.known.note:
-        parts.append(f"({one.known.note})")
-    return Step(
-        "metric",
-        "; ".join(parts[:-1]) + f" {parts[-1]}" if one.known.note else "; ".join(parts),
-        found.replicas,
-        one.certain,
-    )
+    note = one.known.note
+    if found.why == "tolerance" and one.certain and not one.known.certain:
+        note = "which pods are ready, or have metrics, does not matter here"
+    text = "; ".join(parts) + (f" ({note})" if note else "")
+    return Step("metric", text, found.replicas, one.certain)
 
 
 def _came_to(one: Proposal, scene: Scene, ratio: float, count: int | None, current: int) -> str:

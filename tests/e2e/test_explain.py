@@ -21,7 +21,7 @@ import pytest
 from extauthz.explain.answer import Answer
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.flags import Flags
-from extauthz.explain.objects import Objects, condition
+from extauthz.explain.objects import POD_METRICS, Objects, condition
 from tests.controlplane import hpacases
 from tests.controlplane.api import eventually
 from tests.controlplane.hpacases import NAMESPACE, Case
@@ -129,7 +129,7 @@ def fresh(plane: Plane, one: Case) -> tuple[str, Answer]:
     """The HPA is made now: its first decision."""
     objects = own_objects(plane, one)
     hpa = plane.api.create(one.hpa)
-    return one.name, predicted([*objects, hpa, *one.metric_objects], hpa)
+    return one.name, predicted(one, [*objects, hpa], hpa)
 
 
 def own_objects(plane: Plane, one: Case) -> list[Tree]:
@@ -139,8 +139,9 @@ def own_objects(plane: Plane, one: Case) -> list[Tree]:
     return found
 
 
-def predicted(objects: list[Tree], hpa: Tree) -> Answer:
-    return decide(scene_of(Objects(objects), hpa, FLAGS, time.time()))
+def predicted(one: Case, objects: list[Tree], hpa: Tree) -> Answer:
+    known = Objects([*objects, *one.metric_objects], [POD_METRICS, *one.values])
+    return decide(scene_of(known, hpa, FLAGS, time.time()))
 
 
 def later(
@@ -158,7 +159,7 @@ def later(
     for one in cases:
         hpacases.measure(one, chance, time.time())
         tell(desk, one)
-    answers = {one.name: predicted([*objects[one.name], *one.metric_objects], objects[one.name][0]) for one in cases}
+    answers = {one.name: predicted(one, objects[one.name], objects[one.name][0]) for one in cases}
     desk.release()
     time.sleep(3 * FLAGS.sync_period + HPAS / 60)
     faults = []
