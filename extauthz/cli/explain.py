@@ -20,6 +20,7 @@ from extauthz.explain import flags as controller
 from extauthz.explain import metrics, target
 from extauthz.explain.changes import changes
 from extauthz.explain.decide import at_tolerance, decide, scene_of
+from extauthz.explain.flags import Flags
 from extauthz.explain.metrics import Scene
 from extauthz.explain.objects import ExplainError, Objects, milli
 from extauthz.files import content
@@ -112,14 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _explained(arguments: argparse.Namespace, objects: Objects, now: float) -> int:
     hpa = _hpa(objects, arguments.namespace, *arguments.what)
-    flags = controller.of_cluster(objects)
-    try:
-        flags = flags.with_texts(arguments.controller)
-        plain = [text for text in arguments.tolerance if "=" not in text]
-        flags = flags.with_texts(f"tolerance={text}" for text in plain)
-        scene = _with_fields(scene_of(objects, hpa, flags, now), arguments.tolerance)
-    except ValueError as error:
-        raise SettingsError(f"--tolerance: {error}") from None
+    scene = _with_fields(scene_of(objects, hpa, _flags(arguments, objects), now), arguments.tolerance)
     answer = decide(scene, _values(hpa, arguments.at))
     would = changes(scene, answer) if not arguments.at else []
     found = explain_report.shown(scene, answer, would, _quota(arguments, objects, scene, answer.desired))
@@ -183,13 +177,28 @@ def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
     return values
 
 
+def _flags(arguments: argparse.Namespace, objects: Objects) -> Flags:
+    """Of the controller: its pod's, then those that are given."""
+    for text in arguments.controller:
+        name = text.lstrip("-").removeprefix(controller.PREFIX).partition("=")[0]
+        if name not in controller.names():
+            raise SettingsError(f"--controller {text}: there are {', '.join(controller.names())}")
+    plain = [f"tolerance={text}" for text in arguments.tolerance if "=" not in text]
+    try:
+        return controller.of_cluster(objects).with_texts([*arguments.controller, *plain])
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
 def _with_fields(scene: Scene, texts: list[str]) -> Scene:
     for text in texts:
         way, given, value = text.partition("=")
-        if given and way not in ("up", "down"):
-            raise SettingsError(f"--tolerance {text}: write 0.05, up=0.05 or down=0.05")
-        if given:
-            scene = at_tolerance(scene, **{way: float(value)})
+        if not given:
+            continue
+        try:
+            scene = at_tolerance(scene, **{{"up": "up", "down": "down"}[way]: float(value)})
+        except (KeyError, ValueError):
+            raise SettingsError(f"--tolerance {text}: write 0.05, up=0.05 or down=0.05") from None
     return scene
 
 

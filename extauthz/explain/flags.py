@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from .objects import ExplainError, Objects, at, seconds
+from .objects import Objects, at, seconds
 
 PREFIX: Final = "horizontal-pod-autoscaler-"
 
@@ -25,7 +25,7 @@ class Flags:
         """Changed by ``NAME=VALUE``, with or without the dashes and the prefix. Others of the controller are skipped.
 
         Raises:
-            ExplainError: a value is none.
+            ValueError: a value is none.
         """
         known = {field.name for field in fields(self)}
         changes = {}
@@ -57,4 +57,4 @@ def _number(text: str, value: str) -> float:
     try:
         return seconds(value) if value[-1:] in "hms" and value else float(value)
     except ValueError:
-        raise ExplainError(f"{text}: write a number, or a time such as 5m0s") from None
+        raise ValueError(f"{text}: write a number, or a time such as 5m0s") from None

@@ -110,7 +110,12 @@ def seconds(text: str) -> float:
 
     >>> seconds("1m0s"), seconds("15.5s")
     (60.0, 15.5)
+
+    Raises:
+        ValueError: it is none.
     """
+    if _DURATION.sub("", text) or not text:
+        raise ValueError(f"{text!r} is no duration")
     return math.fsum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
 
 

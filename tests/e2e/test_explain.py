@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -18,16 +19,18 @@ from typing import Any
 
 import pytest
 
+from extauthz.cli import explain_cluster
 from extauthz.explain.answer import Answer
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.flags import Flags
 from extauthz.explain.objects import POD_METRICS, Objects, condition
 from tests.controlplane import hpacases
+from tests.controlplane.access import service_account
 from tests.controlplane.api import eventually
 from tests.controlplane.hpacases import NAMESPACE, Case
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.metricsdesk import MetricsDesk, bare_envoy
-from tests.controlplane.plane import Plane, running_plane
+from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 
 Tree = Any
 
@@ -37,6 +40,8 @@ HPAS = int(os.environ.pop("EXTAUTHZ_HPAS", "") or 60)
 TOLERANCE = random.Random(SEED).choice((0.03, 0.05, 0.1, 0.1, 0.2))
 FLAGS = Flags(tolerance=TOLERANCE, sync_period=3.0)
 SHOWN = 12
+READ = 12
+"""Of so many it is held against that the command reads the same from a cluster."""
 SETTLED_S = 4.0
 AGREEMENT = 0.99
 
@@ -81,8 +86,14 @@ def desk(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Met
     ]
     with ExitStack() as stack:
         running = stack.enter_context(MetricsDesk(plane.url, plane.tls))
-        envoy = stack.enter_context(bare_envoy(plane, running, folder / "envoy"))
-        stack.enter_context(ControllerManager(plane, f"https://127.0.0.1:{envoy.port}", folder, flags))
+        url = f"https://127.0.0.1:{stack.enter_context(bare_envoy(plane, running, folder / 'envoy')).port}"
+        stack.enter_context(ControllerManager(plane, url, folder, flags))
+        write_kubeconfig(
+            plane.folder / "owner",
+            url,
+            plane.ca,
+            {"token": service_account(plane, NAMESPACE, "owner", "system:controller:horizontal-pod-autoscaler")},
+        )
         yield running
 
 
@@ -105,6 +116,30 @@ def test_what_is_predicted_is_what_the_controller_does(plane: Plane, desk: Metri
     assert tally["certain"] > HPAS, "hardly anything was called certain"
     assert tally["certain, agrees"] >= AGREEMENT * tally["certain"], "\n".join(wrong[:SHOWN])
     assert not wrong, f"EXTAUTHZ_SEED={SEED}:\n" + "\n".join(wrong[:SHOWN])
+
+
+def test_the_command_reads_the_same_from_the_cluster(plane: Plane, desk: MetricsDesk):
+    """With no more rights than the controller has, and from the same metrics servers."""
+    cases = [hpacases.case(SEED, HPAS + number, time.time()) for number in range(READ)]
+    with ThreadPoolExecutor(8) as workers:
+        list(workers.map(lambda one: create(plane, desk, one), cases))
+        list(workers.map(lambda one: plane.api.create(one.hpa), cases))
+    for one in cases:
+        eventually(lambda one=one: read_alike(plane, one), lambda one=one: (one.name, read_both(plane, one)))
+
+
+def read_alike(plane: Plane, one: Case) -> bool:
+    """The HPA may take a step in between."""
+    both = read_both(plane, one)
+    return both[0] == both[1]
+
+
+def read_both(plane: Plane, one: Case) -> list[tuple[Any, ...]]:
+    found = snapshot(plane, one)
+    read = asyncio.run(explain_cluster.read(plane.folder / "owner", NAMESPACE, "hpa", one.name))
+    hpa = read.one("HorizontalPodAutoscaler", NAMESPACE, one.name)
+    answers = [predicted(one, found, found[0]), decide(scene_of(read, hpa, FLAGS, time.time()))]
+    return [(answer.desired, answer.outcome, answer.certain, answer.steps) for answer in answers]
 
 
 def create(plane: Plane, desk: MetricsDesk, one: Case) -> None:
