@@ -66,12 +66,10 @@ def _bounds(reason: str, limit: str, step: int, count: int, *, has_behavior: boo
         s_low, s_high = count + 1, INT32
     elif limit in ("TooFewReplicas", "ScaleDownLimit"):
         s_low, s_high = 0, max(count - 1, 0)
-    # Without behavior S is the largest of the window. With it, that is so only where S has come down.
-    high = s_high if not has_behavior or (s_high < count or step < 0) else INT32
+    # Without behavior S is the largest of the window. With it, a larger one keeps the count, and no more.
+    high = s_high
     if reason == "ReadyForNewScale":
         return (s_low, s_high), high
-    if reason == "ScaleDownStabilized":
-        return (0, max(s_high - 1, 0)), high
     if reason == "ScaleUpStabilized":
         return (s_low + 1, INT32), INT32
     if has_behavior and step > 0:

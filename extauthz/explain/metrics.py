@@ -326,6 +326,8 @@ def _status_value(hpa: Tree, metric: Metric) -> Mapping[str, Tree]:
         current: Mapping[str, Tree] = spec["current"]
         return current
     failed = condition(hpa, "ScalingActive")
+    if len(at(hpa, "status", "currentMetrics") or []) > metric.number and failed.get("status") == "True":
+        raise ExplainError("it could not be read when the HPA last looked")
     if failed.get("status") == "False":
         raise ExplainError(f"{failed['reason']}: {failed.get('message', '')}")
     raise UnknownError(f"the value of {metric.type} {metric.name} is neither among the objects nor in the HPA's status")

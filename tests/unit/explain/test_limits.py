@@ -28,6 +28,11 @@ def test_the_count_is_held_between_minimum_and_maximum(count, least, most, expec
     assert run(count, 100, least=least, most=most) == expected
 
 
+def test_the_policies_that_the_api_server_fills_in():
+    assert run(2, 500, behavior={}) == (6, "scales-up", True), "4 pods are more than 100 %"
+    assert run(9, 500, behavior={}) == (18, "scales-up", True)
+
+
 def test_without_behavior_it_at_most_doubles_or_goes_to_four():
     assert run(1, 500) == (4, "scales-up", True)
     assert run(5, 250) == (10, "scales-up", True)
@@ -108,6 +113,8 @@ def test_a_step_within_the_period_makes_the_next_one_likely():
         (status(9), 75, (6, "scales-up", False)),
         # It could not read its metrics.
         (status(4, ScalingActive=""), 75, (6, "scales-up", False)),
+        # It was above the maximum: no metric was read for that.
+        (status(4, before=200, AbleToScale="SucceededRescale"), 25, (2, "scales-down", False)),
         (status(4, before=2, AbleToScale="SucceededRescale"), 75, (6, "scales-up", True)),
     ],
 )
@@ -130,6 +137,12 @@ def test_what_the_status_proves_of_the_memory(told, percent, expected):
 def test_windows_in_both_directions(told, percent, expected):
     behavior = {way: {"stabilizationWindowSeconds": 60} for way in (UP, DOWN)}
     assert run(4, percent, status=told, behavior=behavior) == expected
+
+
+def test_a_step_down_that_policies_cut_short_goes_on():
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
+    told = status(4, ScalingLimited="ScaleDownLimit")
+    assert run(4, 25, status=told, behavior=behavior) == (3, "scales-down", False), "3 or less was recommended"
 
 
 def test_a_window_shorter_than_two_looks_may_hold_nothing():

@@ -26,6 +26,12 @@ from tests.unit.explain.building import (
 AT_ONCE = {"scaleDown": {"stabilizationWindowSeconds": 0}}
 
 
+def without(tree, field: str):
+    """A pod whose status does not have it."""
+    del tree["status"][field]
+    return tree
+
+
 def outcome(answer) -> tuple[int, str, bool]:
     return answer.desired, answer.outcome, answer.certain
 
@@ -61,6 +67,7 @@ def test_utilization_is_an_integer_before_it_is_compared():
         (None, Flags(tolerance=0.05), 13),
         ({"scaleUp": {"tolerance": "50m"}}, Flags(), 13),
         ({"scaleDown": {"tolerance": "50m"}}, Flags(), 12),
+        ({"scaleUp": {"tolerance": "0"}}, Flags(tolerance=0.5), 13),
         ({"scaleUp": {"tolerance": "0.2"}}, Flags(tolerance=0.05), 12),
     ],
 )
@@ -69,9 +76,12 @@ def test_a_field_of_the_hpa_wins_over_the_flag(behavior, flags, count):
 
 
 def test_pods_without_a_metric_use_nothing_on_the_way_up():
-    """Three of four say 100 %, so a ratio of 2; with the fourth 300m/400m is 75 %, 1.5, and ⌈1.5 × 4⌉ = 6."""
+    """Three of four say 100 %, so a ratio of 2; with the fourth 300m/400m is 75 %, 1.5, and ⌈1.5 × 4⌉ = 6. Three of
+    five say 90 %, 1.8; with the others it is 54 %, and 1.08 is within the tolerance."""
     objects = [*(pod(name) for name in "abcd"), *(used(name, "100m") for name in "abc")]
     assert outcome(explained(hpa(cpu(50)), deployment(4), *objects)) == (6, "scales-up", True)
+    objects = [*(pod(name) for name in "abcde"), *(used(name, "90m") for name in "abc")]
+    assert outcome(explained(hpa(cpu(50)), deployment(5), *objects)) == (5, "tolerance", True)
 
 
 def test_pods_without_a_metric_use_all_that_they_request_on_the_way_down():
@@ -87,20 +97,36 @@ def test_pods_without_a_metric_turn_it_round_and_nothing_happens():
     assert outcome(answer) == (2, "pods-not-counted", True)
 
 
+def test_a_target_above_100_percent_is_what_a_pod_without_a_metric_counts_as():
+    """One of two says 60 % of a target of 200 %, 0.3. With 200m for the other it is 130 %, 0.65: ⌈1.3⌉."""
+    objects = [pod("a"), pod("b"), used("a", "60m")]
+    assert explained(hpa(cpu(200), behavior=AT_ONCE), deployment(3), *objects).desired == 2
+    objects = [pod("a"), pod("b"), used("a", "180m")]
+    assert explained(hpa(cpu(200), behavior=AT_ONCE), deployment(3), *objects).desired == 3, "0.95 is within"
+
+
+def test_more_pods_than_the_count_never_turn_the_way():
+    """One pod too many: the ratio says less, and the ceiling of all three pods would be more than the count of two."""
+    objects = [*(pod(name) for name in "abc"), used("a", "50m"), used("b", "60m")]
+    assert explained(hpa(cpu(80), behavior=AT_ONCE), deployment(2), *objects).outcome == "pods-not-counted"
+
+
 @pytest.mark.parametrize(
     ("other", "count"),
     [
-        (pod("b", ready="False", started=3600, changed=3590), 2),  # never ready: 0 on the way up, 100m/200m, 1.0
+        (pod("b", ready="False", started=3600, changed=3590), 2),  # never ready: 0 on the way up, 50 %, 1.04
         (pod("b", ready="False", started=3600, changed=100), 4),  # it was ready once, so it counts
         (pod("b", ready="False", started=100, changed=90), 2),  # within the initialization period
         (pod("b", ready="True", started=100, changed=20), 2),  # its sample began before it was ready
         (pod("b", ready="True", started=100, changed=80), 4),
         (pod("b", phase="Pending"), 2),
+        (without(pod("b"), "conditions"), 2),
+        (without(pod("b"), "startTime"), 2),
     ],
 )
 def test_cpu_of_pods_that_warm_up_does_not_count(other, count):
     objects = [pod("a"), other, used("a", "100m"), used("b", "100m")]
-    assert explained(hpa(cpu(50)), deployment(2), *objects).desired == count
+    assert explained(hpa(cpu(48)), deployment(2), *objects).desired == count
 
 
 def test_only_cpu_has_that_rule():
@@ -112,8 +138,8 @@ def test_only_cpu_has_that_rule():
 def test_failed_and_ending_pods_do_not_count_at_all():
     ending = pod("c")
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    objects = [pod("a"), pod("b", phase="Failed"), ending, *(used(name, "100m") for name in "abc")]
-    assert explained(hpa(cpu(50)), deployment(3), *objects).desired == 2 + 1, "down is stabilized at 3"
+    objects = [pod("a"), pod("b", phase="Failed"), ending, used("a", "100m"), used("b", "1m"), used("c", "1m")]
+    assert explained(hpa(cpu(50)), deployment(3), *objects).desired == 3, "it remembers the count of three"
     assert explained(hpa(cpu(50), behavior=AT_ONCE), deployment(3), *objects).desired == 2
 
 
@@ -180,3 +206,72 @@ def test_a_selector_that_two_hpas_share_is_refused():
     answer = explained(hpa(cpu(50)), other, deployment(4), *alike(4, "100m"))
     assert outcome(answer) == (4, "failed", True)
     assert "hpa/twin" in answer.steps[-1].text
+
+
+def test_the_tolerance_for_the_way_down_is_its_own():
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0, "tolerance": "0.05"}}
+    assert explained(hpa(cpu(75), behavior=behavior), deployment(12), *alike(12, "70m")).desired == 12, ()
+    assert explained(hpa(cpu(100), behavior=behavior), deployment(12), *alike(12, "91m")).desired == 11, "0.91 × 12"
+    assert explained(hpa(cpu(100), behavior=AT_ONCE), deployment(12), *alike(12, "91m")).desired == 12
+
+
+def two_containers(name: str) -> tuple:
+    """A pod whose sidecar requests 300m, and what both use."""
+    made, said_of_it = pod(name), used(name, "100m")
+    side = {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "300m", "memory": "1Gi"}}}
+    made["spec"]["initContainers"] = [{"name": "once", "resources": {}}, side]
+    said_of_it["containers"].append({"name": "side", "usage": {"cpu": "300m", "memory": "0"}})
+    return made, said_of_it
+
+
+def test_restartable_init_containers_request_too():
+    """400m of 400m."""
+    assert explained(hpa(cpu(50)), deployment(1), *two_containers("a")).desired == 2
+
+
+def test_a_metric_of_one_container_looks_at_that_one_alone():
+    metric = {"type": "ContainerResource", "containerResource": cpu(50)["resource"] | {"container": "app"}}
+    assert explained(hpa(metric), deployment(1), *two_containers("a")).desired == 2, "100m of 100m"
+
+
+def test_requests_of_the_whole_pod_win_over_its_containers():
+    made, said_of_it = two_containers("a")
+    made["spec"]["resources"] = {"requests": {"cpu": "150m"}}
+    made["spec"]["overhead"] = {"cpu": "50m"}
+    assert explained(hpa(cpu(100)), deployment(1), made, said_of_it).desired == 2, "400m of 200m"
+
+
+def test_a_container_that_the_metrics_leave_out_leaves_the_pod_without_one():
+    silent = used("b", "100m")
+    silent["containers"] = []
+    objects = [pod("a"), pod("b"), used("a", "30m"), silent]
+    answer = explained(hpa(cpu(50), behavior=AT_ONCE), deployment(2), *objects)
+    assert answer.outcome == "pods-not-counted", "65 % with all that b requests"
+
+
+def test_pods_that_request_nothing_and_pods_that_all_warm_up_fail_the_metric():
+    naught = pod("a")
+    naught["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "0"
+    assert explained(hpa(cpu(50)), deployment(1), naught, used("a", "100m")).outcome == "failed"
+    waiting = [pod("a", phase="Pending"), used("a", "100m", "1Gi")]
+    assert explained(hpa(memory("1Gi")), deployment(1), *waiting).outcome == "failed"
+
+
+def test_external_values_that_the_selector_matches_are_added_up():
+    metric = external("queue", "30")
+    metric["external"]["metric"]["selector"] = {"matchLabels": {"name": "mail"}}
+    values = [said("queue", "20") | {"metricLabels": {"name": name}} for name in ("mail", "mail", "other")]
+    answer = explained(hpa(metric), deployment(3), *(pod(name) for name in "abc"), *values)
+    assert answer.desired == 4, "40 / 30 × 3"
+
+
+def test_a_pod_that_has_ended_is_not_ready_for_an_external_value():
+    objects = [deployment(2), pod("a"), pod("b", phase="Succeeded"), said("queue", "90")]
+    assert explained(hpa(external("queue", "30")), *objects).desired == 3
+
+
+def test_an_external_value_wakes_a_workload_that_the_hpa_put_to_sleep():
+    asleep = status(0, ScaledToZero="ScaledToZero")
+    answer = explained(hpa(external("queue", "30"), status=asleep), deployment(0), said("queue", "50"), asked=["x"])
+    assert answer.desired == 2
+    assert explained(hpa(cpu(50), least=0, status=asleep), deployment(0)).outcome == "disabled"
