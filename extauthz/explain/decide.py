@@ -50,7 +50,7 @@ def decide(scene: Scene, values: Mapping[str, int] = NOTHING) -> Answer:
     if early := _without_metrics(scene, rule, current):
         return early
     if fault := _selector_fault(scene):
-        return _stays(current, "failed", Step("selector", fault, current, certain=True))
+        return _stays(current, "failed", fault)
     proposals = tuple(_proposal(scene, one, current, values) for one in metrics.of_hpa(scene.hpa))
     steps = [words.metric(one, scene, current) for one in proposals]
     wanted, certain, combined = _combined(proposals, current)
@@ -115,12 +115,27 @@ def _without_metrics(scene: Scene, rule: limits.Rules, current: int) -> Answer |
 
 
 def _stays(current: int, outcome: str, step: Step) -> Answer:
-    return Answer(current, current, outcome, True, (step,))
+    return Answer(current, current, outcome, step.certain, (step,))
 
 
-def _selector_fault(scene: Scene) -> str:
+def _selector_fault(scene: Scene) -> Step | None:
+    """Where the controller does not take the pods for those of this HPA."""
+    current = scene.target.asked
     if not scene.target.selector:
-        return "its scale has no selector, so the controller does not know its pods"
+        text = "its scale has no selector, so the controller does not know its pods"
+        return Step("selector", text, current, certain=True)
+    if other := _other_hpa(scene):
+        text = f"its pods are also those of hpa/{other} (AmbiguousSelector)"
+        return Step("selector", text, current, certain=True)
+    active = condition(scene.hpa, "ScalingActive")
+    if active.get("status") == "False" and active.get("reason") in ("AmbiguousSelector", "InvalidSelector"):
+        text = f"{active['reason']}, when the HPA last looked: {active.get('message', '')}"
+        return Step("selector", text, current, certain=False)
+    return None
+
+
+def _other_hpa(scene: Scene) -> str:
+    """Its name, if another one has the same pods."""
     ours = [pod["metadata"].get("labels") or {} for pod in scene.pods]
     for hpa in scene.objects.of("HorizontalPodAutoscaler", scene.namespace):
         if hpa["metadata"]["name"] == scene.hpa["metadata"]["name"]:
@@ -130,7 +145,7 @@ def _selector_fault(scene: Scene) -> str:
         except ExplainError:
             continue
         if selector and any(target.selects(selector, labels) for labels in ours):
-            return f"its pods are also those of hpa/{hpa['metadata']['name']} (AmbiguousSelector)"
+            return str(hpa["metadata"]["name"])
     return ""
 
 

@@ -17,6 +17,10 @@ from .ratios import INT32
 MARGIN_S: Final = 60.0
 """The time of objects and that of the controller may be so far apart."""
 
+PROVING: Final = frozenset({"ReadyForNewScale", "ScaleUpStabilized", "ScaleDownStabilized", "SucceededRescale"})
+"""Reasons of AbleToScale. Nothing is proven where a write was refused, where somebody else has set the count, or where
+the last look found no metrics."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -46,8 +50,9 @@ def of_status(hpa: Tree, current: int, now: float) -> Memory:
     steps = step if _remembers_steps(hpa, now) else None
     least, most = at(hpa, "spec", "minReplicas") or 0, at(hpa, "spec", "maxReplicas") or INT32
     by_bounds = reason == "SucceededRescale" and not least <= before <= most
-    if after != current or by_bounds or condition(hpa, "ScalingActive").get("status") != "True":
-        return Memory(steps=steps)  # someone else has changed the count, or the last look found no metrics
+    has_metrics = condition(hpa, "ScalingActive").get("status") == "True"
+    if reason not in PROVING or after != current or by_bounds or not has_metrics:
+        return Memory(steps=steps)
     limit = limited.get("reason", "") if limited.get("status") == "True" else ""
     has_behavior = at(hpa, "spec", "behavior") is not None
     last, high = _bounds(reason, limit, step, current, has_behavior=has_behavior)

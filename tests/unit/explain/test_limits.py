@@ -109,6 +109,9 @@ def test_a_step_within_the_period_makes_the_next_one_likely():
         # It asked for more than the maximum, and may remember that.
         (status(4, ScalingLimited="TooManyReplicas"), 75, (6, "scales-up", False)),
         (status(4, ScalingLimited="TooManyReplicas"), 25, (5, "scales-up", False)),
+        # Its write was refused, so it remembers that it wanted more.
+        (status(4, AbleToScale=""), 75, (6, "scales-up", False)),
+        (status(4, AbleToScale=""), 100, (8, "scales-up", True)),
         # Somebody else has set the count.
         (status(9), 75, (6, "scales-up", False)),
         # It could not read its metrics.

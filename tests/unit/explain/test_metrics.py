@@ -208,6 +208,13 @@ def test_a_selector_that_two_hpas_share_is_refused():
     assert "hpa/twin" in answer.steps[-1].text
 
 
+def test_that_it_is_shared_may_be_known_from_the_status_alone():
+    told = status(4)
+    told["conditions"][1] |= {"status": "False", "reason": "AmbiguousSelector", "message": "pods by selector app=web"}
+    answer = explained(hpa(cpu(50), status=told), deployment(4), *alike(4, "100m"))
+    assert outcome(answer) == (4, "failed", False)
+
+
 def test_the_tolerance_for_the_way_down_is_its_own():
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 0, "tolerance": "0.05"}}
     assert explained(hpa(cpu(75), behavior=behavior), deployment(12), *alike(12, "70m")).desired == 12, ()
