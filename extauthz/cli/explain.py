@@ -17,12 +17,12 @@ from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.quantities import QuantityError
 from extauthz.core.resourcelists import FootprintError
 from extauthz.explain import flags as controller
-from extauthz.explain import metrics, target
+from extauthz.explain import specs, target
 from extauthz.explain.changes import changes
 from extauthz.explain.decide import at_tolerance, decide, scene_of
 from extauthz.explain.flags import Flags
-from extauthz.explain.metrics import Scene
 from extauthz.explain.objects import ExplainError, Objects, milli
+from extauthz.explain.specs import Scene
 from extauthz.files import content
 from extauthz.files.objects import objects as placed
 from extauthz.kube.connection import ApiError, Unreachable
@@ -163,7 +163,7 @@ def _hpa(objects: Objects, namespace: str, kind: str, name: str) -> Tree:
 
 
 def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
-    known = {one.name: one for one in metrics.of_hpa(hpa)}
+    known = {one.name: one for one in specs.of_hpa(hpa)}
     values = {}
     for text in texts:
         name, _, value = text.rpartition("=")

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from extauthz.core.model import Tree
-from extauthz.explain import metrics, target
+from extauthz.explain import specs, target
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects, at
 from extauthz.kube.connection import ApiError, Connection, connect
 
@@ -71,7 +71,7 @@ class Reading:
             return
         pods = await self._get(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector={selector}")
         self._found += [one | {"kind": "Pod"} for one in pods["items"]]
-        measured = metrics.of_hpa(hpa)
+        measured = specs.of_hpa(hpa)
         if any(one.resource for one in measured):
             path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{self._namespace}/pods?labelSelector={selector}"
             await self._metrics(POD_METRICS, [path])
@@ -79,7 +79,7 @@ class Reading:
             if not one.resource:
                 await self._metrics(one.name, await self._metric_paths(one, selector))
 
-    async def _metric_paths(self, one: metrics.Metric, selector: str) -> list[str]:
+    async def _metric_paths(self, one: specs.Metric, selector: str) -> list[str]:
         """Where a metrics server may serve it, the newest version first."""
         labels = target.text(target.labelled(at(one.spec, "metric", "selector")))
         name = quote(one.name, safe="")

@@ -9,8 +9,8 @@ from extauthz.cli import tables
 from extauthz.cli.report import wrapped
 from extauthz.explain.answer import Answer
 from extauthz.explain.changes import Change
-from extauthz.explain.metrics import Scene
 from extauthz.explain.sentence import HOLDS, sentence
+from extauthz.explain.specs import Scene
 
 
 def shown(scene: Scene, answer: Answer, would: Sequence[Change], quota: dict[str, Any] | None) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .metrics import Known, Metric
+from .metrics import Known
 from .ratios import Result
+from .specs import Metric
 
 
 class Step(NamedTuple):

@@ -13,7 +13,7 @@ from extauthz.core.model import Tree
 from . import words
 from .answer import Answer, Proposal
 from .decide import at_tolerance, decide
-from .metrics import Scene
+from .specs import Scene
 
 LARGEST: Final = 2**48
 """Of a value that is tried, in percent or thousandths."""

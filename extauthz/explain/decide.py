@@ -8,13 +8,13 @@ from typing import Final
 
 from extauthz.core.model import Tree
 
-from . import limits, memory, metrics, target, words
+from . import limits, memory, metrics, specs, target, words
 from .answer import Answer, Proposal, Step
 from .flags import Flags
 from .limits import Range
-from .metrics import Metric, Scene
 from .objects import ExplainError, Objects, as_float, at, condition
 from .ratios import Tolerances
+from .specs import Metric, Scene
 
 NOTHING: Final[Mapping[str, int]] = {}
 
@@ -51,7 +51,7 @@ def decide(scene: Scene, values: Mapping[str, int] = NOTHING) -> Answer:
         return early
     if fault := _selector_fault(scene):
         return _stays(current, "failed", fault)
-    proposals = tuple(_proposal(scene, one, current, values) for one in metrics.of_hpa(scene.hpa))
+    proposals = tuple(_proposal(scene, one, current, values) for one in specs.of_hpa(scene.hpa))
     steps = [words.metric(one, scene, current) for one in proposals]
     wanted, certain, combined = _combined(proposals, current)
     steps += combined
@@ -156,7 +156,7 @@ def _proposal(scene: Scene, metric: Metric, current: int, values: Mapping[str, i
             result = known.at_value(current, scene.band, values[metric.name])
         else:
             result = known.result(current, scene.band)
-    except metrics.UnknownError:
+    except specs.UnknownError:
         raise
     except ExplainError as error:
         return Proposal(metric, None, None, str(error), certain=True)

@@ -1,48 +1,18 @@
-"""The metrics of an HPA: what each is compared with, and what is known of its value."""
+"""What is known of a metric: its value, and what it asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from extauthz.core.model import Tree
 
 from . import pods as podlist
-from .flags import Flags
-from .objects import POD_METRICS, ExplainError, Objects, at, condition, milli, moment, seconds
+from . import served
+from .objects import ExplainError, milli
 from .pods import Sample
 from .ratios import Goal, Pool, Result, Tolerances, of_pool, of_share, of_total
-from .target import Target, labelled, selects
-
-CPU: Final = [
-    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
-]
-"""What an HPA without metrics goes by."""
-
-
-class UnknownError(ExplainError):
-    """A value is not among the objects: nothing can be said, not even that the metric fails."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One entry of ``spec.metrics``."""
-
-    number: int
-    type: str
-    name: str
-    container: str
-    target: int
-    """Percent, or thousandths."""
-    measure: str
-    """``Utilization``, ``AverageValue`` or ``Value``."""
-    spec: Tree
-
-    @property
-    def resource(self) -> str:
-        """Of pods; empty where the metric is none of these."""
-        return self.name if self.type in ("Resource", "ContainerResource") else ""
+from .specs import Metric, Scene, UnknownError
 
 
 class Known(NamedTuple):
@@ -63,43 +33,6 @@ class Known(NamedTuple):
     """Unready pods, and pods without a metric, bring a ratio nearer to 1 or past it: neither leaves the band."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """All that metrics are read from."""
-
-    objects: Objects
-    hpa: Tree
-    target: Target
-    flags: Flags
-    band: Tolerances
-    now: float
-    pods: tuple[Tree, ...]
-    """Those that the target selects."""
-
-    @property
-    def namespace(self) -> str:
-        return str(self.hpa["metadata"].get("namespace", "default"))
-
-
-def of_hpa(hpa: Tree) -> list[Metric]:
-    """All of them, in order."""
-    return [_metric(number, entry) for number, entry in enumerate(at(hpa, "spec", "metrics") or CPU)]
-
-
-def _metric(number: int, entry: Tree) -> Metric:
-    kind = entry["type"]
-    spec = entry[kind[0].lower() + kind[1:]]
-    target = spec["target"]
-    name = spec["name"] if "name" in spec else spec["metric"]["name"]
-    if target.get("averageUtilization") is not None:
-        measure, aim = "Utilization", target["averageUtilization"]
-    elif target.get("averageValue") is not None:
-        measure, aim = "AverageValue", milli(target["averageValue"])
-    else:
-        measure, aim = "Value", milli(target["value"])
-    return Metric(number, kind, name, spec.get("container", ""), aim, measure, spec)
-
-
 def known(scene: Scene, metric: Metric) -> Known:
     """What is known of a metric.
 
@@ -116,7 +49,7 @@ def known(scene: Scene, metric: Metric) -> Known:
 
 def _of_pods(scene: Scene, metric: Metric) -> Known:
     pods = scene.pods
-    samples = _samples(scene, metric)
+    samples = served.samples(scene, metric)
     if samples is None:
         return _from_status(scene, metric, pods)
     if not pods:
@@ -172,7 +105,7 @@ def _said(groups: podlist.Groups) -> str:
 def _from_status(scene: Scene, metric: Metric, pods: Sequence[Tree]) -> Known:
     """From the HPA's own status: the average, but not of which pods. In the band that does not matter: pods that are
     unready or without a metric only ever bring a ratio nearer to 1, or past it."""
-    current = _status_value(scene.hpa, metric)
+    current = served.status_value(scene.hpa, metric)
     value = current.get("averageUtilization")
     if metric.measure != "Utilization":
         value = milli(current["averageValue"])
@@ -194,7 +127,7 @@ def _from_status(scene: Scene, metric: Metric, pods: Sequence[Tree]) -> Known:
 
 
 def _of_one_value(scene: Scene, metric: Metric) -> Known:
-    usage, exact = _usage(scene, metric)
+    usage, exact = served.usage(scene, metric)
     target = scene.target
     if metric.measure == "AverageValue":
         certain = exact or _same_at_both_ends(usage, metric.target, target.observed, scene.band)
@@ -225,109 +158,3 @@ def _same_at_both_ends(usage: int, target: int, observed: int, band: Tolerances)
     """Whether all that the status may stand for gives one result: it shows the share of a pod, rounded up."""
     least = usage - observed + 1
     return of_share(least, target, observed, band).replicas == of_share(usage, target, observed, band).replicas
-
-
-def _usage(scene: Scene, metric: Metric) -> tuple[int, bool]:
-    values = _external(scene, metric) if metric.type == "External" else _described(scene, metric)
-    _not_empty(scene, metric.name, values)
-    if values:
-        return sum(values), True
-    current = _status_value(scene.hpa, metric)
-    if metric.measure == "AverageValue":
-        return milli(current["averageValue"]) * scene.target.observed, False
-    return milli(current["value"]), True
-
-
-def _external(scene: Scene, metric: Metric) -> list[int]:
-    wanted = labelled(at(metric.spec, "metric", "selector"))
-    named = [one for one in scene.objects.of("ExternalMetricValue") if one["metricName"] == metric.name]
-    return [milli(one["value"]) for one in named if selects(wanted, one.get("metricLabels") or {})]
-
-
-def _described(scene: Scene, metric: Metric) -> list[int]:
-    ref = metric.spec["describedObject"]
-    return [
-        milli(one["value"])
-        for one in _custom(scene, metric)
-        if (one["describedObject"].get("kind"), one["describedObject"].get("name")) == (ref["kind"], ref["name"])
-    ][:1]
-
-
-# What metrics servers say
-
-
-def _samples(scene: Scene, metric: Metric) -> dict[str, Sample] | None:
-    """By pod; ``None`` if no such answer is among the objects."""
-    if metric.type == "Pods":
-        of_pods = [one for one in _custom(scene, metric) if one["describedObject"].get("kind") == "Pod"]
-        _not_empty(scene, metric.name, of_pods)
-        return {one["describedObject"]["name"]: _custom_sample(one) for one in of_pods} or None
-    listed = scene.objects.of(POD_METRICS, scene.namespace)
-    _not_empty(scene, POD_METRICS, listed)
-    if not listed:
-        return None
-    names = {pod["metadata"]["name"] for pod in scene.pods}
-    chosen = [one for one in listed if _is_of(one, scene.target, names)]
-    if not chosen:
-        raise ExplainError("there are no metrics of its pods")
-    found = ((one, _amount(one.get("containers") or [], metric)) for one in chosen)
-    return {
-        one["metadata"]["name"]: Sample(amount, moment(one["timestamp"]), seconds(one["window"]))
-        for one, amount in found
-        if amount is not None
-    }
-
-
-def _not_empty(scene: Scene, name: str, found: Sequence[object]) -> None:
-    """Raises ExplainError if a metrics server was asked and had nothing: the metric fails."""
-    if not found and name in scene.objects.asked:
-        raise ExplainError("the metrics server has no value of it")
-
-
-def _is_of(tree: Tree, target: Target, names: Iterable[str]) -> bool:
-    labels = tree["metadata"].get("labels")
-    return tree["metadata"]["name"] in names if labels is None else selects(target.selector, labels)
-
-
-def _amount(containers: Sequence[Tree], metric: Metric) -> int | None:
-    """Of a pod, in thousandths. A container that does not say leaves the whole pod without one."""
-    if metric.container:
-        containers = [one for one in containers if one["name"] == metric.container]
-    if not containers or any(metric.name not in (one.get("usage") or {}) for one in containers):
-        return None
-    return sum(milli(one["usage"][metric.name]) for one in containers)
-
-
-def _custom(scene: Scene, metric: Metric) -> list[Tree]:
-    wanted = at(metric.spec, "metric", "selector")
-
-    def fits(one: Tree) -> bool:
-        name = at(one, "metric", "name") or one.get("metricName")
-        place = one["describedObject"].get("namespace", scene.namespace)
-        return name == metric.name and place == scene.namespace and at(one, "metric", "selector") in (None, wanted)
-
-    return [one for one in scene.objects.of("MetricValue") if fits(one)]
-
-
-def _custom_sample(one: Tree) -> Sample:
-    window = one.get("windowSeconds")
-    return Sample(milli(one["value"]), moment(one["timestamp"]), 60.0 if window is None else float(window))
-
-
-def _status_value(hpa: Tree, metric: Metric) -> Mapping[str, Tree]:
-    """What the HPA's status says of this metric.
-
-    Raises:
-        ExplainError: nothing.
-    """
-    entry = at(hpa, "status", "currentMetrics", metric.number) or {}
-    spec = at(entry, metric.type[0].lower() + metric.type[1:]) or {}
-    if (spec.get("name") or at(spec, "metric", "name")) == metric.name and spec.get("current"):
-        current: Mapping[str, Tree] = spec["current"]
-        return current
-    failed = condition(hpa, "ScalingActive")
-    if len(at(hpa, "status", "currentMetrics") or []) > metric.number and failed.get("status") == "True":
-        raise ExplainError("it could not be read when the HPA last looked")
-    if failed.get("status") == "False":
-        raise ExplainError(f"{failed['reason']}: {failed.get('message', '')}")
-    raise UnknownError(f"the value of {metric.type} {metric.name} is neither among the objects nor in the HPA's status")

@@ -8,7 +8,7 @@ from typing import Final
 from . import words
 from .answer import Answer, Proposal
 from .changes import Change
-from .metrics import Scene
+from .specs import Scene
 
 REASONS: Final = {
     "stabilized": "its stabilization window keeps it there",

@@ -8,7 +8,7 @@ from extauthz.core import quantities
 
 from .answer import Proposal, Step
 from .limits import Range, Rules
-from .metrics import Metric, Scene
+from .specs import Metric, Scene
 
 CODES: Final = {
     "TooManyReplicas": "max-replicas",

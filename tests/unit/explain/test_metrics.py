@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from extauthz.explain.flags import Flags
-from extauthz.explain.metrics import UnknownError
+from extauthz.explain.specs import UnknownError
 from tests.unit.explain.building import (
     alike,
     cpu,
