@@ -11,9 +11,11 @@ from urllib.parse import quote
 from extauthz.core.model import Tree
 from extauthz.explain import specs, target
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects, at
-from extauthz.kube.connection import ApiError, Connection, connect
+from extauthz.kube.calls import Calls
+from extauthz.kube.connection import ApiError, connect
 
 WITHIN_S: Final = 15.0
+NOT_FOUND: Final = 404
 FORBIDDEN: Final = (401, 403)
 """We may not read it. That does not mean that the controller may not."""
 
@@ -42,7 +44,7 @@ async def read(given: Path | None, namespace: str, kind: str, name: str) -> Obje
 class Reading:
     """One look at one namespace."""
 
-    def __init__(self, connection: Connection, namespace: str) -> None:
+    def __init__(self, connection: Calls, namespace: str) -> None:
         self._connection, self._namespace = connection, quote(namespace, safe="")
         self._found: list[Tree] = []
         self._asked: set[str] = set()
@@ -64,13 +66,17 @@ class Reading:
     async def _scaled(self, hpa: Tree) -> None:
         ref = hpa["spec"]["scaleTargetRef"]
         path = await self._path(ref.get("apiVersion", "v1"), ref["kind"], ref["name"])
-        scale = await self._get(f"{path}/scale")
+        try:
+            scale = await self._get(f"{path}/scale")
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return
+            raise
         self._found.append(scale | {"kind": "Scale"})
         selector = quote(at(scale, "status", "selector") or "", safe="")
         if not selector:
             return
-        pods = await self._get(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector={selector}")
-        self._found += [one | {"kind": "Pod"} for one in pods["items"]]
+        await self._pods(self._namespace, selector)
         measured = specs.of_hpa(hpa)
         if any(one.resource for one in measured):
             path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{self._namespace}/pods?labelSelector={selector}"
@@ -110,11 +116,16 @@ class Reading:
 
     async def _controller(self) -> None:
         """The pod of kube-controller-manager, for its flags; where there is none to see, its defaults stand."""
-        selector = quote("component=kube-controller-manager", safe="")
+        await self._pods("kube-system", quote("component=kube-controller-manager", safe=""))
+
+    async def _pods(self, namespace: str, selector: str) -> None:
+        """Where we may not read them, the answer is only likely."""
         try:
-            pods = await self._get(f"/api/v1/namespaces/kube-system/pods?labelSelector={selector}")
-        except ApiError:
-            return
+            pods = await self._get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")
+        except ApiError as error:
+            if error.status in FORBIDDEN:
+                return
+            raise
         self._found += [one | {"kind": "Pod"} for one in pods["items"]]
 
     async def _path(self, version: str, kind: str, name: str) -> str:

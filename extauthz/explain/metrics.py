@@ -50,7 +50,8 @@ def known(scene: Scene, metric: Metric) -> Known:
 def _of_pods(scene: Scene, metric: Metric) -> Known:
     pods = scene.pods
     samples = served.samples(scene, metric)
-    if samples is None:
+    no_pods_given = not scene.objects.of("Pod", scene.namespace) and scene.target.observed > 0
+    if samples is None or no_pods_given:
         return _from_status(scene, metric, pods)
     if not pods:
         raise ExplainError("no pods match its selector")
