@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
 from aiohttp import web
@@ -41,6 +41,17 @@ ReadAside: TypeAlias = Callable[[bytes], Awaitable[Review | Unreadable]]
 """Reads a body that takes long, where it holds nobody up."""
 
 
+class Posted(Protocol):
+    """What of an HTTP request is looked at."""
+
+    @property
+    def content_length(self) -> int | None:
+        """As the header has it."""
+
+    async def read(self) -> bytes:
+        """The body, once it has come."""
+
+
 class Webhook:
     """The server. ``decide`` must neither block nor raise."""
 
@@ -52,10 +63,11 @@ class Webhook:
     def application(self) -> web.Application:
         """To be served over TLS: an API server asks no other webhook."""
         app = web.Application(client_max_size=MAX_REVIEW_BYTES)
-        app.add_routes([web.post(PATH, self._validate)])
+        app.add_routes([web.post(PATH, self.validate)])
         return app
 
-    async def _validate(self, request: web.Request) -> web.Response:
+    async def validate(self, request: Posted) -> web.Response:
+        """The answer to an AdmissionReview."""
         with self._holding(request.content_length):
             try:
                 async with asyncio.timeout(RECEIVED_WITHIN_S):
