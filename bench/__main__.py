@@ -28,7 +28,7 @@ NOTES = (
     "Peak memory is that of the gate and of the process that reads long bodies.",
     f"Memory: growth of the resident set by Deployments with a name, labels, a selector, a UID and a resourceVersion "
     f"of their own, names of some 20 characters; {WORKLOADS_PER_TEMPLATE} workloads share a pod template.",
-    "Latency: one request at a time, an open TLS connection, the same stand-in API server behind two Envoys.",
+    "Latency: one request at a time, an open TLS connection, the same stand-in API server behind three Envoys.",
     "Live cluster: a real API server; ready from the start of the process; the list is paged, by the same client, and "
     "nothing is kept of it; memory beyond that of a gate on an empty cluster; API calls as the server counts them.",
     "Shared ledger: two gates that write the same WorkspaceLedger in a real API server, 32 growing checks under way at "

@@ -23,10 +23,10 @@ class Files(NamedTuple):
     state: Path
 
 
-def write(population: Population, directory: Path) -> Files:
+def write(population: Population, directory: Path, mode: str = "Enforce") -> Files:
     """Write both files: the state as ``kubectl get ns,deploy,rs -A -o json`` prints it, a ReplicaSet a Deployment."""
     quotas, state = directory / "quotas.json", directory / "state.json"
-    quotas.write_text(_list(_quota(i) for i in range(population.quota_count)))
+    quotas.write_text(_list(_quota(i, mode) for i in range(population.quota_count)))
     state.write_text(_list([*_namespaces(population), *objects(population)]))
     return Files(quotas, state)
 
@@ -35,13 +35,14 @@ def _list(items: Iterator[Tree] | list[Tree]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})
 
 
-def _quota(i: int) -> Tree:
+def _quota(i: int, mode: str) -> Tree:
     namespace_selector = {"matchLabels": {"workspace": f"workspace-{i:06}"}}
     return {
         "apiVersion": spec.API_VERSION,
         "kind": spec.KIND,
         "metadata": {"name": f"quota-{i:06}"},
         "spec": {
+            "mode": mode,
             "namespaceSelector": namespace_selector,
             "hard": {"requests.cpu": "1M", "requests.memory": "1Pi", "limits.memory": "1Pi", "pods": "1M"},
         },

@@ -11,18 +11,20 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
-from extauthz.cli import exits, options
+from extauthz.cli import exits, forwarding, options
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.core.kinds import GATED
 from extauthz.core.model import WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.files.problems import FilesError
+from extauthz.servers.api import questions
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import named
@@ -55,6 +57,8 @@ class Source(Protocol):
 
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]: ...
 
+    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]: ...
+
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]: ...
 
 
@@ -81,6 +85,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server", metavar="URL", help="A gate that runs, by its --http address: http://127.0.0.1:9192"
     )
+    parser.add_argument(
+        "--port-forward",
+        metavar="NAMESPACE/SERVICE",
+        help=f"A gate in the cluster, by kubectl. Default, where no other place is given: {forwarding.PLACE}",
+    )
     parser.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects, in place of a server.")
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="With --quotas: a Kubernetes List of namespaces and workloads."
@@ -89,25 +98,37 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add(parser, SETTINGS)
 
 
-def source(arguments: argparse.Namespace) -> Source:
-    """Where the flags say.
+@contextmanager
+def source(arguments: argparse.Namespace) -> Iterator[Source]:
+    """Where the flags say; where they say nothing, a gate in the cluster if there is a kubectl.
 
     Raises:
         SettingsError: the flags say two places, or none.
         FilesError, OSError: a file cannot be used.
+        Problem: kubectl does not get to the gate.
     """
-    if arguments.server is None:
-        return Files(gate(arguments))
-    for name in SAVED:
-        if getattr(arguments, name) is not None:
-            raise SettingsError(f"--server and --{name} are two places; leave one of them out")
-    return Server(arguments.server)
+    places = {"server": arguments.server, "port-forward": arguments.port_forward}
+    given = [name for name, place in places.items() if place is not None]
+    files = [name for name in SAVED if getattr(arguments, name) is not None]
+    if len(given) + bool(files) > 1:
+        one, other = [*given, *files][:2]
+        raise SettingsError(f"--{one} and --{other} are two places; leave one of them out")
+    if arguments.server is not None:
+        yield Server(arguments.server)
+    elif given or (not files and forwarding.kubectl() is not None):
+        with forwarding.forwarded(arguments.port_forward or forwarding.PLACE) as url:
+            yield Server(url)
+    else:
+        yield Files(gate(arguments))
 
 
 def gate(arguments: argparse.Namespace) -> Gate:
     """A gate that knows what the files say. Raises as ``source``."""
     if arguments.quotas is None or arguments.state is None:
-        raise SettingsError("say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs")
+        raise SettingsError(
+            "say where to look: --quotas FILE --state FILE, or --server URL of a gate that runs, or "
+            "--port-forward NAMESPACE/SERVICE of one in a cluster"
+        )
     for name, command in SAVED.items():
         given = str(getattr(arguments, name))
         if given == KUBERNETES or given.startswith(("http:/", "https:/")):
@@ -139,8 +160,11 @@ class Files:
     def headroom(self, ref: WorkloadRef) -> dict[str, Any]:
         return self._answers.headroom(ref)
 
+    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._answers.headroom_of(questions.manifest(asked))
+
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._answers.decision(asked)
+        return self._answers.decision(questions.write(asked))
 
 
 class Server:
@@ -169,6 +193,10 @@ class Server:
         one = {key: _part(text) for key, text in named(ref).items()}
         path = f"/namespaces/{one['namespace']}/workloads/{one['resource']}/{one['name']}/headroom"
         return self._ask("replicas", path)
+
+    def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask("items", "/headroom", body=asked)["items"][0]
+        return found
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self._ask("verdict", "/decisions", body=asked)

@@ -68,11 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _decide(arguments: argparse.Namespace) -> Json:
     if arguments.workload is not None:
         asked = _of_workload(arguments)
-        return asking.source(arguments).decision(asked)
+        with asking.source(arguments) as source:
+            return source.decision(asked)
     if arguments.method is None or arguments.path is None:
         raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE --replicas N, or --method and --path")
-    if arguments.server is not None:
-        raise SettingsError("--server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files")
+    if arguments.server is not None or arguments.port_forward is not None:
+        raise SettingsError("a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files")
     return shown.decision(asking.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))
 
 

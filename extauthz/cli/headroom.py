@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from extauthz.cli import asking, report, tables
-from extauthz.core.model import WorkloadRef
-from extauthz.servers.api.shown import AMOUNTS
+from extauthz.core.kinds import BY_NAME, GATED
+from extauthz.core.model import Tree, WorkloadRef
+from extauthz.files.content import Content
+from extauthz.files.objects import objects
+from extauthz.servers.api.shown import AMOUNTS, Json
+from extauthz.service.loading import SettingsError
 
 DESCRIPTION = """\
 Says how many replicas a workload may have, and which quota stands in the way of one more. It is a look and no promise:
@@ -18,9 +24,10 @@ EPILOG = """\
 examples:
   extauthz headroom deploy/web -n shop --quotas quotas/ --state state.yaml
   extauthz headroom deploy/web -n shop --server http://127.0.0.1:9192
+  extauthz headroom -f deployment.yaml -n shop          (a gate in the cluster, by kubectl port-forward)
 
 exit codes: 0 at least one replica more fits, 1 none does, 64 wrong usage, 65 a file is wrong, 69 no server, or it does
-not know the workload"""
+not know the workload, or would refuse it at any size"""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,18 +37,58 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=DESCRIPTION,
         epilog=EPILOG,
     )
-    parser.add_argument("workload", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web.")
-    parser.add_argument("-n", "--namespace", required=True, help="Namespace of the workload.")
+    parser.add_argument("workload", nargs="?", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web.")
+    parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
+    parser.add_argument(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help="In place of KIND/NAME a manifest of a workload that does not exist yet, or is to be changed; - reads "
+        "standard input.",
+    )
     asking.add(parser)
 
 
 @asking.answered
 def run(arguments: argparse.Namespace) -> int:
     """Print it; the exit code tells whether one replica more fits."""
-    group, plural, name = arguments.workload
-    found = asking.source(arguments).headroom(WorkloadRef(group, plural, arguments.namespace, name))
+    ask = _question(arguments)
+    with asking.source(arguments) as source:
+        found = ask(source)
     sys.stdout.write(report.as_json(found) if arguments.output == "json" else as_text(found))
     return 0 if found["replicas"] is None or found["replicas"] > found["observedReplicas"] else 1
+
+
+def _question(arguments: argparse.Namespace) -> Callable[[asking.Source], Json]:
+    """What to ask. Raises SettingsError, FilesError and OSError."""
+    if (arguments.workload is None) == (arguments.filename is None):
+        raise SettingsError("say of what: KIND/NAME -n NAMESPACE, or -f FILE with a manifest")
+    if arguments.filename is not None:
+        asked = {"object": _manifest(arguments.filename)}
+        if arguments.namespace is not None:
+            asked["namespace"] = arguments.namespace
+        return lambda source: source.headroom_of(asked)
+    if arguments.namespace is None:
+        raise SettingsError("--namespace is needed with a workload")
+    group, plural, name = arguments.workload
+    ref = WorkloadRef(group, plural, arguments.namespace, name)
+    return lambda source: source.headroom(ref)
+
+
+def _manifest(filename: str) -> Json:
+    """The one workload of a file; what else is in it (a Service, say) is passed over."""
+    data = sys.stdin.buffer.read() if filename == "-" else Path(filename).read_bytes()
+    found = [one.tree for one in objects(Content(filename, data)) if _has_replicas(one.tree)]
+    if len(found) != 1:
+        kinds = ", ".join(kind.name for kind in GATED)
+        raise SettingsError(f"--filename: {filename} holds {len(found)} workloads; give one with one ({kinds})")
+    return dict(found[0])
+
+
+def _has_replicas(tree: Tree) -> bool:
+    group = str(tree.get("apiVersion", "")).rpartition("/")[0] if isinstance(tree, dict) else ""
+    kind = BY_NAME.get((group, str(tree.get("kind")))) if isinstance(tree, dict) else None
+    return kind is not None and kind.is_gated
 
 
 def as_text(found: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ EPILOG = """\
 examples:
   extauthz render webhook --ca ca.crt | kubectl apply -f -
   extauthz render webhook --ca ca.crt --custom rollouts.argoproj.io --except-namespace monitoring
+  extauthz render webhook --ca ca.crt --clamp | kubectl apply -f -
   extauthz render webhook --ca ca.crt --url https://127.0.0.1:9443     # beside the API server
 
 The gate listens with `extauthz serve --webhook`. See docs/webhook.md."""
@@ -23,7 +24,7 @@ The gate listens with `extauthz serve --webhook`. See docs/webhook.md."""
 
 def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    text = "the ValidatingWebhookConfiguration for `extauthz serve --webhook`"
+    text = "the webhook configurations for `extauthz serve --webhook`"
     parser = what.add_parser(
         "webhook",
         help=text,
@@ -49,6 +50,11 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="PLURAL.GROUP",
         help="Ask about the scale of this custom resource too. May be repeated.",
     )
+    add(
+        "--clamp",
+        action="store_true",
+        help="Also a MutatingWebhookConfiguration, which lowers counts where quotas have the mode Clamp.",
+    )
     add("-o", "--output", choices=FORMATS, default="yaml", help="Default: yaml.")
     parser.set_defaults(rendered=_rendered)
 
@@ -63,6 +69,7 @@ def _rendered(arguments: argparse.Namespace) -> str:
         url=arguments.url or "",
         except_namespaces=tuple(arguments.except_namespace),
         custom=tuple(arguments.custom),
+        clamp=arguments.clamp,
     )
     return FORMATS[arguments.output](webhook.parts(options))
 

@@ -138,6 +138,20 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         help="What becomes of growth without an authorization header. deny: Envoy answers 401; the gate is not asked. "
         f"Default: {defaults.anonymous}.",
     )
+    add(
+        "--clamp",
+        action="store_true",
+        default=None,
+        help="Have counts lowered to what fits, where quotas have the mode Clamp. Every write that may grow a workload "
+        "is then asked about twice. Default: counts stay as they are.",
+    )
+    add(
+        "--requester",
+        type=user,
+        metavar="USER",
+        help="Who alone sends writes this way, as the API server names them: system:serviceaccount:NAMESPACE:NAME. For "
+        "quotas with spec.requesters. Default: the gate is not told, and such a quota binds them.",
+    )
     seconds("--gate-timeout", dest="gate_timeout_s", help=f"For the decision. Default: {defaults.gate_timeout_s:g}.")
     seconds(
         "--write-timeout",
@@ -174,6 +188,15 @@ def namespace(text: str) -> str:
     """A name of a namespace (RFC 1123 label), as argparse wants a type."""
     if re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace")
+    return text
+
+
+def user(text: str) -> str:
+    """A user of the API server, as argparse wants a type."""
+    if not text or len(text) > 256 or not text.isprintable() or "*" in text:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no user; write for example system:serviceaccount:keda:keda-operator"
+        )
     return text
 
 

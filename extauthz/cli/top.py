@@ -19,6 +19,7 @@ EPILOG = """\
 examples:
   extauthz top --quotas quotas/ --state state.yaml
   extauthz top acme --sort requests.nvidia.com/gpu --server http://127.0.0.1:9192
+  extauthz top                                          (a gate in the cluster, by kubectl port-forward)
 
 exit codes: 0 shown, 64 wrong usage, 65 a file is wrong, 69 no server, or it does not know the quota"""
 
@@ -41,16 +42,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table."""
     if not 1 <= arguments.limit <= 1000:
         raise SettingsError("--limit: must be from 1 to 1000")
-    source = asking.source(arguments)
-    if arguments.quota is None:
-        found = source.quotas()
-        sys.stdout.write(_shown(arguments, found, _quotas(found)))
-    else:
-        quota = source.quota(arguments.quota)
-        sort = arguments.sort or _fullest(quota)
-        page = source.workloads(arguments.quota, sort, arguments.limit)
-        sys.stdout.write(_shown(arguments, page, _workloads(quota, sort, page)))
+    with asking.source(arguments) as source:
+        text = _quotas_shown(arguments, source) if arguments.quota is None else _workloads_shown(arguments, source)
+    sys.stdout.write(text)
     return 0
+
+
+def _quotas_shown(arguments: argparse.Namespace, source: asking.Source) -> str:
+    found = source.quotas()
+    return _shown(arguments, found, _quotas(found))
+
+
+def _workloads_shown(arguments: argparse.Namespace, source: asking.Source) -> str:
+    quota = source.quota(arguments.quota)
+    sort = arguments.sort or _fullest(quota)
+    page = source.workloads(arguments.quota, sort, arguments.limit)
+    return _shown(arguments, page, _workloads(quota, sort, page))
 
 
 def _shown(arguments: argparse.Namespace, found: object, table: list[str]) -> str:

@@ -32,6 +32,8 @@ class Request(NamedTuple):
     """The body is only a part."""
     source: str = ""
     """Who sent it, as the proxy vouches: a mutual TLS principal, or else a peer address. Empty: not known."""
+    requester: str = ""
+    """The user whose writes come this way, as the proxy's configuration says. Empty: it does not say."""
 
 
 Kind: TypeAlias = tuple[str, str]
@@ -153,12 +155,23 @@ class Unreadable:
 Reading: TypeAlias = Write | NotAWrite | Unreadable
 
 
+class Requester(NamedTuple):
+    """Who sent a write, as whoever asks the gate vouches for it: the API server, or the configuration of an Envoy."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    """Names of pods that the token is of: one, or none."""
+
+
 class Question(NamedTuple):
     """A request that its server has read itself."""
 
     reading: Reading
     user: str = ""
-    """Who sent it, as the API server has authenticated him. Empty: not known."""
+    """Who sent it, as the API server has authenticated him; cut for logs. Empty: not known."""
+    requester: Requester | None = None
+    """The same, whole. ``None``: not known."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -343,5 +356,9 @@ class Decision(NamedTuple):
     """What the answer would have been without mode audit (``Policy.mode``)."""
     unspecified: tuple[Unspecified, ...] = ()
     """What pods have to state for quotas that refused because of it, would have, or only audit."""
+    clamped_to: int | None = None
+    """The count to ask for in its place (mode Clamp). Only of the answer to that question, which decides nothing."""
+    version: str = ""
+    """With ``clamped_to``: the resourceVersion that the write with that count must be bound to."""
     needs: NeedsFetch | None = None
     """What to fetch first. Then the write is decided again. ``None``: the decision is final."""

@@ -94,14 +94,29 @@ class Queries:
 
         Those that are in force now: if others come into force before the last was asked for, none of these is seen.
         """
-        nodes = iter(self._ledger.coverage.tree.nodes) if below is None else self._subtree(below)
-        if after is not None:
-            last = self._node(after)
-            nodes = (node for node in nodes if last is not None and node.index > last.index)
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
-        for node in nodes:
+        for node in self._following(below, after):
             _, workloads, unpriced = accounts.covered_by(node)
             yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, bool(selection.of(node)))
+
+    def _following(self, below: str | None, after: str | None) -> Iterator[QuotaNode]:
+        tree, last = self._ledger.coverage.tree, self._node(after) if after is not None else None
+        if after is not None and last is None:
+            return iter(())
+        if below is None:
+            return tree.since(last.index + 1 if last is not None else 0)
+        top = self._node(below)
+        return tree.below(top, last) if top is not None else iter(())
+
+    def names(self, below: str | None = None) -> Iterator[str]:
+        """Names of all quotas, or of one and all below it."""
+        nodes = self._ledger.coverage.tree.nodes if below is None else self._subtree(below)
+        return (node.quota.name for node in nodes)
+
+    def namespaces(self, quota: str) -> list[str]:
+        """Those that a quota or one below it selects."""
+        selection = self._ledger.coverage.selection
+        return list({name: None for node in self._subtree(quota) for name in selection.of(node)})
 
     def tree_warnings(self) -> tuple[TreeProblem, ...]:
         """What is allowed of the quotas, but hardly meant."""
@@ -133,15 +148,19 @@ class Queries:
         entry = self._ledger.get(ref)
         return self._charged(entry.root) if entry is not None else None
 
+    def counts_in(self, ref: WorkloadRef, quota: str) -> bool:
+        """Whether a workload counts in a quota, or may come to."""
+        entry, node = self._ledger.get(ref), self._node(quota)
+        return entry is not None and node in self._ledger.usage.position(entry.root).envelope_in
+
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
         return (use for use in self.looking(quota) if use is not None)
 
     def looking(self, quota: str) -> Iterator[WorkloadUse | None]:
         """The same, with ``None`` for each workload of its namespaces that does not count: a step, too."""
-        top, selection = self._node(quota), self._ledger.coverage.selection
-        names = {name: None for node in self._subtree(quota) for name in selection.of(node)}
-        for name in names:
+        top = self._node(quota)
+        for name in self.namespaces(quota):
             for kind in self._ledger.workloads.kinds():
                 for ref in self._ledger.workloads.of_unit(kind, name):
                     yield self._use_in(top, ref)
@@ -170,20 +189,20 @@ class Queries:
         observed = entry.observed.replicas if entry.observed is not None else 0
         version = entry.observed.resource_version if entry.observed is not None else ""
         most = self._propose(entry, MAX_REPLICAS)
-        is_certain = not (most.after.unknown or most.unpriced or most.illegible)
-        if not most.shortages:
+        is_certain = not (most.step.after.unknown or most.growth.unpriced or most.growth.illegible)
+        if not most.growth.shortages:
             return Headroom(None, None, observed, version, is_certain)
         fits, bound = self._fitting(entry, most)
         return Headroom(fits, bound, observed, version, is_certain)
 
     def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
-        if most.before.pod is not None and entry is most.head:
-            pod = most.before.pod
+        if most.step.before.pod is not None and entry is most.head:
+            pod = most.step.before.pod
             found = self._ledger.usage.accounts.largest_replicas(most.step, pod, pod)
         else:
             found = self._ledger.largest_replicas(entry.ref, _count(MAX_REPLICAS), most)
         assert found is not None, "a bound is met, and a count of zero grows nothing"
-        return found, self._propose(entry, found + 1).shortages[0]
+        return found, self._propose(entry, found + 1).growth.shortages[0]
 
     def _propose(self, entry: Entry, replicas: int) -> Proposal:
         return self._ledger.propose(entry.ref, _count(replicas), entry.born, entry)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from extauthz.render.options import Outage, Profile
 
 from . import names
-from .dump import ROUTER, TLS_INSPECTOR, Chain, Dump, Listener, Tree, asks_gate, kind, stops_undecided
+from .dump import ROUTER, TLS_INSPECTOR, Chain, Dump, Listener, Tree, asks_gate, kind, lowers, stops_undecided
 from .rows import Row, fail, judged, ok, skipped, warn
 
 RENDER_AGAIN = "render it again with `extauthz render`, and look for another EnvoyFilter that changes it"
@@ -107,7 +107,8 @@ def _at(listener: Listener) -> str:
 
 
 def order(chain: Chain, listener: Listener) -> Row:
-    """ext_authz, then what stops the undecided, then the router; and nothing that could change the request between."""
+    """ext_proc where counts are lowered, ext_authz, what stops the undecided, the router. Nothing else between them
+    could change the request."""
     problems = list(_misplaced(chain, listener))
     cure = RENDER_AGAIN
     if problems:
@@ -130,6 +131,8 @@ def _misplaced(chain: Chain, listener: Listener) -> Iterator[str]:
         yield "no router comes after ext_authz"
     if any(map(stops_undecided, filters[: asking[0]])):
         yield "the filter that stops the undecided (rbac) is before ext_authz: it would stop everything"
+    if any(map(lowers, filters[asking[0] :])):
+        yield "ext_proc comes after ext_authz: it would change what was decided"
     if any(each.get("disabled") for each in filters if _ours(each)):
         yield "a filter is `disabled: true`"
     if "filter_enabled" in chain.ext_authz or "filter_enabled_metadata" in chain.ext_authz:
@@ -141,7 +144,7 @@ def _misplaced(chain: Chain, listener: Listener) -> Iterator[str]:
 
 
 def _ours(filter_: Tree) -> bool:
-    return asks_gate(filter_) or stops_undecided(filter_)
+    return asks_gate(filter_) or stops_undecided(filter_) or lowers(filter_)
 
 
 def _rivals(chain: Chain, listener: Listener) -> int:

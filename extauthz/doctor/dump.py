@@ -14,6 +14,7 @@ Tree: TypeAlias = Any
 """JSON. Fields with their default are left out, as protobuf's JSON has it."""
 
 EXT_AUTHZ, RBAC, ROUTER = "ext_authz.v3.ExtAuthz", "rbac.v3.RBAC", "router.v3.Router"
+EXT_PROC = "ext_proc.v3.ExternalProcessor"
 MANAGER = "HttpConnectionManager"
 TLS_INSPECTOR = "tls_inspector.v3.TlsInspector"
 
@@ -133,10 +134,18 @@ def kind(filter_: Tree) -> str:
 
 def asks_gate(filter_: Tree) -> bool:
     """Whether it is ext_authz and asks the gate's cluster."""
-    if kind(filter_) != EXT_AUTHZ:
-        return False
+    return kind(filter_) == EXT_AUTHZ and _cluster(filter_) == names.GATE_CLUSTER
+
+
+def lowers(filter_: Tree) -> bool:
+    """Whether it is ext_proc and asks the gate's cluster, for mode Clamp."""
+    return kind(filter_) == EXT_PROC and _cluster(filter_) == names.GATE_CLUSTER
+
+
+def _cluster(filter_: Tree) -> str | None:
     service = filter_["typed_config"].get("grpc_service") or {}
-    return bool((service.get("envoy_grpc") or {}).get("cluster_name") == names.GATE_CLUSTER)
+    cluster: str | None = (service.get("envoy_grpc") or {}).get("cluster_name")
+    return cluster
 
 
 def stops_undecided(filter_: Tree) -> bool:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from extauthz.core.decision import sentences
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.model import Decision, Operation, Reading, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Operation, Reading, Requester, Verdict, WorkloadRef
 from extauthz.ledger_store.payload import TooLargeError, decode
 from extauthz.ledger_store.replica import Progress, Replica
 from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
@@ -47,7 +47,14 @@ class Decides(Protocol):
     def ledger(self) -> Ledger: ...
 
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = ...
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        charge: bool = ...,
+        requester: Requester | None = None,
     ) -> Decision:
         """Decide a write from memory. A grant is recorded in memory."""
 
@@ -59,6 +66,7 @@ class _Waiter:
     reading: Reading
     source: str
     decision: Decision
+    requester: Requester | None
     answer: asyncio.Future[Decision]
     trouble: str = "its ledger was not written in time"
     """Why it is not answered yet."""
@@ -117,9 +125,11 @@ class Committer:
 
     # The request path.
 
-    async def commit(self, reading: Reading, source: str, decision: Decision) -> Decision:
+    async def commit(
+        self, reading: Reading, source: str, decision: Decision, requester: Requester | None = None
+    ) -> Decision:
         """The answer to a write that ``decision``, which recorded nothing, would grant."""
-        waiter = _Waiter(reading, source, decision, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(reading, source, decision, requester, asyncio.get_running_loop().create_future())
         granted = False
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -237,7 +247,9 @@ class Committer:
         waiter.rounds += 1
         self._undo(waiter)  # a write in doubt, seen in an object that cannot be read any more
         decision_id = waiter.decision.id
-        decision = self._gate.decide(waiter.reading, decision_id, self._clock(), source=waiter.source)
+        decision = self._gate.decide(
+            waiter.reading, decision_id, self._clock(), source=waiter.source, requester=waiter.requester
+        )
         waiter.decision = decision
         if decision.pending_write is None:
             return self._answer(waiter, decision)

@@ -45,6 +45,10 @@ class Episode(Generic[Note]):
     """The replica count that was refused last; ``None``: something else was refused."""
     reason: str
     """Of the last refusal."""
+    latest: Decision
+    """The last refusal."""
+    lowered: bool = False
+    """It began with a count that was lowered."""
     count: int = 1
     told: int = 0
     """The count that was written last."""
@@ -72,8 +76,14 @@ class Episodes(Generic[Note]):
     def __len__(self) -> int:
         return len(self._open)
 
+    def open(self) -> list[Episode[Note]]:
+        """All of them, those first that began first."""
+        return list(self._open.values())
+
     def decided(self, decision: Decision, now_s: float) -> bool:
         """Take a decision. True if an event is due at once.
+
+        A count that was lowered begins one too, and the refusals that follow belong to it.
 
         Dry runs, audit, and refusals as unavailable begin no episode. Nor does a create: its author reads the answer,
         and its object does not exist.
@@ -90,12 +100,13 @@ class Episodes(Generic[Note]):
         if episode is not None:
             episode.count += 1
             episode.last_s = now_s
-            episode.asked, episode.reason = decision.replicas, decision.reason
+            episode.asked, episode.reason, episode.latest = decision.replicas, decision.reason, decision
             return False
         if len(self._open) >= self._most:
             self.dropped += 1
             return False
-        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, decision.replicas, decision.reason)
+        asked, reason, lowered = decision.replicas, decision.reason, decision.clamped_to is not None
+        self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, asked, reason, decision, lowered)
         return True
 
     def _allowed(self, ref: WorkloadRef, decision: Decision) -> bool:

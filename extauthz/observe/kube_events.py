@@ -33,6 +33,7 @@ CONTROLLER = "extauthz.dev/gate"
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 
 BLOCKED = "WorkspaceQuotaExceeded"
+LOWERED = "WorkspaceQuotaClamped"
 UNBLOCKED = "WorkspaceQuotaHasRoom"
 ACTION = "Growing"
 
@@ -150,7 +151,8 @@ class KubeEvents:
             if note.name and not await self._updated(note, episode, count):
                 note.name = ""
             if not note.name:
-                note.name = await self._created(note.about, episode, BLOCKED, episode.sentence, count)
+                reason = LOWERED if episode.lowered else BLOCKED
+                note.name = await self._created(note.about, episode, reason, episode.sentence, count)
 
     async def _tell_the_end(self, ended: Ended[Note]) -> None:
         episode = ended.episode
@@ -179,11 +181,11 @@ class KubeEvents:
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"name": name, "namespace": about.namespace},
-            "type": "Warning" if reason == BLOCKED else "Normal",
+            "type": "Normal" if reason == UNBLOCKED else "Warning",
             "reason": reason,
             "action": ACTION,
             "note": fitted(sentence),
-            "eventTime": _stamp(episode.began_s if reason == BLOCKED else self._clock()),
+            "eventTime": _stamp(self._clock() if reason == UNBLOCKED else episode.began_s),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
             "regarding": about.reference,

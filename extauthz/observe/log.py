@@ -107,6 +107,11 @@ class Log:
         if (decision.would or decision.verdict) in self._decisions:
             self._put(decision_fields(decision, user_agent, self._clock(), user))
 
+    def clamp(self, proposal: Decision, user_agent: str, user: str = "") -> None:
+        """One line about a write that is asked for with fewer replicas. The decision about what is sent follows."""
+        if proposal.verdict in self._decisions:
+            self._put(decision_fields(proposal, user_agent, self._clock(), user) | {"event": "clamp"})
+
     def close(self) -> None:
         """Write what is queued and end the thread."""
         self._lines.put(None)
@@ -212,6 +217,8 @@ def _add_counts(fields: Fields, decision: Decision) -> None:
         fields["from"] = decision.replicas_before
     if decision.replicas is not None:
         fields["to"] = decision.replicas
+    if decision.clamped_to is not None:
+        fields["clamped_to"] = decision.clamped_to
     if decision.fits is not None:
         fields["fits"] = decision.fits
     if decision.max_scale is not None:

@@ -50,6 +50,7 @@ class Metrics:
         self._decisions: dict[tuple[str, ...], int] = {}
         self._audited = 0
         self._would: dict[tuple[str, ...], int] = {}
+        self._clamps: dict[tuple[str, ...], int] = {}
         self._answers: dict[tuple[str, ...], int] = {}
         self._skipped: dict[tuple[str, ...], int] = {}
         self._reads: dict[tuple[str, ...], int] = {}
@@ -78,6 +79,12 @@ class Metrics:
         if decision.would is not None:
             would = (decision.would, decision.reason)
             self._would[would] = self._would.get(would, 0) + 1
+
+    def clamp(self, proposal: Decision) -> None:
+        """Count a write that was asked for with fewer replicas, once for each resource of each quota without room."""
+        for short in proposal.shortages:
+            key = (short.quota, short.resource)
+            self._clamps[key] = self._clamps.get(key, 0) + 1
 
     def answer(self, event: str) -> None:
         """Count what became of a decided request."""
@@ -129,10 +136,13 @@ class Metrics:
 
     def _snapshot(self) -> Snapshot:
         now = self._levels()
+        shown = {(row.quota, row.resource) for row in now.rows}
+        self._clamps = {key: count for key, count in self._clamps.items() if key in shown}
         levels: dict[str, Level] = {
             "extauthz_decisions_total": dict(self._decisions),
             "extauthz_audit_refusals_total": {(): self._audited},
             "extauthz_would_refuse_total": dict(self._would),
+            "extauthz_clamps_total": dict(self._clamps),
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.pending_writes},

@@ -30,6 +30,10 @@ TABLE = (
         "Requests that were allowed only because the setting mode is audit, by the answer that they would have had.",
     ),
     Family(
+        "extauthz_clamps_total", "counter", "writes", ("quota", "resource"),
+        "Writes that were asked for with fewer replicas (mode Clamp), by what had no room for all of them.",
+    ),
+    Family(
         "extauthz_check_seconds", "histogram", "seconds", (),
         "Time from a received request to its decision, without gRPC's own work.",
     ),

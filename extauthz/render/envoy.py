@@ -26,7 +26,9 @@ from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
-from . import accesslog, clusters, failover, replies
+from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+
+from . import accesslog, clusters, ext_proc, failover, replies
 from .options import Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
 
@@ -107,7 +109,10 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
 
 
 def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
-    filters: dict[str, betterproto2.Message] = {replies.EXT_AUTHZ: _ext_authz(options)}
+    filters: dict[str, betterproto2.Message] = (
+        {ext_proc.NAME: ext_proc.ext_proc_filter(options.requester)} if options.clamp else {}
+    )
+    filters[replies.EXT_AUTHZ] = _ext_authz(options)
     if options.on_outage is Outage.DENY:
         filters[replies.RBAC] = _decided()
     filters["envoy.filters.http.router"] = router.Router(suppress_envoy_headers=True)
@@ -157,7 +162,7 @@ def _routes(options: SidecarOptions) -> route.RouteConfiguration:
     routes = [
         rendered
         for rule in rules(options.profile, options.exempt_namespaces)
-        for rendered in (_checked(rule, options) if rule.checked else _passing(rule))
+        for rendered in (_checked(rule, options) if rule.checked else _passing(rule, options))
     ]
     everything = route.VirtualHost(name="apiserver", domains=["*"], routes=routes)
     return route.RouteConfiguration(name="apiserver", virtual_hosts=[everything])
@@ -177,41 +182,50 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
         # Envoy would not wait for the body of an upgrade, so that the gate would decide on an empty one.
         upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
     )
-    asked = route.Route(name=rule.name, match=_match(rule), route=action)
-    return [_unnamed(rule), asked] if options.anonymous is Anonymous.DENY else [asked]
+    asked = route.Route(name=rule.name, match=_match(rule), route=action, typed_per_filter_config=_by(options))
+    return [_unnamed(rule, options), asked] if options.anonymous is Anonymous.DENY else [asked]
 
 
-def _unnamed(rule: Rule) -> route.Route:
+def _by(options: SidecarOptions) -> dict[str, Any]:
+    """Tells the gate whose writes come this way. It stands in the configuration: a client has no say in it."""
+    if not options.requester:
+        return {}
+    told = ext_authz.CheckSettings(context_extensions={CONTEXT_EXTENSION: options.requester})
+    return {replies.EXT_AUTHZ: Any.pack(ext_authz.ExtAuthzPerRoute(check_settings=told))}
+
+
+def _unnamed(rule: Rule, options: SidecarOptions) -> route.Route:
     """Who names nobody is answered here: no body is waited for and no gate is asked."""
     nobody = route.HeaderMatcher(name="authorization", present_match=True, invert_match=True)
     return route.Route(
         name=f"{rule.name}-anonymous",
         match=_match(rule, nobody),
         direct_response=route.DirectResponseAction(status=401),
-        typed_per_filter_config=_not_asked(),
+        typed_per_filter_config=_not_asked(options),
     )
 
 
-def _passing(rule: Rule) -> list[route.Route]:
+def _passing(rule: Rule, options: SidecarOptions) -> list[route.Route]:
     """Upgrades have a route of their own: Go's HTTP/2 server takes none, so these go over HTTP/1.1."""
-    ordinary = _unchecked(rule.name, _match(rule), clusters.APISERVER)
+    ordinary = _unchecked(rule.name, _match(rule), clusters.APISERVER, options)
     if not rule.upgrades:
         return [ordinary]
     upgrade = route.HeaderMatcher(name="upgrade", present_match=True)
-    return [_unchecked(f"{rule.name}-upgrade", _match(rule, upgrade), clusters.APISERVER_UPGRADE), ordinary]
+    return [_unchecked(f"{rule.name}-upgrade", _match(rule, upgrade), clusters.APISERVER_UPGRADE, options), ordinary]
 
 
-def _unchecked(name: str, match: route.RouteMatch, cluster: str) -> route.Route:
+def _unchecked(name: str, match: route.RouteMatch, cluster: str, options: SidecarOptions) -> route.Route:
     return route.Route(
         name=name,
         match=match,
         route=route.RouteAction(cluster=cluster, timeout=timedelta(0)),
-        typed_per_filter_config=_not_asked(),
+        typed_per_filter_config=_not_asked(options),
     )
 
 
-def _not_asked() -> dict[str, Any]:
-    return {name: Any.pack(route.FilterConfig(disabled=True)) for name in (replies.EXT_AUTHZ, replies.RBAC)}
+def _not_asked(options: SidecarOptions) -> dict[str, Any]:
+    names = (*((ext_proc.NAME,) if options.clamp else ()), replies.EXT_AUTHZ, replies.RBAC)
+    return {name: Any.pack(route.FilterConfig(disabled=True)) for name in names}
 
 
 def _match(rule: Rule, *headers: route.HeaderMatcher) -> route.RouteMatch:

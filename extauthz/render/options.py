@@ -59,6 +59,10 @@ class GateTls:
     key_file: str | None = None
 
 
+CLAMP_TIMEOUT_S = 1.5
+"""For the answer of ext_proc, which may have to read an object. Envoy's own 0.2 s are less than one slow garbage
+collection."""
+
 _LISTEN = Endpoint("127.0.0.1", 6443)
 _APISERVER = Endpoint("kubernetes.default.svc", 443)
 _GATE = Endpoint("127.0.0.1", 9191)
@@ -95,8 +99,12 @@ class SidecarOptions:
     on_outage: Outage = Outage.DENY
     anonymous: Anonymous = Anonymous.DENY
     profile: Profile = Profile.WRITES
+    clamp: bool = False
+    """Have counts lowered to what fits (mode Clamp). Each write that may grow is then asked about twice."""
     exempt_namespaces: tuple[str, ...] = ("extauthz-system",)
     """The gate's own: its rollout must not need it (docs/design.md rule 7)."""
+    requester: str = ""
+    """The user whose writes come this way, for quotas that bind some. Empty: the gate is not told."""
     admin: Endpoint | None = _ADMIN
     """Envoy's admin page has no authentication: loopback or a unix socket only. ``None``: no admin page."""
     access_log: str | None = "/dev/stdout"
@@ -105,4 +113,5 @@ class SidecarOptions:
     @property
     def stream_limit_s(self) -> float:
         """The longest duration of a growth write: body, decision, answer."""
-        return self.body_timeout_s + self.gate_timeout_s + self.write_timeout_s
+        clamp_s = CLAMP_TIMEOUT_S if self.clamp else 0.0
+        return self.body_timeout_s + clamp_s + self.gate_timeout_s + self.write_timeout_s

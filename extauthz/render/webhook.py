@@ -1,4 +1,4 @@
-"""The ValidatingWebhookConfiguration by which an API server asks the gate.
+"""The configurations by which an API server asks the gate: one validates and, for mode Clamp, one mutates.
 
 Sources: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ and, for what
 expressions may say, https://kubernetes.io/docs/reference/using-api/cel/.
@@ -15,6 +15,9 @@ from extauthz.render.manifests import Part
 
 NAME = "workspacequotas.extauthz.dev"
 """What a refusal names: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
+
+CLAMP_NAME = f"clamp.{NAME}"
+"""What the API server's own metrics and log call the mutating one."""
 
 TIMEOUT_S = 2
 
@@ -45,6 +48,8 @@ class WebhookOptions:
     except_namespaces: tuple[str, ...] = ()
     """Namespaces that nothing is asked about, besides kube-system and the gate's own."""
     custom: tuple[Custom, ...] = ()
+    clamp: bool = False
+    """Counts may be lowered (mode Clamp)."""
 
 
 SAYS = """\
@@ -53,40 +58,60 @@ passes also while no gate lives: fewer replicas, a new image, status, and what c
 Nothing is asked about kube-system and the gate's own namespace: what is there must run for the gate to be repaired."""
 
 
+SAYS_CLAMP = """\
+Before that it asks by how much a growing count must be lowered to fit (mode Clamp). Nothing is charged here. Without an
+answer the count stays as it is, and is decided upon."""
+
+
 def parts(options: WebhookOptions) -> list[Part]:
-    """The configuration as a manifest."""
-    return [Part(SAYS, [configuration(options)])]
+    """The configurations as manifests."""
+    clamp = [Part(SAYS_CLAMP, [clamp_configuration(options)])] if options.clamp else []
+    return [Part(SAYS, [configuration(options)]), *clamp]
 
 
 def configuration(options: WebhookOptions) -> dict[str, Tree]:
-    """The object."""
+    """What decides."""
+    webhook = {"name": NAME} | _about(options, "/validate", ["CREATE", "UPDATE"], CONDITIONS)
+    webhook |= {"failurePolicy": "Fail", "sideEffects": "NoneOnDryRun", "timeoutSeconds": TIMEOUT_S}
+    return _object("ValidatingWebhookConfiguration", webhook)
+
+
+def clamp_configuration(options: WebhookOptions) -> dict[str, Tree]:
+    """What lowers a count before that. A side effect is the event for the workload's owner."""
+    webhook = {"name": CLAMP_NAME} | _about(options, "/mutate", ["UPDATE"], CLAMP_CONDITIONS)
+    webhook |= {"failurePolicy": "Ignore", "sideEffects": "NoneOnDryRun", "timeoutSeconds": TIMEOUT_S}
+    return _object("MutatingWebhookConfiguration", webhook | {"reinvocationPolicy": "IfNeeded"})
+
+
+def _about(
+    options: WebhookOptions, path: str, operations: list[str], conditions: tuple[tuple[str, str], ...]
+) -> dict[str, Tree]:
+    """Where the gate is, and what it is asked about."""
     left_out = ["kube-system", options.namespace, *options.except_namespaces]
-    webhook = {
-        "name": NAME,
+    return {
         "admissionReviewVersions": ["v1"],
-        "clientConfig": _client(options),
-        "rules": _rules(options),
+        "clientConfig": _client(options, path),
+        "rules": _rules(options, operations),
         "matchPolicy": "Equivalent",
         "namespaceSelector": {
             "matchExpressions": [
                 {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(dict.fromkeys(left_out))}
             ]
         },
-        "matchConditions": [{"name": name, "expression": text} for name, text in CONDITIONS],
-        "failurePolicy": "Fail",
-        "sideEffects": "NoneOnDryRun",
-        "timeoutSeconds": TIMEOUT_S,
+        "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
     }
+
+
+def _object(kind: str, webhook: dict[str, Tree]) -> dict[str, Tree]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
+        "kind": kind,
         "metadata": {"name": "extauthz", "labels": {"app.kubernetes.io/name": "extauthz"}},
         "webhooks": [webhook],
     }
 
 
-def _client(options: WebhookOptions) -> dict[str, Tree]:
-    path = "/validate"
+def _client(options: WebhookOptions, path: str) -> dict[str, Tree]:
     where: dict[str, Tree] = {"url": options.url.rstrip("/") + path}
     if not options.url:
         service = {"name": options.service, "namespace": options.namespace, "port": options.port, "path": path}
@@ -94,25 +119,25 @@ def _client(options: WebhookOptions) -> dict[str, Tree]:
     return where | ({"caBundle": base64.b64encode(options.ca).decode()} if options.ca else {})
 
 
-def _rules(options: WebhookOptions) -> list[dict[str, Tree]]:
+def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tree]]:
     """Parents and their scales: a write of a scale does not pass its parent's rules."""
     groups: dict[str, list[str]] = {}
     for kind in GATED:
         groups.setdefault(kind.key[0], []).append(kind.key[1])
     rules = [
-        _rule([group], ["v1"], [name for one in plurals for name in (one, f"{one}/scale")])
+        _rule([group], ["v1"], [name for one in plurals for name in (one, f"{one}/scale")], operations)
         for group, plurals in sorted(groups.items(), reverse=True)
     ]
-    rules += [_rule([one.group], ["*"], [f"{one.plural}/scale"]) for one in options.custom]
+    rules += [_rule([one.group], ["*"], [f"{one.plural}/scale"], operations) for one in options.custom]
     return rules
 
 
-def _rule(groups: list[str], versions: list[str], resources: list[str]) -> dict[str, Tree]:
+def _rule(groups: list[str], versions: list[str], resources: list[str], operations: list[str]) -> dict[str, Tree]:
     return {
         "apiGroups": groups,
         "apiVersions": versions,
         "resources": resources,
-        "operations": ["CREATE", "UPDATE"],
+        "operations": operations,
         "scope": "Namespaced",
     }
 
@@ -154,10 +179,12 @@ def _changed() -> list[str]:
     return found
 
 
+MORE_REPLICAS = "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)"
+
 MAY_GROW = " || ".join(
     [
         "request.operation != 'UPDATE'",
-        "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)",
+        MORE_REPLICAS,
         f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed())})",
     ]
 )
@@ -181,3 +208,6 @@ CONDITIONS = (
     ("not-by-the-garbage-collector", NOT_BY_THE_COLLECTOR),
     ("may-grow", MAY_GROW),
 )
+
+CLAMP_CONDITIONS = (*CONDITIONS[:2], ("asks-for-more-replicas", MORE_REPLICAS))
+"""Nothing but a count is ever lowered."""

@@ -17,6 +17,7 @@ from envoy.service.auth.v3.attribute_context_pb2 import AttributeContext
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse, DeniedHttpResponse
 
 from extauthz.core.model import Decision, Request, Verdict
+from extauthz.core.quota.requesters import CONTEXT_EXTENSION
 from extauthz.servers import status
 from extauthz.servers.grouping import Grouping
 
@@ -98,7 +99,8 @@ def to_request(message: CheckRequest) -> Request:
     if not body and http.body:
         body = http.body.encode()
         truncated = truncated or _spoilt(headers)
-    return Request(http.method, http.path, headers, body, truncated, _source(attributes.source))
+    requester = attributes.context_extensions.get(CONTEXT_EXTENSION, "")
+    return Request(http.method, http.path, headers, body, truncated, _source(attributes.source), requester)
 
 
 def _source(peer: AttributeContext.Peer) -> str:

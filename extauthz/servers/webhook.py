@@ -1,6 +1,6 @@
 """The admission webhook: AdmissionReview → question → decision → AdmissionReview, and nothing else.
 
-The protocol is that of ``ValidatingWebhookConfiguration``
+The protocol is that of ``ValidatingWebhookConfiguration`` and ``MutatingWebhookConfiguration``
 (https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/). The API server puts the
 name of the webhook before the sentence of a refusal.
 """
@@ -8,18 +8,24 @@ name of the webhook before the sentence of a refusal.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
 from aiohttp import web
 
 from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
+from extauthz.core.lowering import REPLICAS_PATH
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
 from extauthz.servers import status
+from extauthz.servers.lowering import Lower, Lowered
 
 PATH: Final = "/validate"
+
+MUTATE_PATH: Final = "/mutate"
 
 MAX_HELD_BYTES: Final = 8 * MAX_REVIEW_BYTES
 """Bodies that are received or read at a time."""
@@ -53,21 +59,44 @@ class Posted(Protocol):
 
 
 class Webhook:
-    """The server. ``decide`` must neither block nor raise."""
+    """The server.
 
-    def __init__(self, decide: Decide, read_aside: ReadAside) -> None:
+    Args:
+        decide: must neither block nor raise.
+        lower: what the mutating hook asks; ``None``: there is no such hook.
+    """
+
+    def __init__(self, decide: Decide, read_aside: ReadAside, lower: Lower | None = None) -> None:
         self._decide = decide
         self._read_aside = read_aside
+        self._lower = lower
         self._held = 0
 
     def application(self) -> web.Application:
         """To be served over TLS: an API server asks no other webhook."""
         app = web.Application(client_max_size=MAX_REVIEW_BYTES)
         app.add_routes([web.post(PATH, self.validate)])
+        if self._lower is not None:
+            app.add_routes([web.post(MUTATE_PATH, partial(self._mutate, self._lower))])
         return app
 
     async def validate(self, request: Posted) -> web.Response:
         """The answer to an AdmissionReview."""
+        review = await self._review(request)
+        if isinstance(review, Unreadable):
+            return await self._refused(review)
+        answer = reviewed(review.uid, await self._decided(review.question))
+        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+    async def _mutate(self, lower: Lower, request: web.Request) -> web.Response:
+        """Decides nothing and charges nothing: the validating hook is asked about what this one leaves."""
+        review = await self._review(request)
+        if isinstance(review, Unreadable):
+            return web.Response(text=f"cannot read it: {review.detail}\n", status=_status(review))
+        answer = mutated(review.uid, await lower.review(review.question))
+        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+    async def _review(self, request: Posted) -> Review | Unreadable:
         with self._holding(request.content_length):
             try:
                 async with asyncio.timeout(RECEIVED_WITHIN_S):
@@ -75,12 +104,7 @@ class Webhook:
             except TimeoutError:
                 raise web.HTTPRequestTimeout(text=f"the body took more than {RECEIVED_WITHIN_S:g} s\n") from None
             review = read_at_once(body)
-            if review is None:
-                review = await self._read_aside(body)
-        if isinstance(review, Unreadable):
-            return await self._refused(review)
-        answer = reviewed(review.uid, await self._decided(review.question))
-        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+            return review if review is not None else await self._read_aside(body)
 
     @contextmanager
     def _holding(self, size: int | None) -> Iterator[None]:
@@ -105,7 +129,11 @@ class Webhook:
         """A body that is no AdmissionReview has no uid, so no AdmissionReview can answer it. It is told like any other
         decision."""
         decision = await self._decided(Question(found))
-        return web.Response(text=f"{decision.sentence}\n", status=503 if found.code in PASSING else 400)
+        return web.Response(text=f"{decision.sentence}\n", status=_status(found))
+
+
+def _status(found: Unreadable) -> int:
+    return 503 if found.code in PASSING else 400
 
 
 def reviewed(uid: str, decision: Decision) -> dict[str, Any]:
@@ -113,4 +141,14 @@ def reviewed(uid: str, decision: Decision) -> dict[str, Any]:
     response: dict[str, Any] = {"uid": uid, "allowed": decision.verdict is Verdict.ALLOW}
     if decision.verdict is not Verdict.ALLOW:
         response["status"] = status.fields(decision)
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+
+
+def mutated(uid: str, lowered: Lowered | None) -> dict[str, Any]:
+    """The AdmissionReview that lowers a count, or leaves the object as it is."""
+    response: dict[str, Any] = {"uid": uid, "allowed": True}
+    if lowered is not None:
+        patch = [{"op": "replace", "path": REPLICAS_PATH, "value": lowered.replicas}]
+        encoded = base64.b64encode(orjson.dumps(patch)).decode()
+        response |= {"patchType": "JSONPatch", "patch": encoded, "warnings": [lowered.warning]}
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}

@@ -23,8 +23,11 @@ from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.api.answers import Answers
+from extauthz.servers.api.people import People
+from extauthz.servers.api.rights import Access, ThisHost
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
+from extauthz.servers.ext_proc import Processor
 from extauthz.servers.http import Readiness, application
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
@@ -72,7 +75,7 @@ class App:
         self._aside = AsideProcess(log.event)
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
         self._gate = Assembly(settings, around)
-        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic)
+        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent)
         self._health = listening.Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
@@ -85,15 +88,31 @@ class App:
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
-            await self._gate.run(self._connection, self._stop, partial(self._serve, http))
+            api_tls = certificates.of_api(self._settings, self._log.event)
+            addresses = {"http": http, "api": await self._open_api(stack, api_tls)}
+            await self._gate.run(self._connection, self._stop, partial(self._serve, addresses, api_tls))
             if self._stage == "stopping":
                 self._log.event("info", "stopped")
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
-        app.add_routes(routes(lambda: None if self._gate.missing() else self._answers))
+        app.add_routes(self._api_for(ThisHost()))
         runner, address = await listening.bind_http(app, self._settings)
+        stack.push_async_callback(runner.cleanup)
+        return address
+
+    def _api_for(self, access: Access) -> list[web.RouteDef]:
+        return routes(lambda: None if self._gate.missing() else self._answers, access)
+
+    async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
+        """The API for others than this host. The API server judges who asks."""
+        if tls is None:
+            return None
+        assert self._connection is not None
+        app = web.Application()
+        app.add_routes(self._api_for(People(self._connection, self._log.event)))
+        runner, address = await listening.bind_api(app, self._settings, tls.context)
         stack.push_async_callback(runner.cleanup)
         return address
 
@@ -107,17 +126,22 @@ class App:
             raise SettingsError(f"--kubeconfig: {error}") from None
         self._log.event("info", "connected", server=self._connection.server)
 
-    async def _serve(self, http: Address, decide: Decide) -> None:
+    async def _serve(
+        self, addresses: dict[str, Address | None], api_tls: certificates.ApiCertificates | None, decide: Decide
+    ) -> None:
         spare_the_collector()
-        server = listening.grpc_server(Checks(decide), self._gate.access_logs, self._health, self._settings)
+        clamping = self._gate.clamping
+        assert clamping is not None, "it runs"
+        services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
+        server = listening.grpc_server(*services, self._settings)
         tls = certificates.of(self._settings, self._log.event)
         grpc_address = listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
         webhook_tls = certificates.of_webhook(self._settings, self._log.event)
         webhook, webhook_address = await self._open_webhook(decide, webhook_tls)
         async with self._aside, asyncio.TaskGroup() as group:
-            watching = [group.create_task(one.watch()) for one in (tls, webhook_tls) if one is not None]
+            watching = [group.create_task(one.watch()) for one in (tls, webhook_tls, api_tls) if one is not None]
             await server.start()
-            self._announce(grpc_address, http, webhook_address)
+            self._announce(grpc_address, addresses | {"webhook": webhook_address})
             await self._stop.wait()
             await self._leave(server, webhook)
             for task in watching:
@@ -128,7 +152,7 @@ class App:
     ) -> tuple[web.AppRunner | None, Address | None]:
         if tls is None:
             return None, None
-        app = Webhook(decide, self._aside.review).application()
+        app = Webhook(decide, self._aside.review, self._gate.clamping).application()
         return await listening.bind_webhook(app, self._settings, tls.context)
 
     def _heed_signals(self) -> None:
@@ -145,13 +169,13 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, heed, number)
 
-    def _announce(self, grpc_address: Address, http: Address, webhook: Address | None) -> None:
+    def _announce(self, grpc_address: Address, others: dict[str, Address | None]) -> None:
         self._stage = ""
         tls = self._settings.tls_cert is not None
-        addresses = {"grpc": str(grpc_address), "http": str(http)}
-        if webhook is not None:
-            addresses["webhook"] = str(webhook)
-        self._log.event("info", "serving", version=VERSION, **addresses, tls=tls, pid=os.getpid())
+        addresses = {name: str(one) for name, one in others.items() if one is not None}
+        self._log.event(
+            "info", "serving", version=VERSION, grpc=str(grpc_address), **addresses, tls=tls, pid=os.getpid()
+        )
         if self._settings.mode == "audit":
             self._log.event("warning", "auditing", cure="set mode to enforce, and growth beyond a quota is refused")
         if not tls and not grpc_address.loopback:

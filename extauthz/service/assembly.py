@@ -20,10 +20,12 @@ from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.recent import Recent
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
 from extauthz.service.aside import Aside
+from extauthz.service.clamping import Clamping
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
@@ -70,11 +72,14 @@ class Assembly:
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
         self.queries = Queries(self.gate.ledger)
+        self.recent = Recent()
         heard = around.metrics.answer
         self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
         self.inputs: sources.Inputs | None = None
         """``None``: it does not run yet."""
+        self.clamping: Clamping | None = None
+        """What servers ask that can change a write. ``None``: it does not run yet."""
         self.stale: str | None = None
         """Why growth cannot rely on what is known."""
         self._settings = settings
@@ -146,8 +151,25 @@ class Assembly:
             ids=self._around.ids,
             read=reader.at_once if aside is not None else reader,
             read_aside=aside.read if aside is not None else None,
+            recent=self.recent,
         )
+        self.clamping = self._clamping(deciding, inputs, reader.at_once)
         return deciding, inputs
+
+    def _clamping(
+        self, deciding: Deciding, inputs: sources.Inputs, read: Callable[[Request], Reading | None]
+    ) -> Clamping:
+        return Clamping(
+            self.gate,
+            self._around.metrics,
+            self._log,
+            fetch=deciding.fetch,
+            heed=inputs.state.heed,
+            clock=self._clock,
+            ids=self._around.ids,
+            read=read,
+            is_terse=self._settings.refusals == "terse",
+        )
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding
@@ -161,6 +183,7 @@ class Assembly:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()
             self.settlement.tick(now_s)
+            self.recent.tick()
             self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
 
     def _tell_stale(self, found: list[Stale], now_s: float) -> None:

@@ -126,8 +126,8 @@ class WebhookCertificates(_Files):
 
     flags = ("--webhook-cert", "--webhook-key", "")
 
-    def __init__(self, cert: Path, key: Path, tell: Tell) -> None:
-        super().__init__(cert, key, None, tell)
+    def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
+        super().__init__(cert, key, authorities, tell)
         self._current = self._context()
         self.context = self._context()
         """For the listener. Each handshake goes on with the newest certificate."""
@@ -143,8 +143,12 @@ class WebhookCertificates(_Files):
             CertificateError: the files have changed since they were checked.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        cert, key, authorities = self._files
         try:
-            context.load_cert_chain(*self._files[:2])
+            context.load_cert_chain(cert, key)
+            if authorities is not None:
+                context.load_verify_locations(authorities)
+                context.verify_mode = ssl.CERT_OPTIONAL
         except OSError as error:
             raise CertificateError(f"{self.flags[0]} {self._files[0]}: changed while it was read ({error})") from None
         return context
@@ -152,6 +156,12 @@ class WebhookCertificates(_Files):
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         """OpenSSL asks at each handshake, also where the client names no server."""
         connection.context = self._current
+
+
+class ApiCertificates(WebhookCertificates):
+    """Those of the HTTP API for others. A client may show a certificate of the authorities, or none."""
+
+    flags = ("--api-cert", "--api-key", "--api-client-ca")
 
 
 def of(settings: Settings, tell: Tell) -> Certificates | None:
@@ -174,6 +184,17 @@ def of_webhook(settings: Settings, tell: Tell) -> WebhookCertificates | None:
     if settings.webhook_cert is None or settings.webhook_key is None:
         return None
     return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell)
+
+
+def of_api(settings: Settings, tell: Tell) -> ApiCertificates | None:
+    """Those of the HTTP API for others; ``None`` without it.
+
+    Raises:
+        CertificateError: they cannot be used.
+    """
+    if settings.api_cert is None or settings.api_key is None:
+        return None
+    return ApiCertificates(settings.api_cert, settings.api_key, tell, settings.api_client_ca)
 
 
 def _content(cert: Path, key: Path, authorities: Path | None) -> _Content | None:

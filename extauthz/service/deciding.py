@@ -13,14 +13,16 @@ from typing import Any, Protocol, TypeAlias
 
 from extauthz.core.decision.auditing import audited
 from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Requester, Verdict, WorkloadRef
+from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.recent import Recent
 from extauthz.service.inputs import Look
 
-Commit: TypeAlias = Callable[[Reading, str, Decision], Awaitable[Decision]]
-"""Takes a write, its source, and a decision that would grant it. Returns a grant that every gate knows, or a
-refusal."""
+Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None], Awaitable[Decision]]
+"""Takes a write, its source, a decision that would grant it, and who asks. Returns a grant that every gate knows,
+or a refusal."""
 
 INTERNAL_ERROR = "internal-error"
 
@@ -41,6 +43,7 @@ class _Asked:
     """``None``: it was not read yet."""
     user_agent: str = ""
     user: str = ""
+    requester: Requester | None = None
 
 
 class _Later:
@@ -57,7 +60,14 @@ class Decides(Protocol):
     """What the request path needs of the gate."""
 
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        charge: bool = True,
+        requester: Requester | None = None,
     ) -> Decision:
         """Decide it; ``now_s`` on the process's monotonic clock."""
 
@@ -79,6 +89,7 @@ class Deciding:
         ids: makes an id for each decision.
         read: what a request means; ``None`` where that takes longer than others should wait.
         read_aside: what such a request means, where it holds nobody up.
+        recent: told of each decision, with its user and user-agent.
     """
 
     def __init__(
@@ -96,23 +107,25 @@ class Deciding:
         ids: Callable[[], str] | None = None,
         read: Callable[[Request], Reading | None] = read,
         read_aside: Callable[[Request], Awaitable[Reading]] | None = None,
+        recent: Recent | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
         self._log = log
         self._commit = commit
         self._heed = heed
-        self._fetch: dict[Fetch, Look] = {}
-        """In the order in which a decision may need them."""
+        self.fetch: dict[Fetch, Look] = {}
+        """Brings what a decision may need, in the order in which it may need it."""
         if look is not None:
-            self._fetch[Fetch.WORKLOAD] = _briefly(look)
+            self.fetch[Fetch.WORKLOAD] = _briefly(look)
         if ask is not None:
-            self._fetch[Fetch.MAX_SCALE] = ask
+            self.fetch[Fetch.MAX_SCALE] = ask
         self._audits = audits
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
         self._read = read
         self._read_aside = read_aside
+        self._recent = recent
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
@@ -128,9 +141,13 @@ class Deciding:
         started_s = self._clock()
         if isinstance(question, Question):
             user = question.user
-            return _Asked(None, self._new_id(), started_s, user, question.reading, user=user)
-        user_agent = question.headers.get("user-agent", "")
-        return _Asked(question, self._new_id(), started_s, question.source, user_agent=user_agent)
+            who = question.requester
+            return _Asked(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
+        user_agent, user = question.headers.get("user-agent", ""), question.requester
+        who = by_name(user) if user else None
+        return _Asked(
+            question, self._new_id(), started_s, question.source, user_agent=user_agent, user=user, requester=who
+        )
 
     async def _finished_aside(self, asked: _Asked) -> Decision:
         """What comes of a request that takes long to read. So far nothing was decided."""
@@ -147,14 +164,14 @@ class Deciding:
     async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
-            for what, fetch in self._fetch.items():
+            for what, fetch in self.fetch.items():
                 if decision.needs is not None and decision.needs.what is what:
                     await fetch(decision.needs.ref)
                     decision = self._decide(asked)
             if self._must_commit(decision):
                 assert self._commit is not None
                 assert asked.reading is not None
-                decision = await self._commit(asked.reading, asked.source, decision)
+                decision = await self._commit(asked.reading, asked.source, decision, asked.requester)
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
         return self._tell(decision, asked)
@@ -164,7 +181,7 @@ class Deciding:
 
     def _is_needed(self, decision: Decision) -> bool:
         """Whether something that it needs can be fetched."""
-        return decision.needs is not None and decision.needs.what in self._fetch
+        return decision.needs is not None and decision.needs.what in self.fetch
 
     def _must_commit(self, decision: Decision) -> bool:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
@@ -191,11 +208,15 @@ class Deciding:
         return decision
 
     def _decided(self, reading: Reading, asked: _Asked, *, charge: bool) -> Decision:
-        return self._gate.decide(reading, asked.id, self._clock(), source=asked.source, charge=charge)
+        return self._gate.decide(
+            reading, asked.id, self._clock(), source=asked.source, charge=charge, requester=asked.requester
+        )
 
     def _tell(self, decision: Decision, asked: _Asked) -> Decision:
         self._metrics.decision(decision, self._clock() - asked.started_s)
         self._log.decision(decision, asked.user_agent, asked.user)
+        if self._recent is not None:
+            self._recent.decided(decision, asked.user, asked.user_agent)
         if self._heed is not None:
             self._heed(decision)
         return decision

@@ -13,11 +13,11 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
-from extauthz.servers import access_log, ext_authz, webhook
+from extauthz.servers import access_log, ext_authz, ext_proc, webhook
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
-SERVICES = (ext_authz.SERVICE, access_log.SERVICE, health.SERVICE_NAME)
+SERVICES = (ext_authz.SERVICE, ext_proc.SERVICE, access_log.SERVICE, health.SERVICE_NAME)
 
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", ext_authz.MAX_MESSAGE_BYTES),
@@ -71,10 +71,15 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # grpcio sh
 
 
 def grpc_server(
-    checks: ext_authz.Checks, access_logs: access_log.AccessLogs, health_service: Health, settings: Settings
+    checks: ext_authz.Checks,
+    processor: ext_proc.Processor,
+    access_logs: access_log.AccessLogs,
+    health_service: Health,
+    settings: Settings,
 ) -> grpc.aio.Server:
     """The server with its services, not bound yet."""
-    server = grpc.aio.server(handlers=(checks.handler(), access_logs.handler()), options=SERVER_OPTIONS)
+    handlers = (checks.handler(), processor.handler(), access_logs.handler())
+    server = grpc.aio.server(handlers=handlers, options=SERVER_OPTIONS)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     if settings.reflection:
         reflection.enable_server_reflection((*SERVICES, reflection.SERVICE_NAME), server)
@@ -128,6 +133,17 @@ async def bind_webhook(
         shutdown_timeout=settings.grace_s,
     )
     return await _bind(runner, "--webhook", settings.webhook, settings, context)
+
+
+async def bind_api(app: web.Application, settings: Settings, context: ssl.SSLContext) -> tuple[web.AppRunner, Address]:
+    """The same for the HTTP API that others may ask, over TLS.
+
+    Raises:
+        ListenError: the address is taken or not ours.
+    """
+    assert settings.api is not None
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, auto_decompress=False, shutdown_timeout=1.0)
+    return await _bind(runner, "--api", settings.api, settings, context)
 
 
 async def _bind(

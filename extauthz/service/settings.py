@@ -126,6 +126,18 @@ class Settings(BaseModel):
         "configuration must hold the authority.",
     )
     webhook_key: Path | None = Field(None, description="Its private key, PEM. Both are read again when they change.")
+    api: Listen | None = Field(
+        None,
+        description="Address of the [API](api.md) for others than this host, HTTPS. The API server says who asks, and "
+        "what they may see. Without it, there is none.",
+    )
+    api_cert: Path | None = Field(None, description="Certificate chain that the API shows, PEM.")
+    api_key: Path | None = Field(None, description="Its private key, PEM. Both are read again when they change.")
+    api_client_ca: Path | None = Field(
+        None,
+        description="Authorities whose client certificates name a user (CN) and groups (O), PEM. Without it, only "
+        "bearer tokens do.",
+    )
     refusals: Literal["full", "terse"] = Field(
         "full",
         description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
@@ -253,6 +265,9 @@ class Settings(BaseModel):
         "source_key",
         "webhook_cert",
         "webhook_key",
+        "api_cert",
+        "api_key",
+        "api_client_ca",
     )
     @classmethod
     def _readable(cls, path: Path | None) -> Path | None:
@@ -292,6 +307,17 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _api_has_tls(self) -> Settings:
+        given = [one is not None for one in (self.api, self.api_cert, self.api_key)]
+        if any(given) and not all(given):
+            raise ValueError(
+                "api, api-cert and api-key go together, as tokens go over https only; give all three or none"
+            )
+        if self.api_client_ca is not None and self.api is None:
+            raise ValueError("api-client-ca needs api, api-cert and api-key")
+        return self
+
+    @model_validator(mode="after")
     def _source_credentials(self) -> Settings:
         if (self.source_cert is None) != (self.source_key is None):
             raise ValueError("source-cert and source-key go together; give both or neither")
@@ -304,7 +330,7 @@ class Settings(BaseModel):
     @property
     def live(self) -> bool:
         """Whether a cluster is asked for anything."""
-        return KUBERNETES in (self.quotas, self.state)
+        return KUBERNETES in (self.quotas, self.state) or self.api is not None
 
 
 def word(field: str) -> str:

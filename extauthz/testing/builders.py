@@ -11,7 +11,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.read import read
-from extauthz.core.model import Amounts, Decision, Observed, Request, WorkloadRef
+from extauthz.core.model import Amounts, Decision, Observed, Request, Requester, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
@@ -33,6 +33,7 @@ def quota(
     workloads: Mapping[str, str] | None = None,
     mode: str = "Enforce",
     on_unknown: Mapping[str, str] | None = None,
+    requesters: Mapping[str, Any] | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
 
@@ -42,6 +43,8 @@ def quota(
     spec["namespaceSelector"] = {"matchLabels": {"workspace": name} if namespaces is None else dict(namespaces)}
     if on_unknown is not None:
         spec["onUnknown"] = dict(on_unknown)
+    if requesters is not None:
+        spec["requesters"] = dict(requesters)
     if workloads is not None:
         spec["workloadSelector"] = {"matchLabels": dict(workloads)}
     if parent is not None:
@@ -155,11 +158,10 @@ class Asker:
         self.now_s = 0.0
         self.count = 0
 
-    def __call__(self, request: Request, *, charge: bool = True) -> Decision:
+    def __call__(self, request: Request, *, charge: bool = True, by: Requester | None = None) -> Decision:
         self.count += 1
-        return self.gate.decide(
-            read(request), f"{self._prefix}{self.count}", self.now_s, source=request.source, charge=charge
-        )
+        reading, name = read(request), f"{self._prefix}{self.count}"
+        return self.gate.decide(reading, name, self.now_s, source=request.source, charge=charge, requester=by)
 
 
 def admission(

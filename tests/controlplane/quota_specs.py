@@ -57,6 +57,26 @@ SPECS: dict[str, Tree] = {
         "hard": {"requests.cpu": "10", "requests.memory": "64Gi", "requests.nvidia.com/gpu": "4", "pods": 100},
         "mode": "Clamp",
     },
+    **{
+        f"requesters {name}": {"requesters": requesters}
+        for name, requesters in {
+            "none": {},
+            "include nobody": {"include": {}},
+            "all": {"include": {"users": ["*"], "groups": ["system:*"]}, "except": {"podNames": ["keda-*"]}},
+            "accounts": {"except": {"serviceAccounts": ["kube-system/hpa", "keda/*", "keda/op*"]}},
+            "no namespace": {"except": {"serviceAccounts": ["hpa"]}},
+            "any namespace": {"except": {"serviceAccounts": ["*/hpa"]}},
+            "a path": {"except": {"serviceAccounts": ["a/b/c"]}},
+            "a star within": {"include": {"users": ["a*b"]}},
+            "two stars": {"include": {"groups": ["a**"]}},
+            "an empty name": {"include": {"users": [""]}},
+            "an empty list": {"include": {"users": []}},
+            "a text": {"include": {"users": "a"}},
+            "a number": {"include": {"users": [1]}},
+            "unknown": {"include": {"user": ["a"]}},
+            "not a mapping": ["a"],
+        }.items()
+    },
     "whole pods": {"hard": {"pods": "3"}},
     "half a pod": {"hard": {"pods": "1.5"}},
     "half a claim": {"hard": {"gold.storageclass.storage.k8s.io/persistentvolumeclaims": "500m"}},

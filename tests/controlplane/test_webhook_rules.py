@@ -193,3 +193,45 @@ def test_the_scale_of_a_custom_resource_is_asked_about_where_it_grows(guarded: P
     guarded.api.call("PATCH", scale, {"spec": {"replicas": 1}}, MERGE)
     with pytest.raises(RefusedError, match=ASKED):
         guarded.api.call("PATCH", scale, {"spec": {"replicas": 3}}, MERGE)
+
+
+@pytest.fixture(scope="module")
+def clamped(guarded: Plane) -> Iterator[Plane]:
+    """With the mutating one too. It refuses here where nobody answers, so that it shows what is asked about."""
+    tree = webhook.clamp_configuration(DEAD)
+    tree["webhooks"][0]["failurePolicy"] = "Fail"
+    guarded.api.create(tree)
+    eventually(lambda: is_lowered(guarded, "Deployment", {"spec": {"replicas": 3}}))
+    yield guarded
+    guarded.api.call("DELETE", path_of("MutatingWebhookConfiguration", group=tree["apiVersion"]) + "/extauthz")
+
+
+def is_lowered(plane: Plane, kind: str, patch: Tree, name: str = "web", sub: str = "") -> bool:
+    """Whether the mutating webhook is asked. It comes first."""
+    try:
+        plane.api.call("PATCH", path_of(kind, "shop", name, sub) + "?dryRun=All", patch, MERGE)
+    except RefusedError as error:
+        return 'failed calling webhook "clamp.workspacequotas.extauthz.dev"' in str(error)
+    return False
+
+
+@pytest.mark.parametrize("sub", ["", "scale"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_growing_count_is_asked_about_before(clamped: Plane, kind: str, sub: str):
+    assert is_lowered(clamped, kind, {"spec": {"replicas": 3}}, sub=sub)
+    assert not is_lowered(clamped, kind, {"spec": {"replicas": 2}}, sub=sub)
+    assert not is_lowered(clamped, kind, {"spec": {"replicas": 1}}, sub=sub)
+
+
+@pytest.mark.parametrize("patch", [GROWTH[name] for name in GROWTH if name != "more replicas"])
+def test_growth_that_is_no_count_is_not_lowered(clamped: Plane, patch: Tree):
+    assert not is_lowered(clamped, "Deployment", patch)
+
+
+def test_a_create_and_a_custom_resources_scale(clamped: Plane):
+    with pytest.raises(RefusedError) as error:
+        clamped.api.create(workload("Deployment", "new"))
+    assert ASKED in str(error.value), "only what decides is asked about it"
+    widget = "/apis/example.dev/v1/namespaces/shop/widgets/knob/scale?dryRun=All"
+    with pytest.raises(RefusedError, match=r"clamp\.workspacequotas"):
+        clamped.api.call("PATCH", widget, {"spec": {"replicas": 3}}, MERGE)

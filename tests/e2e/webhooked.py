@@ -27,23 +27,27 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "webhook.md"
 DENIED = f'admission webhook "{NAME}" denied the request: '
 
 
-def rendered(*options: str) -> dict[str, Any]:
-    """What the command of docs/webhook.md prints, with these values in place of its own."""
+def rendered(*options: str, more: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """What the command of docs/webhook.md prints, with these values in place of its own, and with more flags."""
     (line,) = re.findall(r"^(extauthz render webhook .*) \| kubectl apply -f -$", PAGE.read_text(), re.MULTILINE)
     words = line.split()[1:]
     shown = [word for word in words if not word.startswith("--")][2:]
     assert len(shown) == len(options), shown
     given = dict(zip(shown, options, strict=True))
-    command = [sys.executable, "-m", "extauthz.cli", *(given.get(word, word) for word in words)]
+    command = [sys.executable, "-m", "extauthz.cli", *(given.get(word, word) for word in words), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    tree: dict[str, Any] = yaml.safe_load(done.stdout)
-    return tree
+    return list(yaml.safe_load_all(done.stdout))
 
 
 class WebhookWorld(World):
-    """The gate with its webhook in force, as docs/webhook.md installs it."""
+    """The gate with its webhook in force, as docs/webhook.md installs it.
 
-    def __init__(self, plane: Plane, folder: Path) -> None:
+    Args:
+        more: flags of ``render webhook``.
+    """
+
+    def __init__(self, plane: Plane, folder: Path, more: tuple[str, ...] = ()) -> None:
+        self._more = more
         (self._port,) = free_ports(1)
         server = {name: plane.folder / f"server.{name}" for name in ("crt", "key")}
         address = f"--webhook=127.0.0.1:{self._port}"
@@ -51,7 +55,8 @@ class WebhookWorld(World):
 
     def __enter__(self) -> Self:
         entered = super().__enter__()
-        self.api.create(rendered(str(self.plane.ca), f"https://127.0.0.1:{self._port}"))
+        for tree in rendered(str(self.plane.ca), f"https://127.0.0.1:{self._port}", more=self._more):
+            self.api.create(tree)
         self._await_in_force()
         return entered
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, routes, secrets
+from extauthz.render import envoy, ext_proc, routes, secrets
 from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.envoy import Envoy, validate, write_secrets
@@ -122,6 +122,7 @@ VARIANTS = {
         "apiserver_name": "fd00::1",
     },
     "no-admin-no-log-nothing-exempt": {"admin": None, "access_log": None, "exempt_namespaces": ()},
+    "clamp": {"clamp": True},
     "short-and-long-exempt": {"exempt_namespaces": ("n", "n" * 63)},
 }
 
@@ -154,6 +155,7 @@ def test_validate_says_what_is_wrong(tmp_path: Path):
     [
         (["--listen", "6443"], "has no port"),
         (["--exempt-namespace", "a/b"], "is no name of a namespace"),
+        (["--requester", "*"], "is no user; write for example system:serviceaccount:"),
         (["--gate-timeout", "0"], "is no number of seconds"),
         (["--write-timeout", "nan"], "is no number of seconds"),
         (["--on-outage", "ignore"], "ignore"),
@@ -208,6 +210,29 @@ def test_options_of_the_command_reach_the_configuration(capsys):
         assert expected in text
     assert "extauthz-system" not in text
     assert "filename: /ca\n" in rendered(capsys, *words, "--part", "gate-ca")
+
+
+def test_with_clamp_the_body_is_lowered_before_it_is_decided_and_only_where_it_is_decided(capsys):
+    tree = json.loads(rendered(capsys, "--clamp", "-o", "json"))
+    (manager,) = tree["static_resources"]["listeners"][0]["filter_chains"][0]["filters"]
+    names = [one["name"].rpartition(".")[2] for one in manager["typed_config"]["http_filters"]]
+    assert names == ["ext_proc", "ext_authz", "rbac", "router"]
+    (host,) = manager["typed_config"]["route_config"]["virtual_hosts"]
+    every = {f"envoy.filters.http.{name}" for name in ("ext_proc", "ext_authz", "rbac")}
+    for one in host["routes"]:
+        assert set(one.get("typed_per_filter_config", {})) in (set(), every), one["name"]
+    assert "ext_proc" not in rendered(capsys)
+
+
+def test_of_headers_ext_proc_may_change_the_length_alone_and_sees_none():
+    rules = ext_proc.ext_proc_filter().mutation_rules
+    assert rules is not None
+    assert rules.disallow_all
+    assert rules.allow_expression is not None
+    assert rules.allow_expression.regex == "content-length"
+    mode = ext_proc.ext_proc_filter().processing_mode
+    assert mode is not None
+    assert mode.request_header_mode.name == "SKIP"
 
 
 GATE_CA = ["--gate-ca", "/g/ca"]

@@ -21,8 +21,10 @@ from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.servers.api import answers as module
 from extauthz.servers.api import openapi
-from extauthz.servers.api.answers import MOST_IN_BATCH, Answers
+from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.problems import CONTENT_TYPE
+from extauthz.servers.api.questions import MOST_IN_BATCH
+from extauthz.servers.api.rights import ThisHost
 from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
@@ -74,7 +76,7 @@ async def api() -> AsyncIterator[Api]:
     write(scale("web", 5))
     answers = Answers(Queries(known.ledger), lambda reading: known.decide(reading, "q", 0.0, charge=False), lambda: 0.0)
     app = web.Application()
-    app.add_routes(routes(lambda: answers))
+    app.add_routes(routes(lambda: answers, ThisHost()))
     async with TestClient(TestServer(app)) as client:
         yield Api(client, write)
 
@@ -198,6 +200,49 @@ async def test_headroom_of_an_object_that_does_not_exist_yet(api: Api):
     assert page["items"][0]["replicas"] == 1, "10 less the 8 that are used and reserved, by 2 each"
     body = {"namespace": "team-a", "resource": "deployments.apps", "name": "new", "replicas": 1}
     assert (await api.post("/api/v1/decisions", body))[1]["reason"] == "unknown-workload", "nothing was made by asking"
+
+
+async def test_headroom_of_a_new_object_names_what_binds_one_more_and_not_the_largest_count(api: Api):
+    _, page = await api.post("/api/v1/headroom", {"object": workload("new", 1, {"cpu": "1"}), "namespace": "team-a"})
+    (found,) = page["items"]
+    assert (found["replicas"], found["observedReplicas"]) == (2, 0)
+    assert (found["bound"]["quota"], found["bound"]["requested"]) == ("acme", "3")
+
+
+async def test_headroom_of_a_pod_template(api: Api):
+    template = workload("x", 1, {"cpu": "2"})["spec"]["template"]
+    _, page = await api.post("/api/v1/headroom", {"namespace": "team-a", "template": template})
+    (found,) = page["items"]
+    assert (found["resource"], found["replicas"], found["bound"]["quota"]) == ("deployments.apps", 1, "acme")
+
+
+async def test_a_template_counts_where_its_labels_count(api: Api):
+    picky = quota("picky", {"requests.cpu": "1"}, namespaces={}, workloads={"tier": "a"})
+    known = gate([picky], namespaces={"team-a": {}})
+    api.write.gate.load_quotas(known.ledger.coverage.tree, 0.0)
+    template = workload("x", 1, {"cpu": "1"})["spec"]["template"]
+    for labels, replicas in (({"tier": "a"}, 1), ({"tier": "b"}, None)):
+        asked = {"namespace": "team-a", "template": template | {"metadata": {"labels": labels}}}
+        assert (await api.post("/api/v1/headroom", asked))[1]["items"][0]["replicas"] == replicas
+
+
+async def test_headroom_of_an_object_that_exists_is_what_it_may_have_with_its_new_template(api: Api):
+    def changed(replicas: int) -> dict[str, Any]:
+        return workload("w0", replicas, {"cpu": "2"}, namespace="team-b")
+
+    _, page = await api.post("/api/v1/headroom", {"object": changed(1)})
+    (found,) = page["items"]
+    assert (found["observedReplicas"], found["certain"]) == (1, True)
+    body = {"method": "PUT", "path": "/apis/apps/v1/namespaces/team-b/deployments/w0"}
+    body["headers"] = {"content-type": "application/json"}
+    for replicas, verdict in ((found["replicas"], "allow"), (found["replicas"] + 1, "deny")):
+        asked = body | {"body": json.dumps(changed(replicas))}
+        assert (await api.post("/api/v1/decisions", asked))[1]["verdict"] == verdict
+
+
+async def test_headroom_of_a_change_is_not_certain_while_another_write_may_land_on_it(api: Api):
+    _, page = await api.post("/api/v1/headroom", {"object": workload("web", 1, {"cpu": "3"})})
+    assert page["items"][0]["certain"] is False, "the 5 replicas that pend may each come to cost 3"
 
 
 async def test_an_object_that_would_be_refused_at_any_size_is_no_headroom(api: Api):
@@ -340,7 +385,7 @@ async def test_the_document_is_served(api: Api):
 
 async def test_before_all_is_known_nothing_is_answered():
     app = web.Application()
-    app.add_routes(routes(lambda: None))
+    app.add_routes(routes(lambda: None, ThisHost()))
     async with TestClient(TestServer(app)) as client:
         response = await client.get("/api/v1/quotas")
         assert response.status == 503
@@ -380,7 +425,7 @@ async def test_an_address_of_this_host_is_answered(api: Api, host: str):
 
 
 async def _status_of(peer: str, monkeypatch: pytest.MonkeyPatch, api: Api) -> int:
-    from extauthz.servers.api import routes as module
+    from extauthz.servers.api import rights as module
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "_peer", lambda request: (peer, 4711))

@@ -148,6 +148,14 @@ def test_the_source_is_whom_envoy_had_at_the_other_end(peer: dict, source: str) 
     assert ext_authz.to_request(upb.CheckRequest.FromString(bytes(typed))).source == source
 
 
+def test_the_requester_is_what_envoys_configuration_says_and_no_header() -> None:
+    http = AttributeContextHttpRequest(headers={"extauthz.dev/requester": "forged", "requester": "forged"})
+    request = AttributeContextRequest(http=http)
+    for extensions, requester in (({}, ""), ({"extauthz.dev/requester": "keda"}, "keda")):
+        typed = CheckRequest(attributes=AttributeContext(request=request, context_extensions=extensions))
+        assert ext_authz.to_request(upb.CheckRequest.FromString(bytes(typed))).requester == requester
+
+
 async def test_an_empty_request_is_decided_too(check: Check, decide: Script) -> None:
     await check(AttributeContextHttpRequest())
     assert decide.asked == [Request("", "", {}, b"", False)]

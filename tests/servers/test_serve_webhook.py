@@ -74,6 +74,11 @@ def test_one_ledger_stands_behind_both_ways(tmp_path: Path, authority: Authority
         assert "user" not in by_envoy
         assert (allowed["intent"], denied["verdict"]) == (allowed["id"], "deny")
         assert 'extauthz_decisions_total{reason="exceeded-quota",verdict="deny"} 2.0' in gate.get("/metrics")[1]
+        remembered = json.loads(gate.get("/api/v1/decisions")[1])["items"]
+        assert [(one["id"], one["user"]) for one in remembered] == [
+            (one["id"], one.get("user")) for one in (by_envoy, denied, allowed)
+        ]
+        assert json.loads(gate.get("/api/v1/episodes")[1])["items"][0]["times"] == 2
 
 
 def test_a_dry_run_is_charged_nothing(tmp_path: Path, authority: Authority) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import io
 import json
@@ -14,8 +15,9 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.intake import admission
 from extauthz.core.intake.admission import MAX_REVIEW_BYTES, Review
-from extauthz.core.model import Decision, Question, Unreadable, Verdict, WorkloadRef, Write
+from extauthz.core.model import Decision, Question, Request, Unreadable, Verdict, WorkloadRef, Write
 from extauthz.servers import status, webhook
+from extauthz.servers.lowering import Lowered
 from extauthz.servers.terse import terse
 from extauthz.testing.builders import admission as review_of
 from extauthz.testing.builders import scale_object, workload
@@ -53,6 +55,18 @@ class Gate:
         await self.go_on.wait()
         return self.busy or admission.read_aside(body)
 
+    # What the mutating hook asks.
+
+    lowered: Lowered | None = None
+    lowering: Question | None = None
+
+    async def review(self, question: Question) -> Lowered | None:
+        self.lowering = question
+        return self.lowered
+
+    async def body(self, _: Request) -> Lowered | None:
+        raise AssertionError("no proxy asks")
+
 
 @pytest.fixture
 def gate() -> Gate:
@@ -61,7 +75,7 @@ def gate() -> Gate:
 
 @pytest.fixture
 async def client(gate: Gate) -> AsyncIterator[TestClient]:
-    app = webhook.Webhook(gate.decide, gate.read_aside).application()
+    app = webhook.Webhook(gate.decide, gate.read_aside, gate).application()
     server = TestServer(app)
     await server.start_server(auto_decompress=False)
     async with TestClient(server) as made:
@@ -72,9 +86,9 @@ UPDATE = review_of(scale_object(replicas=9), scale_object(version="7"), subresou
 LONG = review_of(workload(annotations={"x": "y" * 20_000}))
 
 
-async def post(client: TestClient, review: Any, **more: Any) -> tuple[int, Any]:
+async def post(client: TestClient, review: Any, path: str = "/validate", **more: Any) -> tuple[int, Any]:
     body = review if isinstance(review, bytes | io.BytesIO) else json.dumps(review).encode()
-    async with client.post("/validate?timeout=2s", data=body, **more) as response:
+    async with client.post(f"{path}?timeout=2s", data=body, **more) as response:
         text = await response.text()
         is_json = response.content_type == "application/json"
         return response.status, json.loads(text) if is_json else text
@@ -168,7 +182,34 @@ async def test_a_body_that_does_not_come_is_not_waited_for(client: TestClient, g
     assert gate.asked == []
 
 
-@pytest.mark.parametrize(("method", "path", "code"), [("GET", "/validate", 405), ("POST", "/mutate", 404)])
+async def test_the_mutating_hook_lowers_the_count_and_warns(client: TestClient, gate: Gate) -> None:
+    gate.lowered = Lowered(4, "replicas lowered from 9 to 4")
+    status_, answer = await post(client, UPDATE, "/mutate")
+    response = answer["response"]
+    assert (status_, response["uid"], response["allowed"]) == (200, UPDATE["request"]["uid"], True)
+    assert (response["patchType"], response["warnings"]) == ("JSONPatch", ["replicas lowered from 9 to 4"])
+    assert json.loads(base64.b64decode(response["patch"])) == [{"op": "replace", "path": "/spec/replicas", "value": 4}]
+    assert gate.asked == [], "it decides nothing"
+    assert gate.lowering is not None
+    assert gate.lowering.user.endswith("horizontal-pod-autoscaler")
+
+
+async def test_what_needs_no_lowering_is_left_as_it_is(client: TestClient, gate: Gate) -> None:
+    _, answer = await post(client, LONG, "/mutate")
+    assert answer["response"] == {"uid": LONG["request"]["uid"], "allowed": True}
+    assert gate.reading.is_set(), "a long one is read aside here too"
+
+
+async def test_the_mutating_hook_answers_what_is_no_review_by_the_status_alone(client: TestClient, gate: Gate) -> None:
+    assert (await post(client, b"{", "/mutate"))[0] == 400
+    gate.busy = Unreadable("too-many-bodies", "try again")
+    assert await post(client, LONG, "/mutate") == (503, "cannot read it: try again\n")
+    assert gate.asked == [], "only the validating hook decides"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"), [("GET", "/validate", 405), ("GET", "/mutate", 405), ("POST", "/", 404)]
+)
 async def test_nothing_else_is_served(client: TestClient, method: str, path: str, code: int) -> None:
     async with client.request(method, path) as response:
         assert response.status == code

@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 ROWS = (
     "decision, KPA PATCH",
     "decision, HPA PUT",
+    "headroom of a workload",
+    "top, a quota printed",
+    "top QUOTA, a workload printed",
     "memory a workload",
     "check over gRPC against a no-op handler: throughput",
     "check over gRPC against a no-op handler: checks a second of processor time",
@@ -26,8 +29,10 @@ ROWS = (
     "bystanders beside 4 attackers at the size limit: p99 of a check",
     "bystanders beside 4 attackers at the size limit: checks lost",
     "bystanders beside 4 attackers at the size limit: peak memory",
-    "latency through Envoy, median",
-    "latency through Envoy, p99",
+    "latency through Envoy, median: the filter adds",
+    "latency through Envoy, p99: the filter adds",
+    "latency through Envoy, median: ext_proc adds",
+    "latency through Envoy, p99: ext_proc adds",
 )
 
 

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import yaml
 
 from extauthz.cli import asking, main
 from tests.servers.running import Running
@@ -176,11 +177,14 @@ def test_what_is_not_known_is_said(ask: Run):
         (("check",), "say what to decide: KIND/NAME -n NAMESPACE --replicas N, or --method and --path"),
         (
             ("check", "--method", "PUT", "--path", "/", "--server", "http://x"),
-            "--server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files",
+            "a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files",
         ),
     ],
 )
-def test_wrong_usage_names_the_cure(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], cure: str):
+def test_wrong_usage_names_the_cure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], cure: str
+):
+    monkeypatch.setenv("PATH", "")  # there may be a kubectl
     code, _, err = run(capsys, *words)
     assert code == 64
     assert cure in err
@@ -252,3 +256,59 @@ def test_a_reader_of_the_output_that_has_gone_is_no_wrong_file():
 
     with pytest.raises(BrokenPipeError):
         asking.answered(run)(argparse.Namespace())
+
+
+@pytest.mark.parametrize("words", [("-n", "shop"), ()])
+def test_headroom_of_a_manifest_that_does_not_exist_yet(ask: Run, tmp_path: Path, words: tuple[str, ...]):
+    """Another kind in the file is passed over. The namespace is the manifest's own, or the flag's."""
+    new = deployment("new", 1, cpu="1")
+    if words:
+        del new["metadata"]["namespace"]
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "new"}}
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump_all([service, new]))
+    code, out, _ = ask("headroom", "-f", str(tmp_path / "new.yaml"), *words)
+    assert out.startswith("deployments.apps shop/new has 0 replicas and may have 2.\n")
+    assert "corp/acme  requests.cpu" in out
+    assert code == 0
+
+
+def test_headroom_of_a_manifest_of_what_exists_is_in_its_place(ask: Run, tmp_path: Path):
+    (tmp_path / "web.json").write_text(json.dumps(deployment("web", 2, cpu="2")))
+    code, out, _ = ask("headroom", "-f", str(tmp_path / "web.json"))
+    assert out.startswith("deployments.apps shop/web has 2 replicas and may have 2.\n"), "6 less 1.5 of db, by 2 each"
+    assert code == 1
+
+
+def test_headroom_of_what_would_be_refused_at_any_size_says_why(ask: Run, tmp_path: Path):
+    silent = deployment("new", 1)
+    del silent["spec"]["template"]["spec"]["containers"][0]["resources"]
+    (tmp_path / "new.json").write_text(json.dumps(silent))
+    code, _, error = ask("headroom", "-f", str(tmp_path / "new.json"))
+    assert (code, "must specify requests.cpu" in error) == (69, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "complaint"),
+    [
+        ((), "{kind: Service}", "holds 0 workloads; give one with one"),
+        (("deploy/web",), "{}", "say of what: KIND/NAME -n NAMESPACE, or -f FILE"),
+        (
+            ("-n", "free"),
+            json.dumps(deployment("new", 1)),
+            "namespace: the object is in shop; leave one of the two out",
+        ),
+    ],
+)
+def test_a_manifest_that_cannot_be_asked_about_is_told(
+    ask: Run, tmp_path: Path, words: tuple[str, ...], text: str, complaint: str
+):
+    (tmp_path / "new.yaml").write_text(text)
+    code, _, error = ask("headroom", "-f", str(tmp_path / "new.yaml"), *words)
+    assert code in (64, 69)
+    assert complaint in error
+
+
+def test_headroom_needs_a_workload_and_its_namespace(ask: Run):
+    for words, complaint in (((), "say of what"), (("deploy/web",), "--namespace is needed with a workload")):
+        code, _, error = ask("headroom", *words)
+        assert (code, complaint in error) == (64, True)

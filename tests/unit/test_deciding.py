@@ -16,9 +16,11 @@ from extauthz.core.model import (
     Question,
     Reading,
     Request,
+    Requester,
     Verdict,
     WorkloadRef,
 )
+from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.deciding import Deciding, new_id
@@ -34,7 +36,14 @@ def reads(request: Request) -> Reading:
 
 class AllowAll:
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        charge: bool = True,
+        requester: Requester | None = None,
     ) -> Decision:
         assert charge
         assert now_s > 0
@@ -43,7 +52,14 @@ class AllowAll:
 
 class Broken:
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        charge: bool = True,
+        requester: Requester | None = None,
     ) -> Decision:
         raise AssertionError("usage is negative")
 
@@ -117,7 +133,14 @@ class Knowing:
         self._needs = needs
 
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        charge: bool = True,
+        requester: Requester | None = None,
     ) -> Decision:
         self.asked.append(decision_id)
         if self.seen:
@@ -178,7 +201,14 @@ class Asking:
         self.seen, self.learnt, self.uncovered = seen, False, False
 
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        charge: bool = True,
+        requester: Requester | None = None,
     ) -> Decision:
         if not self.seen:
             return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, needs=WORKLOAD)
@@ -203,7 +233,7 @@ class Asking:
         self.learnt = True
 
 
-async def agree(reading: Reading, source: str, decision: Decision) -> Decision:
+async def agree(reading: Reading, source: str, decision: Decision, requester: Requester | None) -> Decision:
     assert reading is READING
     assert decision.pending_write is None, "nothing is recorded before it is agreed upon"
     return decision._replace(reason="agreed")
@@ -235,7 +265,7 @@ async def test_a_write_that_no_quota_may_cover_is_recorded_and_answered_at_once(
 
 
 async def test_a_failure_while_others_are_asked_is_refused_by_name() -> None:
-    async def fails(reading: Reading, source: str, decision: Decision) -> Decision:
+    async def fails(reading: Reading, source: str, decision: Decision, requester: Requester | None) -> Decision:
         raise AssertionError("the ledger is negative")
 
     gate = Asking()
@@ -307,9 +337,9 @@ async def test_what_its_server_has_read_is_decided_as_it_is_and_logged_with_its_
     seen = []
 
     class Noting(AllowAll):
-        def decide(self, reading, decision_id, now_s, *, source="", charge=True):
+        def decide(self, reading, decision_id, now_s, *, source="", charge=True, requester=None):
             seen.append((reading, source))
-            return super().decide(reading, decision_id, now_s, source=source, charge=charge)
+            return super().decide(reading, decision_id, now_s, source=source, charge=charge, requester=requester)
 
     def never(request: Request) -> Reading:
         raise AssertionError("it is read already")
@@ -322,3 +352,28 @@ async def test_what_its_server_has_read_is_decided_as_it_is_and_logged_with_its_
     line = json.loads(stream.getvalue())
     assert line["user"] == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
     assert "user_agent" not in line
+
+
+@pytest.mark.parametrize(
+    ("question", "requester"),
+    [
+        (REQUEST, None),
+        (REQUEST._replace(requester="system:serviceaccount:keda:op"), by_name("system:serviceaccount:keda:op")),
+        (Question(READING, "olga", Requester("olga", ("owners",))), Requester("olga", ("owners",))),
+    ],
+    ids=["nobody-says", "the-listener-says", "the-api-server-says"],
+)
+async def test_a_decision_knows_who_asks_as_the_way_says(question, requester) -> None:
+    seen = []
+
+    class Noting(AllowAll):
+        def decide(self, reading, decision_id, now_s, *, source="", charge=True, requester=None):
+            seen.append(requester)
+            return super().decide(reading, decision_id, now_s, source=source, charge=charge, requester=requester)
+
+    asked, log, stream = deciding(Noting(), read=lambda request: READING)
+    asked(question)
+    log.close()
+    assert seen == [requester]
+    expected = requester.user if requester is not None else None
+    assert json.loads(stream.getvalue()).get("user") == expected

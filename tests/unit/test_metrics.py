@@ -93,6 +93,7 @@ async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(met
     metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), 0.1)
     metrics.decision(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), 0.1)
     metrics.reload("state", "ok", 1.0)
+    metrics.clamp(Decision("3", Verdict.DENY, "", "", shortages=(Shortage("acme", (), "requests.cpu", 1, 1, 0, 1),)))
     metrics.answer("refused")
     metrics.skipped("no-decision")
     metrics.read("ok", 1)

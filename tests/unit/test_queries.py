@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -287,3 +288,53 @@ def test_writes_that_pend_are_shown_in_all_or_of_one_quota():
     assert [one.id for one in queries.pending("other")] == [other.id]
     assert list(queries.pending("nobody")) == []
     assert (queries.pending_count, queries.quota_count) == (3, 5)
+
+
+def test_names_and_namespaces_of_quotas_cost_no_account():
+    queries = Queries(gate(QUOTAS, workload("web", 1), namespaces=NAMESPACES).ledger)
+    assert list(queries.names()) == ["corp", "acme", "gold", "zulu", "other"]
+    assert list(queries.names("acme")) == ["acme", "gold"]
+    assert list(queries.names("nobody")) == []
+    assert sorted(queries.namespaces("corp")) == ["team-a", "team-b"]
+    assert queries.namespaces("nobody") == []
+
+
+def test_where_a_workload_counts():
+    queries = Queries(gate(QUOTAS, workload("web", 1), namespaces=NAMESPACES).ledger)
+    assert [name for name in queries.names() if queries.counts_in(WEB, name)] == ["corp", "acme"]
+    assert not queries.counts_in(WEB, "nobody")
+    assert not queries.counts_in(WEB._replace(name="nobody"), "acme")
+
+
+class Counted(tuple):
+    """Counts items that are looked at, one by one or in a row."""
+
+    looked = 0
+
+    def __getitem__(self, place):
+        Counted.looked += 1
+        return super().__getitem__(place)
+
+    def __iter__(self):
+        Counted.looked += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("below", [None, "q0000"])
+def test_a_page_costs_what_is_on_it_wherever_in_the_list_it_is(below: str | None):
+    """100,000 quotas come in a hundred pages: were each to begin at the first quota, the last would cost most."""
+    quotas = [quota(f"q{n:04}", {"pods": "1"}, parent="q0000" if n else None) for n in range(2_000)]
+    known = gate(quotas)
+    queries = Queries(known.ledger)
+    queries.quota("q0000")  # names are made once a tree
+    known.ledger.coverage.tree.nodes = Counted(known.ledger.coverage.tree.nodes)
+    Counted.looked = 0
+    page = [use.node.quota.name for use in islice(queries.quotas(below, "q1899"), 100)]
+    assert page == [f"q{n}" for n in range(1_900, 2_000)]
+    assert Counted.looked <= 100
+
+
+def test_a_list_below_a_quota_goes_on_after_any_other():
+    queries = Queries(gate(QUOTAS, namespaces=NAMESPACES).ledger)
+    for after, names in (("corp", ["acme", "gold"]), ("acme", ["gold"]), ("gold", []), ("other", []), ("gone", [])):
+        assert [use.node.quota.name for use in queries.quotas("acme", after)] == names

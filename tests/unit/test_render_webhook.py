@@ -64,6 +64,27 @@ def test_the_authority_the_place_and_namespaces_are_as_told(capsys, tmp_path: Pa
     }
 
 
+def test_with_clamp_the_count_is_asked_about_before_and_passes_where_nobody_answers(capsys):
+    assert main(["render", "webhook", "--clamp", "--custom", "rollouts.argoproj.io"]) == 0
+    validating, mutating = yaml.safe_load_all(capsys.readouterr().out)
+    assert [one["kind"] for one in (validating, mutating)] == [
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+    ]
+    (decides,), (lowers,) = validating["webhooks"], mutating["webhooks"]
+    assert lowers["clientConfig"]["service"]["path"] == "/mutate"
+    assert (lowers["failurePolicy"], lowers["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
+    assert lowers["sideEffects"] == "NoneOnDryRun"
+    assert lowers["namespaceSelector"] == decides["namespaceSelector"]
+    assert [rule["resources"] for rule in lowers["rules"]] == [rule["resources"] for rule in decides["rules"]]
+    assert {tuple(rule["operations"]) for rule in lowers["rules"]} == {("UPDATE",)}
+    assert [one["name"] for one in lowers["matchConditions"]] == [
+        "not-by-a-controller",
+        "not-by-the-garbage-collector",
+        "asks-for-more-replicas",
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "cure"),
     [

@@ -72,6 +72,14 @@ args:
   - --webhook-cert=/etc/extauthz/tls/tls.crt
   - --webhook-key=/etc/extauthz/tls/tls.key
 {{- end }}
+{{- if .Values.api.enabled }}
+  - --api=:9444
+  - --api-cert=/etc/extauthz/tls/tls.crt
+  - --api-key=/etc/extauthz/tls/tls.key
+{{- if .Values.api.clientCASecret }}
+  - --api-client-ca=/etc/extauthz/api/ca.crt
+{{- end }}
+{{- end }}
 {{- else }}
   - --grpc=unix:/run/extauthz/gate.sock
   - --http=:9192

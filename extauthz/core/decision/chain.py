@@ -34,9 +34,7 @@ STEPS: Final[tuple[Step, ...]] = (
     unknowns.unseen,  # the gate does not know the workload or its namespace
     changes.under_way,  # one change of a workload at a time
     weighing.weighed,  # what it takes of every quota that covers it
-    unknowns.outdated_coverage,  # no quota covers it, by what may be out of date
-    unknowns.held,  # it grows nothing, but may with what an earlier run has allowed
-    unknowns.of_growth,  # it grows, and something that bears on that is not known
+    unknowns.uncertain,  # something that bears on what it takes is not known
     unspecified.refused,  # more pods do not say what they need of what a quota limits
     weighing.exceeded,  # it grows past a quota
     max_scale.exceeded,  # it grows past what the platform's own service allows

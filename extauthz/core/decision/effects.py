@@ -17,7 +17,8 @@ def resolved(asked: Evaluation) -> Decision | None:
     write = asked.write
     outcome = resolve(write, asked.base)
     if isinstance(outcome, Unreadable):
-        return unknowns.unreadable(asked.state, asked.policy, replace(outcome, ref=write.ref), asked.id)
+        found = replace(outcome, ref=write.ref)
+        return unknowns.unreadable(asked.state, asked.policy, found, asked.id, asked.requester)
     asked.outcome = outcome
     asked.creates = not write.scale and write.operation in (Operation.CREATE, Operation.APPLY)
     return None
@@ -51,17 +52,14 @@ def _why_free(asked: Evaluation) -> str:
         return "; a question, charged nothing"
     if asked.policy.mode == "audit":
         return "; mode audit, charged as observed"
-    if is_harmless(asked.observed, asked.pending_write):
+    version, observed = asked.write.precondition.resource_version, asked.observed
+    if version is None or observed is None:
+        return ""
+    if is_harmless(observed, asked.pending_write):
         return "; can land only on what is observed"
-    if _is_too_late(asked):
+    if is_newer(observed.resource_version, version):  # passed already (docs/design.md L3d)
         return "; can land no more: a newer version is observed"
     return ""
-
-
-def _is_too_late(asked: Evaluation) -> bool:
-    """The precondition is passed already (docs/design.md L3d)."""
-    version, observed = asked.write.precondition.resource_version, asked.observed
-    return version is not None and observed is not None and is_newer(observed.resource_version, version)
 
 
 def _pending_write(asked: Evaluation) -> PendingWrite:

@@ -16,6 +16,7 @@ from extauthz.core.model import (
     Observed,
     OnUnknown,
     Outcome,
+    Requester,
     Shortage,
     Unspecified,
     Verdict,
@@ -35,6 +36,7 @@ class Evaluation:
     now_s: float
     charge: bool
     source: str
+    requester: Requester | None
     entry: Entry | None
     """The ledger's entry for it."""
     observed: Observed | None

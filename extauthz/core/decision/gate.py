@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from extauthz.core.decision import chain, handover, unknowns
+from extauthz.core.decision import chain, clamp, handover, unknowns
 from extauthz.core.decision.auditing import audited
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Decision, NotAWrite, Reading, Verdict, Write
+from extauthz.core.model import Decision, NotAWrite, Reading, Requester, Verdict, Write
 
 
 class Gate(ClusterState):
@@ -41,27 +41,60 @@ class Gate(ClusterState):
     # Deciding.
 
     def decide(
-        self, reading: Reading, decision_id: str, now_s: float, *, source: str = "", charge: bool = True
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        charge: bool = True,
+        requester: Requester | None = None,
     ) -> Decision:
         """Answer a request. With ``charge`` false, the same path is taken and nothing is recorded.
 
         Args:
             reading: what the request means; ``intake.read`` reads it from HTTP.
             source: who sent it, as the proxy vouches for it; empty: not known.
+            requester: who sent it, for quotas that bind some; ``None``: not known.
         """
         self.looks_at(now_s)
         if isinstance(reading, Write):
-            decision = chain.first_answer(self._evaluation(reading, decision_id, now_s, source, charge))
+            decision = chain.first_answer(self._evaluation(reading, decision_id, now_s, source, charge, requester))
         elif isinstance(reading, NotAWrite):
             decision = Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         else:
-            decision = unknowns.unreadable(self, self.policy, reading, decision_id)
+            decision = unknowns.unreadable(self, self.policy, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)
 
-    def _evaluation(self, write: Write, decision_id: str, now_s: float, source: str, charge: bool) -> Evaluation:
+    def clamp(
+        self,
+        reading: Reading,
+        decision_id: str,
+        now_s: float,
+        *,
+        source: str = "",
+        requester: Requester | None = None,
+    ) -> Decision | None:
+        """What to ask for in place of a write that quotas of mode Clamp have no room for; ``None``: leave it as it is.
+
+        A question: nothing is recorded. The fields ``clamped_to`` and ``version`` say it, unless it ``needs`` something
+        first.
+        """
+        if not isinstance(reading, Write) or not self.ledger.coverage.tree.clamps or self.policy.mode != "enforce":
+            return None
+        self.looks_at(now_s)
+
+        def evaluation(write: Write) -> Evaluation:
+            return self._evaluation(write, decision_id, now_s, source, charge=False, requester=requester)
+
+        return clamp.proposed(evaluation(reading), chain.first_answer, evaluation)
+
+    def _evaluation(
+        self, write: Write, decision_id: str, now_s: float, source: str, charge: bool, requester: Requester | None
+    ) -> Evaluation:
         ref = write.ref if write.ref.name else write.ref._replace(name=f"#{decision_id}")
         entry = self.ledger.get(ref)
         observed = entry.observed if entry is not None else None
         return Evaluation(
-            decision_id, write, ref, now_s, charge, source, entry, observed, self, self.policy, self.bounds
+            decision_id, write, ref, now_s, charge, source, requester, entry, observed, self, self.policy, self.bounds
         )

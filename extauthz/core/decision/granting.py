@@ -43,11 +43,11 @@ def granted(asked: Evaluation) -> Decision:
         asked.reason,
         asked.why + remark + asked.remark,
         asked.pending_write.replicas,
-        audit=proposal.audit,
+        audit=proposal.growth.audit,
         pending_write=pending_id,
         max_scale=asked.max_scale,
         pends=pends,
-        grows=bool(proposal.grows) or asked.alters,
+        grows=bool(proposal.growth.grows) or asked.alters,
     )
     return answer._replace(unspecified=asked.unspecified) if asked.unspecified else answer
 

@@ -19,7 +19,7 @@ def exceeded(asked: Evaluation) -> Decision | None:
     pending_write = asked.pending_write
     if asked.bounds is None or pending_write.replicas is None:
         return None
-    if pending_write.replicas <= asked.proposal.before.envelope.replicas:
+    if pending_write.replicas <= asked.proposal.step.before.envelope.replicas:
         return None  # its count is not above all that the workload may have already
     bound = asked.bounds.known(asked.write.ref, asked.now_s)
     if bound.freshness is Freshness.UNASKED:
@@ -49,4 +49,4 @@ def _denied(asked: Evaluation, replicas: int, bound: Bound, most: int) -> Decisi
     old = f" (as of {bound.age_s:.0f} s ago)" if bound.freshness is Freshness.KEPT else ""
     sentence = sentences.exceeded_scale(asked.write.ref, replicas, before, most, fits, old)
     denied = asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, fits=fits)
-    return denied._replace(max_scale=most, audit=asked.proposal.audit)
+    return denied._replace(max_scale=most, audit=asked.proposal.growth.audit)

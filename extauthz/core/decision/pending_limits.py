@@ -62,7 +62,7 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
     Nobody has more pending writes than there are in all.
     """
     policy, ledger, source, pending_write = asked.policy, asked.state.ledger, asked.source, asked.pending_write
-    in_all = ledger.pending_writes
+    in_all = len(ledger.pending)
     if source and in_all >= policy.max_intents_per_source <= ledger.pending.of_source(source):
         return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
     live = asked.proposal.entry.pending_writes or {}
@@ -71,7 +71,7 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
     if in_all >= policy.max_intents:
         return "too-many-intents", f"{in_all} writes"
     if in_all >= policy.max_intents_per_tree:
-        for root in asked.proposal.after.trees:
+        for root in asked.proposal.step.after.trees:
             if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
     return None if pending_write.counts_alone else _memory_met(ledger, asked.proposal, pending_write)
@@ -80,7 +80,7 @@ def _bound_met(asked: Evaluation) -> tuple[str, str] | None:
 def _memory_met(ledger: Ledger, proposal: Proposal, pending_write: PendingWrite) -> tuple[str, str] | None:
     """The same of what changes hold in memory. A write of a count alone is never refused for it."""
     more = pending_write.held_bytes = memory.held_by(pending_write)
-    for quota in leaves(proposal.after.envelope_in) or UNCOVERED:
+    for quota in leaves(proposal.step.after.envelope_in) or UNCOVERED:
         held = ledger.pending.bytes_held_in(quota)
         if held + more > MAX_BYTES_IN_QUOTA:
             whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from extauthz.core.model import OnUnknown, Unknown
+from extauthz.core.model import OnUnknown, Requester, Unknown
 from extauthz.core.quota.tree import QuotaNode
 
 GateMode: TypeAlias = Literal["enforce", "audit"]
@@ -65,12 +65,13 @@ class Policy:
     max_intents: int = 100_000
     """It bounds memory: about 1 KiB each."""
 
-    def on(self, unknown: Unknown, nodes: Iterable[QuotaNode] = ()) -> OnUnknown:
+    def on(self, unknown: Unknown, nodes: Iterable[QuotaNode] = (), requester: Requester | None = None) -> OnUnknown:
         """What to do about a write that concerns the quotas ``nodes``; empty: it is not known which quotas it concerns.
 
         Each of them has a say, as each must have room. It answers with its own field, else with that of its nearest
-        ancestor that has one, else with the setting. A quota that only audits refuses nothing.
+        ancestor that has one, else with the setting. A quota that only audits, or does not bind the requester, refuses
+        nothing.
         """
         default: OnUnknown = getattr(self, _SETTINGS[unknown])
-        said = {"allow" if n.audits else n.on_unknown(unknown) or default for n in nodes}
+        said = {(n.on_unknown(unknown) or default) if n.binds(requester) else "allow" for n in nodes}
         return "deny" if "deny" in (said or {default}) else "allow"

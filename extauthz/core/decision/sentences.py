@@ -28,11 +28,22 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
     deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
     limited: pods=4; largest allowed replicas: 4
     """
-    parts = [_one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)]
     room = f"; largest allowed replicas: {fits}" if fits is not None else ""
     pods = "1 pod" if surge == 1 else f"{surge} pods"
     counted = f"; counted with {pods} more for a rollout (maxSurge)" if surge else ""
-    return f"{subject(ref)} is forbidden: {'; '.join(parts)}{counted}{room}"
+    return f"{subject(ref)} is forbidden: {_quotas(shortages)}{counted}{room}"
+
+
+def clamped(ref: WorkloadRef, asked: int, granted: int, shortages: Iterable[Shortage]) -> str:
+    """What an owner reads of a count that was lowered.
+
+    >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
+    >>> print(clamped(web, 9, 4, [Shortage("acme", ("acme",), "pods", 6 * 10**9, 3 * 10**9, 0, 4 * 10**9)]))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    deployments.apps "web" asked for 9 replicas and may have 4: exceeded workspace quota: acme, requested: pods=6,
+    used: pods=3, limited: pods=4
+    """
+    return f"{subject(ref)} asked for {asked} replicas and may have {granted}: {_quotas(shortages)}"
 
 
 def must_specify(ref: WorkloadRef, rows: Iterable[Unspecified]) -> str:
@@ -64,6 +75,11 @@ def exceeded_scale(ref: WorkloadRef, asked: int, before: int, most: int, fits: i
         f"{subject(ref)} is forbidden: exceeded max available scale{old}: requested: replicas={asked}, "
         f"used: replicas={before}, limited: replicas={most}; largest allowed replicas: {fits}"
     )
+
+
+def _quotas(shortages: Iterable[Shortage]) -> str:
+    parts = [_one_quota(quota, list(group)) for quota, group in groupby(shortages, key=lambda short: short.quota)]
+    return "; ".join(parts)
 
 
 def _one_quota(quota: str, shortages: list[Shortage]) -> str:

@@ -24,7 +24,7 @@ MAX_CONTAINERS = 8
 
 def refused(asked: Evaluation) -> Decision | None:
     """Step: there would be more pods that do not say what they need of what a quota limits."""
-    found = asked.proposal.unspecified
+    found = asked.proposal.growth.unspecified
     if not found:
         return None
     named = _containers(asked)
@@ -38,12 +38,14 @@ def refused(asked: Evaluation) -> Decision | None:
         asked.unspecified = tuple(rows)
         return None
     sentence = sentences.must_specify(asked.write.ref, refusing)
-    answer = asked.answer(Verdict.DENY, REASON, sentence, asked.pending_write.replicas, audit=asked.proposal.audit)
+    answer = asked.answer(
+        Verdict.DENY, REASON, sentence, asked.pending_write.replicas, audit=asked.proposal.growth.audit
+    )
     return answer._replace(unspecified=tuple(rows))
 
 
 def _denies(asked: Evaluation, node: QuotaNode) -> bool:
-    return asked.policy.on(Unknown.UNSPECIFIED, (node,)) == "deny"
+    return asked.policy.on(Unknown.UNSPECIFIED, (node,), asked.requester) == "deny"
 
 
 def _containers(asked: Evaluation) -> Mapping[str, tuple[str, ...]]:

@@ -15,8 +15,19 @@ from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import preconditions, routes
 from extauthz.core.intake.aside import slimmed
 from extauthz.core.intake.read import created
-from extauthz.core.model import NotAWrite, Operation, Put, Question, Reading, Tree, Unreadable, WorkloadRef, Write
-from extauthz.core.objects.fields import boolean, mapping, text
+from extauthz.core.model import (
+    NotAWrite,
+    Operation,
+    Put,
+    Question,
+    Reading,
+    Requester,
+    Tree,
+    Unreadable,
+    WorkloadRef,
+    Write,
+)
+from extauthz.core.objects.fields import boolean, mapping, text, text_list
 from extauthz.core.wire import gojson
 
 API_VERSION = "admission.k8s.io/v1"
@@ -27,6 +38,9 @@ MAX_REVIEW_BYTES = 8 * 1024 * 1024
 
 MAX_UID = 253
 """The API server's have 36 characters."""
+
+POD_NAME = "authentication.kubernetes.io/pod-name"
+"""Where the API server says in ``extra`` which pod a service account's token is of."""
 
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
@@ -90,8 +104,18 @@ def _review(tree: Tree) -> Review:
     uid = text(request.get("uid"), "request.uid")
     if not 0 < len(uid) <= MAX_UID:
         raise BodyError("uid-missing", f"request.uid must have 1 to {MAX_UID} characters, and has {len(uid)}")
-    user = text(mapping(request.get("userInfo"), "request.userInfo").get("username"), "request.userInfo.username")
-    return Review(uid, Question(_reading(request), texts.cut(user, texts.MAX_NAME)))
+    who = _requester(mapping(request.get("userInfo"), "request.userInfo"))
+    return Review(uid, Question(_reading(request), texts.cut(who.user, texts.MAX_NAME), who if who.user else None))
+
+
+def _requester(info: Mapping[str, Tree]) -> Requester:
+    """Who asks (``k8s.io/api/authentication/v1/types.go``, UserInfo)."""
+    extra = mapping(info.get("extra"), "request.userInfo.extra")
+    return Requester(
+        text(info.get("username"), "request.userInfo.username"),
+        text_list(info.get("groups"), "request.userInfo.groups"),
+        text_list(extra.get(POD_NAME), f"request.userInfo.extra[{POD_NAME}]"),
+    )
 
 
 def _reading(request: Mapping[str, Tree]) -> Reading:

@@ -66,11 +66,16 @@ def _of_json_patch(change: JsonPatch) -> Precondition:
     """A ``test`` of the version, unless an operation before it may have changed what it looks at."""
     for operation in change.operations:
         if operation.get("op") != "test":
-            if any(_may_touch_metadata(operation[key]) for key in ("path", "from") if key in operation):
+            path, source = operation.get("path", ""), operation.get("from", _NOWHERE)
+            if _may_touch_metadata(path) or _may_touch_metadata(source):
                 return NONE
         elif operation.get("path") == _RESOURCE_VERSION_PATH:
             return _precondition(operation.get("value"))
     return NONE
+
+
+_NOWHERE = "/"
+"""The source of an operation that has none."""
 
 
 def _may_touch_metadata(path: Tree) -> bool:

@@ -196,9 +196,11 @@ _ReadPatch: TypeAlias = Callable[[str, bytes, _Budget, bool], _Said]
 def _check_length(request: Request, *, scale: bool) -> None:
     if request.truncated:
         raise BodyError("truncated", "only a part of the body reached the gate")
+    if len(request.body) <= MAX_SCALE_BYTES:
+        return
     if len(request.body) > MAX_BODY_BYTES:
         raise BodyError("body-too-large", f"more than {MAX_BODY_BYTES} bytes, which the API server refuses too")
-    if scale and len(request.body) > MAX_SCALE_BYTES:
+    if scale:
         raise BodyError("body-too-large", f"more than {MAX_SCALE_BYTES} bytes for a scale: send spec.replicas alone")
 
 

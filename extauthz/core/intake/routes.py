@@ -64,7 +64,7 @@ def read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     if not isinstance(outcome, tuple):
         return outcome
     ref, scale = outcome
-    if len(raw_query) > MAX_QUERY or max(map(len, ref)) > MAX_NAME:
+    if len(target) > MAX_NAME and (len(raw_query) > MAX_QUERY or max(map(len, ref)) > MAX_NAME):
         why = f"a name in the path is longer than {MAX_NAME} characters, or the query than {MAX_QUERY}"
         return Unreadable("target-too-long", f"{why}; no object of the API server needs that")
     operation = OPERATIONS.get(method)

@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 from extauthz.core.footprint import UNSPECIFIED
 from extauthz.core.ledger.coverage import Nodes
-from extauthz.core.ledger.position import Position, Step
+from extauthz.core.ledger.position import NOTHING, Charge, Position, Step, difference, rise
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
-
-_NOTHING: Amounts = {}
 
 
 class UsageRow(NamedTuple):
@@ -45,14 +43,20 @@ class Difference(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What a step does to all quotas; fields as in ``Proposal``."""
+    """What a step does to all quotas."""
 
     shortages: tuple[Shortage, ...]
+    """What does not fit, in quotas that enforce."""
     audit: tuple[Shortage, ...]
+    """What does not fit, in quotas that only audit."""
     grows: Nodes
+    """Quotas that enforce and in which the write raises a key above what is observed, or above the envelope."""
     unpriced: tuple[str, ...]
+    """Quotas whose usage is not known, because a workload has no known footprint."""
     illegible: tuple[str, ...]
+    """Quotas whose limits are not known. Everything that they cover counts as growth."""
     unspecified: tuple[tuple[QuotaNode, str], ...]
+    """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
 
 
 _NOTHING_RESERVED: dict[str, int] = {}
@@ -117,7 +121,7 @@ class Accounts:
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""
         if _only_reserves(before, after):
-            self._reserve(_difference(before.envelope.amounts, after.envelope.amounts), after.envelope_in)
+            self._reserve(difference(before.envelope, after.envelope), after.envelope_in)
             return
         for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
@@ -128,11 +132,11 @@ class Accounts:
             )
             if before.used_in is not after.used_in:
                 account.workloads += (node in after.used_in) - (node in before.used_in)
-            used_before, charged_before = _standing(before, node)
-            used_after, charged_after = _standing(after, node)
+            (used_before, charged_before), (used_after, charged_after) = _standing(before, node), _standing(after, node)
+            used_more, charged_more = difference(used_before, used_after), difference(charged_before, charged_after)
             for key in node.hard:
-                used = used_after.get(key, 0) - used_before.get(key, 0)
-                charged = charged_after.get(key, 0) - charged_before.get(key, 0)
+                used = used_more.get(key, 0)
+                charged = charged_more.get(key, 0)
                 if used:
                     account.used[key] = account.used.get(key, 0) + used
                     assert account.used[key] >= 0, f"use of {key} in {node.quota.name} fell below zero"
@@ -146,10 +150,10 @@ class Accounts:
         for node in nodes:
             if node.audits:
                 continue
-            hard, reserved = node.hard, self._accounts[node].own_reserved()
-            for key, more in changes.items():
-                if key in hard:
-                    reserved[key] = total = reserved.get(key, 0) + more
+            reserved = self._accounts[node].own_reserved()
+            for key in node.hard:
+                if key in changes:
+                    reserved[key] = total = reserved.get(key, 0) + changes[key]
                     assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
     def weigh(self, step: Step) -> Growth:
@@ -164,8 +168,8 @@ class Accounts:
         unpriced: list[str] = []
         illegible: list[str] = []
         grows: list[QuotaNode] = []
-        risen: Amounts = _risen(before.envelope.amounts, after.envelope.amounts)
-        above: Amounts = risen if own is after else _risen(base.envelope.amounts, own.envelope.amounts)
+        risen = rise(before.envelope, after.envelope)
+        above = risen if own is after else rise(base.envelope, own.envelope)
         unknown = after.unknown and step.multiplies_unknown
         stays = before.envelope_in is after.envelope_in is base.envelope_in is own.envelope_in
         for node in after.envelope_in:
@@ -196,23 +200,24 @@ class Accounts:
         unspecified = _unspecified(step, risen, above)
         return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
 
-    def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts) -> int | None:
+    def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts, free: Nodes = ()) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
         fits.
 
         Args:
             per_pod: what the dearest pod costs that the count may multiply.
             alone: the same, were nothing else under way.
+            free: quotas that bound nothing.
         """
         best: int | None = None
         base = step.base.settled if step.base.pod is not None else step.base
         for node in step.after.envelope_in:
-            for key, hard in node.hard.items() if not node.audits else ():
-                charged = _standing(step.before, node)[1].get(key, 0)
+            for key, hard in node.hard.items() if not node.audits and node not in free else ():
+                charged = _standing(step.before, node)[1].amounts.get(key, 0)
                 room = self._accounts.get(node, _UNTOUCHED).available(key, hard)
                 bounds = [(charged + room, step.after, per_pod)]
                 if room < 0:  # over: nothing above what is observed
-                    seen = _standing(base, node)[1].get(key, 0)
+                    seen = _standing(base, node)[1].amounts.get(key, 0)
                     bounds = [(charged, step.after, per_pod), (seen, step.own, alone)]
                 for most, at, pod in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), pod.get(key, 0)
@@ -267,11 +272,11 @@ def _coverage_of(node: QuotaNode) -> tuple[object, ...]:
     return quota.name, quota.parent, quota.namespace_selector, quota.workload_selector, quota.mode
 
 
-def _standing(at: Position, node: QuotaNode) -> tuple[Amounts, Amounts]:
+def _standing(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
     """What ``node`` counts of a position: used, and all that is charged."""
-    used = at.used.amounts if node in at.used_in else _NOTHING
+    used = at.used if node in at.used_in else NOTHING
     charges = not node.audits and node in at.envelope_in
-    return used, at.envelope.amounts if charges else used
+    return used, at.envelope if charges else used
 
 
 def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:
@@ -280,8 +285,8 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
     before, after, base, own = step
-    risen_here = _risen(_standing(before, node)[1], after.envelope.amounts)
-    above_here = _risen(_standing(base, node)[1], own.envelope.amounts)
+    risen_here = rise(_standing(before, node)[1], after.envelope)
+    above_here = rise(_standing(base, node)[1], own.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
@@ -307,20 +312,6 @@ def _only_reserves(before: Position, after: Position) -> bool:
         and after.envelope_in is before.envelope_in is after.used_in
         and after.unknown == before.unknown
     )
-
-
-def _difference(before: Amounts, after: Amounts) -> Amounts:
-    """How much more ``after`` has of each key, or less."""
-    if before.keys() == after.keys():
-        return {key: amount - before[key] for key, amount in after.items()}
-    return {key: after.get(key, 0) - before.get(key, 0) for key in before.keys() | after.keys()}
-
-
-def _risen(before: Amounts, after: Amounts) -> dict[str, int]:
-    """What ``after`` has more of, and how much more."""
-    if before is after:
-        return {}
-    return {key: amount - before.get(key, 0) for key, amount in after.items() if amount > before.get(key, 0)}
 
 
 def _either(some: Nodes, others: Nodes) -> Nodes:

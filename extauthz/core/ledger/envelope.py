@@ -10,7 +10,7 @@ from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one
-from extauthz.core.ledger.position import NOTHING, NOWHERE, Position, Product, charge
+from extauthz.core.ledger.position import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.model import Amounts, Observed, Template
 
 
@@ -46,11 +46,16 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
     """The result of ``_reachable`` for nearly every entry, in a short way: one pod, at the highest count."""
     nodes = coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
-    products = _observed_products(entry, observed, costs)
     per_object = _per_object(entry, costs, pending=False)
+    top = entry.top_replicas()
+    if not entry.children and not entry.claims and not pod_costs.charge_surge:
+        pod = costs.one(observed.template)
+        used = charge_one(observed.replicas, pod, per_object)
+        envelope = used.with_count(top, pod) if top > observed.replicas else used
+        return Position(used, nodes, envelope, nodes, costs.unknown, pod)
+    products = _observed_products(entry, observed, costs)
     used = envelope = charge(products, per_object)
-    top, per_pod = entry.top_replicas(), products[0].per_pod
-    by_count = not entry.claims
+    per_pod, by_count = products[0].per_pod, not entry.claims
     if pod_costs.charge_surge:
         top = pod_costs.with_surge(entry.ref, observed, top)
         by_count = by_count and observed.max_surge is None

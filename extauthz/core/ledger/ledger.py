@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from extauthz.core.ledger.accounts import Growth
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.envelope import pods_of
@@ -20,8 +21,7 @@ from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.ledger.position import Position, Step
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import Observed, Shortage, WorkloadRef
-from extauthz.core.quota.tree import QuotaNode
+from extauthz.core.model import Observed, WorkloadRef
 
 
 class Proposal(NamedTuple):
@@ -31,27 +31,8 @@ class Proposal(NamedTuple):
     """The workload itself; not in the ledger yet where the write creates it."""
     head: Entry
     """The entry that it is charged through."""
-    before: Position
-    after: Position
-    base: Position
-    own: Position
-    """These four as in ``Step``."""
-    shortages: tuple[Shortage, ...]
-    """What does not fit, in quotas that enforce."""
-    audit: tuple[Shortage, ...]
-    """What does not fit, in quotas that only audit."""
-    grows: Nodes
-    """Quotas that enforce and in which the write raises a key above what is observed, or above the envelope."""
-    unpriced: tuple[str, ...]
-    """Quotas whose usage is not known, because a workload has no known footprint."""
-    illegible: tuple[str, ...]
-    """Quotas whose limits are not known. Everything that they cover counts as growth."""
-    unspecified: tuple[tuple[QuotaNode, str], ...]
-    """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
-
-    @property
-    def step(self) -> Step:
-        return Step(self.before, self.after, self.base, self.own)
+    step: Step
+    growth: Growth
 
 
 class Ledger:
@@ -103,8 +84,7 @@ class Ledger:
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.root
         step = self._step(entry, self.usage.position(head), pending_write)
-        before, after, base, own = step
-        return Proposal(entry, head, before, after, base, own, *self.usage.accounts.weigh(step))
+        return Proposal(entry, head, step, self.usage.accounts.weigh(step))
 
     def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
@@ -131,27 +111,33 @@ class Ledger:
         entry.head = self.ownership.head_of(entry)
         return entry
 
-    def largest_replicas(self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal) -> int | None:
-        """The highest count that would have fitted; ``None``: no count can be named."""
+    def largest_replicas(
+        self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes = ()
+    ) -> int | None:
+        """The highest count that would have fitted, whatever ``free`` quotas say; ``None``: no count can be named."""
         if proposal.head is not proposal.entry or proposal.head.children or not self._is_linear(proposal):
-            return self._largest_in_family(ref, pending_write, proposal)
+            return self._largest_in_family(ref, pending_write, proposal, free)
         alone = pods_of(proposal.head.with_pending_writes(()), pending_write, self.pod_costs)
         per_pod = pods_of(proposal.head, pending_write, self.pod_costs)
-        return self.usage.accounts.largest_replicas(proposal.step, per_pod, alone)
+        return self.usage.accounts.largest_replicas(proposal.step, per_pod, alone, free)
 
     def _is_linear(self, proposal: Proposal) -> bool:
         """Each replica costs the same."""
         return not proposal.head.claims and not self.pod_costs.charge_surge
 
-    def _largest_in_family(self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal) -> int | None:
+    def _largest_in_family(
+        self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes
+    ) -> int | None:
         """By bisection: how much of a count its family covers depends on its other members."""
         if pending_write.replicas is None:
             return None
+        names = {node.quota.name for node in free}
         fits, too_many = -1, pending_write.replicas
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
             tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.born)
-            fits, too_many = (fits, middle) if tried.shortages else (middle, too_many)
+            is_short = any(row.quota not in names for row in tried.growth.shortages)
+            fits, too_many = (fits, middle) if is_short else (middle, too_many)
         return fits if fits >= 0 else None
 
     def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
@@ -171,8 +157,9 @@ class Ledger:
         if entry.observed is None and not entry.pending_writes:
             entry.head = None  # so far its owner does not know of it
             self.ownership.regroup(entry)
-        self.pending.add(entry, pending_write, proposal.after)
-        self.usage.book(proposal.head, proposal.before, proposal.after)
+        before, after, *_ = proposal.step
+        self.pending.add(entry, pending_write, after)
+        self.usage.book(proposal.head, before, after)
 
     def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """Record a pending write that another gate, or an earlier life of this one, has granted."""

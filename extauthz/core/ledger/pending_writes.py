@@ -82,8 +82,8 @@ class PendingWrites:
         assert pending_write.id not in self._pending_writes, f"pending write {pending_write.id} is recorded already"
         self._pending_writes[pending_write.id] = (entry, pending_write)
         self._of_source[pending_write.source] += 1
-        self._trees[pending_write.id] = position.trees
-        for root in position.trees:
+        self._trees[pending_write.id] = trees = position.trees
+        for root in trees:
             self._of_tree[root] += 1
         if pending_write.held_bytes:
             self._leaves[pending_write.id] = leaves(position.envelope_in) or UNCOVERED

@@ -9,7 +9,7 @@ from cachetools import LRUCache
 
 from extauthz.core.footprint import UNSPECIFIED, FootprintError, LimitRangeDefaults, per_claim, per_pod, unspecified
 from extauthz.core.kinds import DEPLOYMENTS, PRICED_EACH
-from extauthz.core.ledger.position import highest
+from extauthz.core.ledger.position import Shared, highest
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.quantities import NANO
 
@@ -40,7 +40,7 @@ class PodCosts:
         self._ranged: dict[str, _Costs] = {}
         """Namespaces with limit ranges to their costs; all others have ``_plain``."""
         self._claims: LRUCache[bytes, tuple[int, Mapping[str, Amounts]]] = LRUCache(_CACHED_CLAIMS)
-        self._sizes: dict[tuple[tuple[str, int], ...], Amounts] = {}
+        self._sizes: dict[tuple[tuple[str, int], ...], Shared] = {}
 
     def require(self, limited: Set[str]) -> None:
         """Take the keys that some quota limits: a pod has to say what it needs of those in ``UNSPECIFIED``."""
@@ -127,9 +127,9 @@ class PodCosts:
             found = self._claims[template.text] = per_claim(json.loads(template.text), self.default_storage_class)
         return found
 
-    def _share(self, cost: dict[str, int]) -> Amounts:
+    def _share(self, cost: dict[str, int]) -> Shared:
         """One object for equal amounts: templates are many, sizes of pods are few."""
-        return self._sizes.setdefault(tuple(sorted(cost.items())), cost)
+        return self._sizes.setdefault(tuple(sorted(cost.items())), Shared(cost))
 
     # Pods of a rollout.
 
@@ -194,14 +194,14 @@ class NamespaceCosts:
         return 0, {}
 
 
-_COUNTS: dict[tuple[str, str], Amounts] = {}
+_COUNTS: dict[tuple[str, str], Shared] = {}
 
 
-def count_one(ref: WorkloadRef) -> Amounts:
+def count_one(ref: WorkloadRef) -> Shared:
     """``count/<resource>`` = 1, shared: there are few kinds."""
     found = _COUNTS.get(ref[:2])
     if found is None:
-        found = _COUNTS[ref[:2]] = {} if ref[:2] in PRICED_EACH else {f"count/{ref.group_resource}": 10**9}
+        found = _COUNTS[ref[:2]] = Shared({} if ref[:2] in PRICED_EACH else {f"count/{ref.group_resource}": NANO})
     return found
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.model import Amounts
+
+
+class Shared(dict[str, int]):
+    """Amounts that many workloads have, nano-units by quota key. Nobody changes them, so they can be a key."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class Product(NamedTuple):
@@ -29,6 +37,22 @@ class Charge(NamedTuple):
     """The whole cost, nano-units by quota key."""
     per_object: Amounts
     """The part that does not depend on the replica count (``count/…`` keys)."""
+    pod: Shared | None = None
+    """The cost of one pod, if the whole cost is a product of that and the count, and a shared ``per_object``."""
+
+    def with_count(self, replicas: int, per_pod: Amounts) -> Charge:
+        """The highest cost for each key of this one and of a count of pods that cost ``per_pod``."""
+        top, before, per_object, pod = self
+        if pod is not None and pod is per_pod and isinstance(per_object, Shared):
+            return charge_of(replicas, pod, per_object) if replicas > top else self
+        higher = {
+            key: amount
+            for key, each in per_pod.items()
+            if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
+        }
+        if not higher and replicas <= top:
+            return self
+        return Charge(max(top, replicas), {**before, **higher}, per_object)
 
 
 def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
@@ -38,17 +62,69 @@ def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
     for replicas, per_pod, beside in products:
         if replicas > top:
             top = replicas
-        for key, each in per_pod.items():
-            amount = replicas * each
-            if beside:
-                amount += beside.get(key, 0)
+        cost = {key: amount for key, each in per_pod.items() if (amount := replicas * each)}
+        for key, amount in beside.items() if beside else ():
+            cost[key] = cost.get(key, 0) + amount
+        if not amounts:
+            amounts = cost
+            continue
+        for key, amount in cost.items():
             if amount > amounts.get(key, 0):
                 amounts[key] = amount
-        for key in beside.keys() - per_pod.keys() if beside else ():
-            amounts[key] = max(amounts.get(key, 0), beside[key])
     for key, amount in per_object.items():
         amounts[key] = amounts.get(key, 0) + amount
     return Charge(top, amounts, per_object)
+
+
+def charge_one(replicas: int, pod: Amounts, per_object: Amounts) -> Charge:
+    """The cost of ``replicas`` equal pods."""
+    if isinstance(pod, Shared) and isinstance(per_object, Shared):
+        return charge_of(replicas, pod, per_object)
+    return charge((Product(replicas, pod),), per_object)
+
+
+_KEPT_CHARGES: Final = 8_192
+"""Each takes less than a KiB. Sizes of pods are few, and counts are small."""
+
+
+@lru_cache(_KEPT_CHARGES)
+def charge_of(replicas: int, pod: Shared, per_object: Shared) -> Charge:
+    """The same, remembered: nearly every workload."""
+    cost = charge((Product(replicas, pod),), per_object)
+    return cost._replace(pod=pod)
+
+
+_NO_OBJECT: Final = Shared()
+
+
+def _times(before: Charge, after: Charge) -> Amounts | None:
+    """The difference of two counts of one pod; ``None``: they differ in more."""
+    pod = after.pod
+    if pod is None or before.pod is not pod or before.per_object is not after.per_object:
+        return None
+    return charge_of(after.replicas - before.replicas, pod, _NO_OBJECT).amounts
+
+
+def difference(before: Charge, after: Charge) -> Amounts:
+    """How much more ``after`` has of each key, or less."""
+    if before is after:
+        return _NO_OBJECT
+    times = _times(before, after)
+    if times is not None:
+        return times
+    some, others = before.amounts, after.amounts
+    return {key: more for key in some.keys() | others.keys() if (more := others.get(key, 0) - some.get(key, 0))}
+
+
+def rise(before: Charge, after: Charge) -> Amounts:
+    """What ``after`` has more of, and how much more."""
+    if before is after:
+        return _NO_OBJECT
+    times = _times(before, after)
+    if times is not None:
+        return times if after.replicas > before.replicas else _NO_OBJECT
+    some = before.amounts
+    return {key: more for key, amount in after.amounts.items() if (more := amount - some.get(key, 0)) > 0}
 
 
 def highest(footprints: Iterable[Amounts]) -> Amounts:
@@ -95,16 +171,9 @@ class Position(NamedTuple):
     def with_count(self, replicas: int) -> Position:
         """Where it would count with one more write of the head's count alone. Only if ``pod`` is known."""
         assert self.pod is not None, "other writes are under way"
-        used, used_in, (top, before, per_object), envelope_in, unknown, pod = self
-        higher = {
-            key: amount
-            for key, each in self.pod.items()
-            if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
-        }
-        if not higher and replicas <= top:
-            return self
-        charge = Charge(max(top, replicas), {**before, **higher}, per_object)
-        return Position(used, used_in, charge, envelope_in, unknown, pod)
+        used, used_in, envelope, envelope_in, unknown, pod = self
+        after = envelope.with_count(replicas, self.pod)
+        return self if after is envelope else Position(used, used_in, after, envelope_in, unknown, pod)
 
 
 class Step(NamedTuple):

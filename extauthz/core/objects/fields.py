@@ -46,6 +46,15 @@ def text(value: Tree, path: str) -> str:
     return "" if value is None else wrong(value, path, "a string")
 
 
+def text_list(value: Tree, path: str) -> tuple[str, ...]:
+    """A list of texts; ``null`` is an empty one. Raises ObjectError."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        wrong(value, path, "a list of strings")
+    return tuple(value)
+
+
 def boolean(value: Tree, path: str) -> bool:
     """True or false; null is false. Raises ObjectError."""
     if isinstance(value, bool):

@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from extauthz.core import quantities, resources
 from extauthz.core.model import Amounts, OnUnknown, Tree, Unknown
-from extauthz.core.quota import selectors
+from extauthz.core.quota import requesters, selectors
 from extauthz.core.quota.problems import Path, Problem, Problems, shown
+from extauthz.core.quota.requesters import Requesters
 from extauthz.core.quota.selectors import LabelSelector
 
 GROUP = "extauthz.dev"
@@ -25,7 +26,7 @@ _METADATA_FIELDS = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "ownerReferences", "managedFields",
     "generateName", "selfLink",
 )  # fmt: skip
-_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown")
+_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown", "requesters")
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
 
@@ -55,6 +56,8 @@ class WorkspaceQuota:
     mode: Mode = Mode.ENFORCE
     on_unknown: Mapping[Unknown, OnUnknown] = field(default_factory=dict)
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
+    requesters: Requesters | None = None
+    """Whom it binds; ``None``: everybody."""
     generation: int = 0
     illegible: bool = False
     """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
@@ -109,6 +112,7 @@ def salvage(tree: Tree) -> WorkspaceQuota:
         namespace_selector=quota.namespace_selector if selects else None,
         workload_selector=quota.workload_selector if selects else None,
         hard={},
+        requesters=None,
         illegible=True,
     )
 
@@ -128,6 +132,7 @@ def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
         hard=_hard(spec.get("hard"), problems),
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
+        requesters=requesters.parse(spec.get("requesters"), ("spec", "requesters"), problems),
         generation=generation,
     )
 

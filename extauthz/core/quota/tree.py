@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
-from extauthz.core.model import Amounts, OnUnknown, Unknown
+from extauthz.core.model import Amounts, OnUnknown, Requester, Unknown
 from extauthz.core.quota.index import SelectorIndex
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
@@ -44,6 +44,11 @@ class QuotaNode:
         """Names from the root of its tree down to it."""
         return tuple(node.quota.name for node in self.lineage)
 
+    def binds(self, requester: Requester | None) -> bool:
+        """Whether it may refuse a write of theirs for its own limits. Whoever is not known is bound."""
+        requesters = self.quota.requesters
+        return not self.audits and (requesters is None or requester is None or requesters.bind(requester))
+
     def on_unknown(self, unknown: Unknown) -> OnUnknown | None:
         """What its quota says about an unknown, or the nearest ancestor that says something; ``None``: none does."""
         return next((said for node in reversed(self.lineage) if (said := node.quota.on_unknown.get(unknown))), None)
@@ -77,7 +82,7 @@ class QuotaTreeError(ValueError):
 class QuotaTree:
     """All quotas in force. Immutable: a change of quotas is another tree."""
 
-    __slots__ = ("_by_labels", "_by_namespace", "limited", "nodes", "warnings")
+    __slots__ = ("_by_labels", "_by_namespace", "clamps", "limited", "nodes", "warnings")
 
     nodes: tuple[QuotaNode, ...]
     """Every node, each parent before its children, children by name."""
@@ -87,11 +92,15 @@ class QuotaTree:
     limited: frozenset[str]
     """Every key that some quota limits."""
 
+    clamps: bool
+    """Some quota has mode Clamp."""
+
     def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
         self.nodes = nodes
         self.warnings = warnings
         plans = {id(node.hard): node.hard for node in nodes}
         self.limited = frozenset(key for hard in plans.values() for key in hard)
+        self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]
         self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)
         self._by_labels = SelectorIndex(
@@ -128,11 +137,19 @@ class QuotaTree:
         standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
         return cls(_plant(standing), tuple(_overtopping(standing))), tuple(problems)
 
-    def below(self, top: QuotaNode) -> Iterator[QuotaNode]:
-        """``top`` and every quota below it, each after its parent: they stand side by side in ``nodes``."""
-        yield top
-        after = islice(self.nodes, top.index + 1, None)
-        yield from takewhile(lambda node: node.parent is not None and node.parent.index >= top.index, after)
+    def below(self, top: QuotaNode, after: QuotaNode | None = None) -> Iterator[QuotaNode]:
+        """``top`` and every quota below it, each after its parent: they stand side by side in ``nodes``.
+
+        ``after``: only those that follow it.
+        """
+        first = max(top.index, after.index + 1) if after is not None else top.index
+        return takewhile(
+            lambda node: node is top or (node.parent is not None and node.parent.index >= top.index), self.since(first)
+        )
+
+    def since(self, index: int) -> Iterator[QuotaNode]:
+        """Those from this place on. Those before cost nothing."""
+        return (self.nodes[place] for place in range(index, len(self.nodes)))
 
     def matching(
         self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]

@@ -69,12 +69,27 @@ class _Reader:
         at = 0
         while at < len(data):
             self._work.spend(VALUE, "the protobuf fields of the body")
-            tag, at = _varint(data, at)
-            number = (tag >> 3) & 0xFFFF_FFFF  # int32(wire >> 3)
-            if not 0 < number < 1 << 31:
-                raise BodyError("protobuf-syntax", f"field number {number}")
-            value, at = _value(data, at, tag & 7)
-            yield number, tag & 7, value
+            number, wire_type, value, at = _one(data, at)
+            yield number, wire_type, value
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int, int, int | bytes]]:
+    """Each field of an encoded message: where it begins and ends, its number, its value. Raises ``BodyError``."""
+    at = 0
+    while at < len(data):
+        start = at
+        number, _, value, at = _one(data, at)
+        yield start, at, number, value
+
+
+def _one(data: bytes, at: int) -> tuple[int, int, int | bytes, int]:
+    """The field at ``at``: number, wire type, value; and where it ends."""
+    tag, at = _varint(data, at)
+    number = (tag >> 3) & 0xFFFF_FFFF  # int32(wire >> 3)
+    if not 0 < number < 1 << 31:
+        raise BodyError("protobuf-syntax", f"field number {number}")
+    value, at = _value(data, at, tag & 7)
+    return number, tag & 7, value, at
 
 
 def _value(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from extauthz.servers.api.answers import MOST, MOST_IN_BATCH
+from extauthz.servers.api.answers import MOST
 from extauthz.servers.api.problems import CONTENT_TYPE
+from extauthz.servers.api.questions import MOST_IN_BATCH
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -14,6 +15,9 @@ _NUMBER: Final[Schema] = {"type": "integer"}
 _FLAG: Final[Schema] = {"type": "boolean"}
 _QUANTITY: Final[Schema] = {"type": "string", "description": "A Kubernetes quantity, such as 1500m or 2Gi."}
 _QUANTITIES: Final[Schema] = {"type": "object", "additionalProperties": _QUANTITY}
+_TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
+_NUMBER_OR_NULL: Final[Schema] = {"type": ["integer", "null"]}
+_VERDICT: Final[Schema] = {"enum": ["allow", "deny", "unavailable"]}
 _REPLICAS_OR_NULL: Final[Schema] = {"type": ["integer", "null"], "description": "null: no quota sets a bound."}
 
 
@@ -38,8 +42,14 @@ _NAMED: Final[dict[str, Schema]] = {
     "name": _TEXT,
 }
 
-_AMOUNTS: Final = dict.fromkeys(("requested", "used", "reserved", "hard"), _QUANTITY)
-_SHORTAGE: Final = _object(quota=_TEXT, path={"type": "array", "items": _TEXT}, resource=_TEXT, **_AMOUNTS)
+_HIDDEN: Final = {"type": ["string", "null"], "description": "null: of a quota that you may not get."}
+_SHORTAGE: Final = _object(
+    quota=_HIDDEN,
+    path={"type": "array", "items": _TEXT},
+    resource=_TEXT,
+    requested=_QUANTITY,
+    **dict.fromkeys(("used", "reserved", "hard"), _HIDDEN),
+)
 _HEADROOM: Final = _object(
     **_NAMED,
     replicas=_REPLICAS_OR_NULL,
@@ -75,7 +85,37 @@ _SCHEMAS: Final = {
         state=_TEXT,
         secondsLeft=_NUMBER,
     ),
-    "Decision": _object(verdict={"enum": ["allow", "deny", "unavailable"]}, reason=_TEXT, sentence=_TEXT),
+    "DecisionOfThePast": _object(
+        **_NAMED,
+        time=_TEXT,
+        id=_TEXT,
+        verdict=_VERDICT,
+        would=_TEXT_OR_NULL | {"description": "What the verdict would have been without mode audit."},
+        reason=_TEXT,
+        sentence=_TEXT,
+        operation=_TEXT_OR_NULL,
+        dryRun=_FLAG,
+        to=_NUMBER_OR_NULL,
+        fits=_NUMBER_OR_NULL,
+        shortages={"type": "array", "items": _SHORTAGE},
+        audit={"type": "array", "items": _SHORTAGE},
+        user=_TEXT_OR_NULL,
+        userAgent=_TEXT_OR_NULL,
+        **{"from": _NUMBER_OR_NULL},
+    ),
+    "Episode": _object(
+        **_NAMED,
+        since=_TEXT,
+        lastAsked=_TEXT,
+        times=_NUMBER,
+        wanted=_NUMBER_OR_NULL,
+        observedReplicas=_NUMBER_OR_NULL,
+        fits=_NUMBER_OR_NULL,
+        reason=_TEXT,
+        sentence=_TEXT,
+        shortages={"type": "array", "items": _SHORTAGE},
+    ),
+    "Decision": _object(verdict=_VERDICT, reason=_TEXT, sentence=_TEXT),
 }
 
 
@@ -93,6 +133,8 @@ _LIMIT: Final = _parameter(
     "limit", "query", {"type": "integer", "minimum": 1, "maximum": MOST, "default": MOST}, "Items at most."
 )
 _QUOTA: Final = _parameter("quota", "path", _TEXT, "Name of a WorkspaceQuota.")
+_OF_QUOTA: Final = _parameter("quota", "query", _TEXT, "That this quota spoke against, or that count in it now.")
+_OF_NAMESPACE: Final = _parameter("namespace", "query", _TEXT, "In this namespace.")
 _WORKLOAD: Final = [
     _parameter("namespace", "path", _TEXT, "Namespace of the workload."),
     _parameter("resource", "path", _TEXT, "Such as deployments.apps."),
@@ -151,6 +193,13 @@ DOCUMENT: Final[dict[str, Any]] = {
             _parameter("quota", "query", _TEXT, "Those that may count in this quota."),
             _LIMIT,
         ),
+        "/api/v1/episodes": _get(
+            "Workloads that are refused and go on asking, longest first",
+            _list(_schema("Episode"), total=_NUMBER),
+            _OF_QUOTA,
+            _OF_NAMESPACE,
+            _LIMIT,
+        ),
         "/api/v1/headroom": _post(
             "Headroom of several workloads, or of an object that does not exist yet",
             _list({"oneOf": [_HEADROOM, _object(error=_TEXT)]}),
@@ -158,10 +207,20 @@ DOCUMENT: Final[dict[str, Any]] = {
                 "oneOf": [
                     _object(workloads={"type": "array", "items": _object(**_NAMED), "maxItems": MOST_IN_BATCH}),
                     _object(object={"type": "object", "description": "A manifest, such as a Deployment."}),
+                    _object(namespace=_TEXT, template={"type": "object", "description": "A pod template."}),
                 ]
             },
         ),
-        "/api/v1/decisions": _post(
+        "/api/v1/decisions": _get(
+            "The last decisions about workloads, newest first",
+            _list(_schema("DecisionOfThePast")),
+            _OF_QUOTA,
+            _OF_NAMESPACE,
+            _parameter("verdict", "query", _VERDICT, "With this verdict."),
+            _parameter("continue", "query", _TEXT, "The field continue of the page before."),
+            _LIMIT,
+        )
+        | _post(
             "What a write would get; it is charged nothing",
             _schema("Decision"),
             {

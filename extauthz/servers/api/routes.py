@@ -1,18 +1,25 @@
-"""The HTTP API: paths and parameters. ``answers`` has what is behind them, ``openapi`` their description."""
+"""The HTTP API: paths and parameters.
+
+``answers`` has what is behind them, ``openapi`` describes them, and ``rights`` says who may see what.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
+from collections.abc import Awaitable, Callable, Container
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
 
-from extauthz.servers.api import openapi
-from extauthz.servers.api.answers import MOST, Answers, reference
+from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
+from extauthz.servers.api import openapi, questions, shown, veil
+from extauthz.servers.api.answers import MOST, Answers, Refused
+from extauthz.servers.api.history import Filter
 from extauthz.servers.api.problems import CONTENT_TYPE, Problem
+from extauthz.servers.api.questions import Manifest, reference
+from extauthz.servers.api.rights import ALL, Access, Kind, Rights
 from extauthz.servers.api.shown import Json
 
 ROOT = "/api/v1"
@@ -22,50 +29,167 @@ MAX_BODY_BYTES = 64 << 10
 
 WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
-BROUGHT = ("x-forwarded-", "x-envoy-", "forwarded", "via")
-"""How headers begin that a proxy adds (RFC 7239, RFC 9110 §7.6.3, and Envoy's own)."""
-
-THIS_HOST = ("127.0.0.1", "::1")
-"""Whence ``kubectl port-forward`` and programs on this host or in this pod connect."""
-
 Known: TypeAlias = Callable[[], Answers | None]
 """What is known; ``None``: the gate is still reading."""
 
 
-def routes(known: Known) -> list[web.RouteDef]:
-    """The paths, for the operators' server. Only who connects from this host or pod is answered."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question: what is known, who asks, and what."""
 
-    def get(path: str, answer: Callable[[Answers, web.Request], Json | Awaitable[Json]]) -> web.RouteDef:
-        return web.get(path, _guarded(known, answer), allow_head=False)
+    answers: Answers
+    rights: Rights
+    request: web.Request
 
-    def post(path: str, answer: Callable[[Answers, Json], Json | Awaitable[Json]]) -> web.RouteDef:
-        async def posted(answers: Answers, request: web.Request) -> Json:
-            found = answer(answers, await _body(request))
-            return found if isinstance(found, dict) else await found
+    async def must_see(self, kind: Kind, name: str) -> None:
+        """Raises Problem if who asks may not see it, whether it exists or not."""
+        if name not in await self.rights.visible(kind, [name]):
+            raise Problem(403, f'you may not get {kind.value} "{name}"')
 
-        return web.post(path, _guarded(known, posted))
+    async def workload(self) -> WorkloadRef:
+        """The one that the path names. Raises Problem if who asks may not see its namespace."""
+        ref = reference(self.request.match_info)
+        await self.must_see(Kind.NAMESPACE, ref.namespace)
+        return ref
+
+
+Answer: TypeAlias = Callable[[Asked], Awaitable[Json]]
+
+
+def routes(known: Known, access: Access) -> list[web.RouteDef]:
+    """The paths, for those whom ``access`` lets in."""
+
+    def get(path: str, answer: Answer) -> web.RouteDef:
+        return web.get(ROOT + path, _guarded(known, access, answer), allow_head=False)
+
+    def post(path: str, answer: Answer) -> web.RouteDef:
+        return web.post(ROOT + path, _guarded(known, access, answer))
 
     return [
-        get(ROOT + "/openapi.json", lambda _, __: openapi.DOCUMENT),
-        get(ROOT + "/quotas", _quotas),
-        get(ROOT + "/quotas/{quota}", lambda answers, request: answers.quota(request.match_info["quota"])),
-        get(ROOT + "/quotas/{quota}/workloads", _workloads),
-        get(WORKLOAD, lambda answers, request: answers.workload(reference(request.match_info))),
-        get(WORKLOAD + "/headroom", lambda answers, request: answers.headroom(reference(request.match_info))),
-        get(ROOT + "/pendingwrites", lambda a, r: a.pending(_query(r, "quota").get("quota"), _limit(r))),
-        post(ROOT + "/headroom", Answers.headrooms),
-        post(ROOT + "/decisions", Answers.decision),
+        get("/openapi.json", _document),
+        get("/quotas", _quotas),
+        get("/quotas/{quota}", _quota),
+        get("/quotas/{quota}/workloads", _workloads),
+        get(WORKLOAD.removeprefix(ROOT), _workload),
+        get(WORKLOAD.removeprefix(ROOT) + "/headroom", _headroom),
+        get("/pendingwrites", _pending),
+        get("/decisions", _decisions),
+        get("/episodes", _episodes),
+        post("/headroom", _headrooms),
+        post("/decisions", _decision),
     ]
 
 
-def _quotas(answers: Answers, request: web.Request) -> Json:
-    given = _query(request, "below", "continue")
-    return answers.quotas(given.get("below"), given.get("continue"), _limit(request))
+async def _document(asked: Asked) -> Json:
+    return openapi.DOCUMENT
 
 
-async def _workloads(answers: Answers, request: web.Request) -> Json:
-    given = _query(request, "sort")
-    return await answers.workloads(request.match_info["quota"], given.get("sort"), _limit(request))
+async def _quotas(asked: Asked) -> Json:
+    given = _query(asked.request, "below", "continue")
+    below = given.get("below")
+    if below is not None:
+        await asked.must_see(Kind.QUOTA, below)
+    visible = await asked.rights.visible(Kind.QUOTA, asked.answers.names(below))
+    return asked.answers.quotas(below, given.get("continue"), _limit(asked.request), visible)
+
+
+async def _quota(asked: Asked) -> Json:
+    name = asked.request.match_info["quota"]
+    await asked.must_see(Kind.QUOTA, name)
+    return asked.answers.quota(name)
+
+
+async def _workloads(asked: Asked) -> Json:
+    name = asked.request.match_info["quota"]
+    await asked.must_see(Kind.QUOTA, name)
+    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(name))
+    sort = _query(asked.request, "sort").get("sort")
+    return await asked.answers.workloads(name, sort, _limit(asked.request), visible)
+
+
+async def _workload(asked: Asked) -> Json:
+    return asked.answers.workload(await asked.workload())
+
+
+async def _headroom(asked: Asked) -> Json:
+    ref = await asked.workload()
+    return await _veiled(asked, asked.answers.headroom(ref))
+
+
+async def _headrooms(asked: Asked) -> Json:
+    body = await _body(asked.request)
+    refs = questions.batch(body)
+    if refs is None:
+        return shown.page("HeadroomList", [await _headroom_of(asked, questions.manifest(body))], None)
+    named = [ref.namespace for ref in refs if isinstance(ref, WorkloadRef)]
+    found = await asked.answers.headrooms(refs, await asked.rights.visible(Kind.NAMESPACE, named))
+    return await _all_veiled(asked, found)
+
+
+async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
+    await asked.must_see(Kind.NAMESPACE, manifest.ref.namespace)
+    try:
+        return await _veiled(asked, asked.answers.headroom_of(manifest))
+    except Refused as refused:
+        seen = await asked.rights.visible(Kind.QUOTA, refused.quotas)
+        if all(name in seen for name in refused.quotas):
+            raise
+        raise Problem(refused.status, veil.SENTENCE) from None
+
+
+async def _decision(asked: Asked) -> Json:
+    reading = questions.write(await _body(asked.request))
+    if not isinstance(reading, NotAWrite) and reading.ref is not None:
+        await asked.must_see(Kind.NAMESPACE, reading.ref.namespace)
+    return await _veiled(asked, asked.answers.decision(reading))
+
+
+async def _pending(asked: Asked) -> Json:
+    quota = _query(asked.request, "quota").get("quota")
+    if quota is not None:
+        await asked.must_see(Kind.QUOTA, quota)
+    visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces_of_pending(quota))
+    return asked.answers.pending(quota, _limit(asked.request), visible)
+
+
+async def _decisions(asked: Asked) -> Json:
+    given = _query(asked.request, *Filter._fields, "continue")
+    before = given.get("continue")
+    if before is not None and not (before.isascii() and before.isdigit() and len(before) < 20):
+        raise Problem(400, "continue: must be the field continue of the page before")
+    by, visible = await _filtered(asked, given)
+    found = asked.answers.history.decisions(by, int(before) if before else None, _limit(asked.request), visible)
+    return await _all_veiled(asked, found)
+
+
+async def _episodes(asked: Asked) -> Json:
+    by, visible = await _filtered(asked, _query(asked.request, "quota", "namespace"))
+    return await _all_veiled(asked, asked.answers.history.episodes(by, _limit(asked.request), visible))
+
+
+async def _filtered(asked: Asked, given: dict[str, str]) -> tuple[Filter, Container[str]]:
+    """What is asked for, and of which namespaces who asks may see it."""
+    by = Filter(given.get("quota"), given.get("namespace"), given.get("verdict"))
+    if by.verdict is not None and by.verdict not in set(Verdict):
+        raise Problem(400, f"verdict: must be one of {', '.join(Verdict)}")
+    if by.quota is not None:
+        await asked.must_see(Kind.QUOTA, by.quota)
+        asked.answers.quota(by.quota)
+    if by.namespace is not None:
+        await asked.must_see(Kind.NAMESPACE, by.namespace)
+        return by, ALL
+    return by, await asked.rights.visible(Kind.NAMESPACE, asked.answers.history.namespaces())
+
+
+async def _all_veiled(asked: Asked, found: Json) -> Json:
+    """A page about workloads, whose items tell of quotas."""
+    named = {name for one in found["items"] for name in veil.named(one)}
+    seen = await asked.rights.visible(Kind.QUOTA, named)
+    return found | {"items": [veil.over(one, seen) for one in found["items"]]}
+
+
+async def _veiled(asked: Asked, found: Json) -> Json:
+    return veil.over(found, await asked.rights.visible(Kind.QUOTA, veil.named(found)))
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:
@@ -98,53 +222,30 @@ async def _body(request: web.Request) -> Json:
     return asked
 
 
-def _guarded(
-    known: Known, answer: Callable[[Answers, web.Request], Json | Awaitable[Json]]
-) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _guarded(known: Known, access: Access, answer: Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def guarded(request: web.Request) -> web.Response:
+        rights: Rights | None = None
         try:
-            answers = _answers(known, request)
-            found = answer(answers, request)
-            return _response(request, found if isinstance(found, dict) else await found)
+            rights = await access.rights(request)
+            response = _response(request, await answer(Asked(_answers(known), rights, request)))
         except Problem as problem:
-            return web.json_response(problem.shown(), status=problem.status, content_type=CONTENT_TYPE)
+            response = _refusal(problem)
+        access.answered(request, rights, response.status)
+        return response
 
     return guarded
 
 
-def _answers(known: Known, request: web.Request) -> Answers:
-    if not _is_local(request):
-        raise Problem(403, "the API answers this host or pod alone; use kubectl port-forward, or ask on 127.0.0.1")
+def _answers(known: Known) -> Answers:
     answers = known()
     if answers is None:
         raise Problem(503, "the gate does not know all quotas and workloads yet; /readyz says what is missing")
     return answers
 
 
-def _is_local(request: web.Request) -> bool:
-    """Whether the peer is on this host or in this pod. A Unix socket has no peer address: its file mode guards it.
-
-    A sidecar of a mesh is in this pod too, and brings what others ask: it says so in a header. Where it takes the port
-    for plain TCP it adds none, and Istio's connects from 127.0.0.6. A name in place of an address would let a page in
-    somebody's browser ask, whose name leads here.
-    """
-    peer = _peer(request)
-    if not isinstance(peer, tuple):
-        return True
-    is_brought = any(name.lower().startswith(BROUGHT) for name in request.headers)
-    return peer[0] in THIS_HOST and not is_brought and _names_loopback(request)
-
-
-def _names_loopback(request: web.Request) -> bool:
-    try:
-        host = request.url.host or ""
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _peer(request: web.Request) -> object:
-    return request.transport.get_extra_info("peername") if request.transport is not None else None
+def _refusal(problem: Problem) -> web.Response:
+    headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
+    return web.json_response(problem.shown(), status=problem.status, content_type=CONTENT_TYPE, headers=headers)
 
 
 def _response(request: web.Request, found: Json) -> web.Response:

@@ -13,13 +13,13 @@ FAULTS = "none"
 
 def propose(self, ref, pending_write, born=None, known=None):
     proposal = original(self, ref, pending_write, born, known)
-    before = proposal.before
+    before = proposal.step.before
     live = proposal.entry.live_pending_writes()
     same = any(one.replicas == pending_write.replicas and not one.precondition.resource_version for one in live)
     if same and pending_write.precondition.resource_version and before.pod is not None:
         doubled = before.with_count(2 * (pending_write.replicas or 0))
-        step = Step(before, doubled, proposal.base, doubled)
-        return Proposal(proposal.entry, proposal.head, *step, *self.usage.accounts.weigh(step))
+        step = Step(before, doubled, proposal.step.base, doubled)
+        return Proposal(proposal.entry, proposal.head, step, self.usage.accounts.weigh(step))
     return proposal
 
 

@@ -12,7 +12,7 @@ STEPS = 12
 PACE = (0.005,)
 
 
-async def commit(self, reading, source, decision):
+async def commit(self, reading, source, decision, requester=None):
     early = self._gate.decide(reading, decision.id, self._clock(), source=source)
     if early.pending_write is None:
         return early

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,7 +134,33 @@ def a_rival(tree: Tree) -> None:
     tree["filter_chains"].append({"filter_chain_match": {"server_names": ["kubernetes.default.svc"]}})
 
 
+CLAMPING = istio.envoy_filter(istio.MeshOptions(sidecar=replace(istio.SIDECAR, clamp=True)))
+
+
+def ext_proc() -> Tree:
+    patches = [each["patch"]["value"] for each in CLAMPING["spec"]["configPatches"]]
+    (patch,) = [each for each in patches if "filter_chains" in each]
+    return copy.deepcopy(patch["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"][0])
+
+
+def lowered_before(tree: Tree) -> None:
+    manager(tree)["http_filters"].insert(0, ext_proc())
+
+
+def lowered_after(tree: Tree) -> None:
+    manager(tree)["http_filters"].insert(1, ext_proc())
+
+
+def somebody_elses_processor(tree: Tree) -> None:
+    theirs = ext_proc()
+    theirs["typed_config"]["grpc_service"]["envoy_grpc"]["cluster_name"] = "theirs"
+    manager(tree)["http_filters"].insert(0, theirs)
+
+
 CASES = {
+    "lowered-before-it-is-decided": (lowered_before, Verdict.OK),
+    "lowered-afterwards": (lowered_after, Verdict.FAIL),
+    "lowered-by-somebody-else": (somebody_elses_processor, Verdict.WARN),
     "no-tls-inspector": (no_inspector, Verdict.FAIL),
     "asked-twice": (asked_twice, Verdict.FAIL),
     "another-filter-between": (another_filter, Verdict.WARN),

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from extauthz.core import budget
 from extauthz.core.budget import AT_ONCE_BYTES
 from extauthz.core.intake.admission import MAX_REVIEW_BYTES, Review, read, read_aside, read_at_once
-from extauthz.core.model import NotAWrite, Operation, Precondition, Put, Reading, Unreadable, WorkloadRef, Write
+from extauthz.core.model import (
+    NotAWrite,
+    Operation,
+    Precondition,
+    Put,
+    Reading,
+    Requester,
+    Unreadable,
+    WorkloadRef,
+    Write,
+)
 from extauthz.testing.builders import admission, scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -170,6 +180,40 @@ def test_what_is_no_review_is_refused_by_name(body, code):
     found = read(body)
     assert isinstance(found, Unreadable)
     assert found.code == code
+
+
+def test_who_asks_is_all_that_the_api_server_says():
+    info = {
+        "username": "system:serviceaccount:keda:keda-operator",
+        "groups": ["system:serviceaccounts", "system:authenticated"],
+        "extra": {"authentication.kubernetes.io/pod-name": ["keda-operator-7"], "other": ["x"]},
+    }
+    review = read(encoded(admission(workload(), userInfo=info)))
+    assert isinstance(review, Review)
+    assert review.question.requester == Requester(
+        "system:serviceaccount:keda:keda-operator",
+        ("system:serviceaccounts", "system:authenticated"),
+        ("keda-operator-7",),
+    )
+
+
+@pytest.mark.parametrize("info", [None, {}, {"username": ""}])
+def test_whom_nobody_names_is_not_known(info):
+    review = read(encoded(admission(workload(), userInfo=info)))
+    assert isinstance(review, Review)
+    assert review.question.requester is None
+
+
+@pytest.mark.parametrize("info", [{"groups": "a"}, {"groups": [1]}, {"extra": []}])
+def test_who_asks_in_no_known_form_is_no_review(info):
+    assert isinstance(read(encoded(admission(workload(), userInfo={"username": "a"} | info))), Unreadable)
+
+
+def test_a_long_name_is_cut_for_logs_and_whole_for_quotas():
+    review = read(encoded(admission(workload(), user="u" * 1_000)))
+    assert isinstance(review, Review)
+    assert review.question.requester == Requester("u" * 1_000)
+    assert len(review.question.user) < 300
 
 
 def test_a_user_name_is_bounded():

@@ -93,7 +93,7 @@ def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
     ask = Asker(gate([quota("acme", {"pods": "1"})], workload("web", 0), workload("other", 1)))
     leaves = PendingWrite("d1", None, (), (), False, Precondition(None, None), 90.0)
     proposal = ask.gate.ledger.propose(WEB, leaves)
-    assert (proposal.shortages, proposal.grows, proposal.after.envelope.replicas) == ((), (), 0)
+    assert (proposal.growth.shortages, proposal.growth.grows, proposal.step.after.envelope.replicas) == ((), (), 0)
 
 
 def test_a_workload_with_nothing_under_way_is_kept_as_small_as_before():

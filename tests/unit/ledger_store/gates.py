@@ -11,7 +11,7 @@ from typing import Any
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Request, WorkloadRef
+from extauthz.core.model import Decision, Request, Requester, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.memory import MemoryStore
@@ -67,15 +67,15 @@ class Member:
     async def _list_anew(self) -> None:
         self.lists += 1
 
-    async def ask(self, request: Request) -> Decision:
+    async def ask(self, request: Request, by: Requester | None = None) -> Decision:
         """As ``service.deciding``."""
         reading, decision_id = read(request), f"d{next(self._ids)}"
-        decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False)
+        decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False, requester=by)
         if not decision.pends:
             return decision
         if decision.uncovered:
             return self.gate.decide(reading, decision_id, time.monotonic())
-        return await self.committer.commit(reading, "", decision)
+        return await self.committer.commit(reading, "", decision, by)
 
     @property
     def agreed(self) -> set[str]:

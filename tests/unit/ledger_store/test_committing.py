@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Verdict, WorkloadRef
+from extauthz.core.model import Requester, Verdict, WorkloadRef
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Stored
@@ -31,6 +31,15 @@ async def test_of_many_grants_at_many_gates_only_what_fits_is_granted():
         assert allowed(answers) == 10
         assert {answer.verdict for answer in answers} == {Verdict.ALLOW, Verdict.DENY}
         await until(lambda: all(gate.reserved == {"requests.cpu": 10 * 10**9} for gate in gates))
+
+
+async def test_a_grant_to_who_is_not_bound_is_agreed_upon_and_counts_at_all_gates():
+    bound = quota("acme", CPU, requesters={"except": {"users": ["admin"]}})
+    async with members(2, [bound], workload("web", 5)) as gates:
+        for by, verdict in (("hpa", Verdict.DENY), ("admin", Verdict.ALLOW)):
+            assert (await gates[0].ask(scale("web", 30), Requester(by))).verdict is verdict
+        await until(lambda: all(gate.reserved == {"requests.cpu": 25 * 10**9} for gate in gates))
+        assert (await gates[1].ask(scale("web", 6), Requester("hpa"))).verdict is Verdict.DENY
 
 
 async def test_arrivals_during_a_write_go_with_the_next():

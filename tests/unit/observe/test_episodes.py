@@ -33,6 +33,21 @@ def test_the_first_refusal_is_told_at_once_and_the_next_ones_are_only_counted():
     assert (episode.count, episode.told, episode.sentence) == (40, 1, "forbidden: exceeded")
 
 
+def test_a_count_that_was_lowered_begins_an_episode_and_the_refusals_after_it_belong_to_it():
+    lowered = DENIED._replace(clamped_to=6, sentence="asked for 8 and may have 6")
+    granted = ALLOWED._replace(replicas=6)
+    episodes = blocked((0.0, lowered), (0.1, granted), (15.0, DENIED), (30.0, lowered))
+    assert episodes.due(30.0) == [], "one event an episode"
+    (episode,) = episodes.due(UPDATE_S)
+    assert (episode.lowered, episode.count, episode.sentence) == (True, 3, "asked for 8 and may have 6")
+    episodes.decided(ALLOWED, UPDATE_S)
+    assert [one.episode for one in episodes.take_ended()] == [episode]
+
+
+def test_a_dry_run_that_was_lowered_is_told_to_nobody():
+    assert blocked((0.0, DENIED._replace(clamped_to=6, dry_run=True))).due(1.0) == []
+
+
 def test_a_count_that_has_grown_is_told_when_its_time_has_come():
     episodes = blocked((0.0, DENIED), (15.0, DENIED))
     assert episodes.due(UPDATE_S - 1) == []

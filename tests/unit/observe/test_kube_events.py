@@ -13,7 +13,7 @@ from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
 from extauthz.observe.episodes import RETRY_S
-from extauthz.observe.kube_events import EVENTS, MAX_NOTE, KubeEvents, fitted
+from extauthz.observe.kube_events import EVENTS, LOWERED, MAX_NOTE, KubeEvents, fitted
 from extauthz.testing.builders import gate, quota, workload
 from extauthz.testing.kubecalls import ScriptedApi
 
@@ -108,6 +108,16 @@ async def test_the_autoscaler_that_names_the_workload_is_told(resource: Any, tar
     cluster.have(resource, named("scaler", target))
     await cluster.refused()
     assert cluster.subjects == [("Deployment", "web"), *[(resource.kind, "scaler")] * is_told]
+
+
+async def test_a_count_that_was_lowered_is_told_by_a_reason_of_its_own_and_the_refusals_after_it_are_not():
+    cluster = Cluster()
+    cluster.events.decision(refusal()._replace(clamped_to=6, sentence="asked for 8 and may have 6"))
+    await cluster.events.write()
+    await cluster.refused()
+    (event,) = cluster.api.writes(EVENTS.collection("team-a"))
+    assert (event.body["reason"], event.body["type"]) == (LOWERED, "Warning")
+    assert event.body["note"] == "asked for 8 and may have 6"
 
 
 async def test_no_more_than_a_few_autoscalers_are_told():

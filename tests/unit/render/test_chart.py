@@ -240,6 +240,8 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["webhook.enabled=true"], "add webhook.caBundle or webhook.injectCaFrom"),
         (["webhook.enabled=true", 'webhook.caBundle="QQ=="', 'place="keda"'], "webhook.enabled: is for place: service"),
         (['webhook.custom=["rollouts"]'], "custom"),
+        (["api.enabled=true", 'place="keda"'], "api.enabled: is for place: service"),
+        (['api.clients=["192.0.2.1"]'], "clients"),
         (['settings={"stale after":1}'], "'stale after'"),
     ],
 )
@@ -272,11 +274,41 @@ def test_the_webhook_is_what_render_webhook_prints():
 
 
 @pytest.mark.helm
+def test_mode_clamp_has_a_mutating_webhook_beside_it():
+    values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', 'webhook.custom=["rollouts.argoproj.io"]')
+    assert "MutatingWebhookConfiguration/extauthz" not in made(*setting(*values))
+    objects = made(*setting(*values, "webhook.clamp=true"), namespace="infra")
+    options = WebhookOptions(ca=b"ABC", namespace="infra", custom=(Custom("argoproj.io", "rollouts"),), clamp=True)
+    for part in webhook.parts(options):
+        (wanted,) = part.objects
+        assert objects[f"{wanted['kind']}/extauthz"]["webhooks"] == wanted["webhooks"]
+
+
+@pytest.mark.helm
 def test_cert_manager_may_write_the_authority_of_the_webhook():
     shipped = made(*setting("webhook.enabled=true", 'webhook.injectCaFrom="infra/extauthz"'))
     configuration = shipped["ValidatingWebhookConfiguration/extauthz"]
     assert configuration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "infra/extauthz"}
     assert "caBundle" not in configuration["webhooks"][0]["clientConfig"]
+
+
+@pytest.mark.helm
+def test_the_api_for_others_has_a_port_and_the_rights_to_judge_people():
+    assert "ClusterRoleBinding/extauthz-auth-delegator" not in made()
+    objects = made(*setting("api.enabled=true", 'api.clientCASecret="people"', 'api.clients=["192.0.2.0/28"]'))
+    binding = objects["ClusterRoleBinding/extauthz-auth-delegator"]
+    assert binding["roleRef"]["name"] == "system:auth-delegator"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "extauthz", "namespace": "extauthz-system"}]
+    args = container(objects)["args"]
+    assert {"--api=:9444", "--api-client-ca=/etc/extauthz/api/ca.crt"} <= set(args)
+    assert {"name": "api", "containerPort": 9444} in container(objects)["ports"]
+    assert {"name": "api", "port": 9443, "targetPort": "api"} in objects["Service/extauthz"]["spec"]["ports"]
+    (volume,) = [
+        one for one in objects["Deployment/extauthz"]["spec"]["template"]["spec"]["volumes"] if one["name"] == "api"
+    ]
+    assert volume["secret"]["secretName"] == "people"
+    rule = {"ports": [{"port": "api", "protocol": "TCP"}], "from": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
+    assert rule in objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
 
 
 @pytest.mark.helm

@@ -16,14 +16,20 @@ PAGE = Path(__file__).parents[3] / "docs" / "render.md"
 
 WHAT = ("envoy", "istio", "istio-pod", "tls", "webhook")
 FILE = {
-    "envoy": {"profile": "scale", "gate-timeout": 7, "exempt-namespace": ["one", "two"]},
+    "envoy": {"profile": "scale", "gate-timeout": 7, "exempt-namespace": ["one", "two"], "requester": "u"},
     "istio": {"client": "keda-operator", "gate-plain": True, "service-ip": "10.43.0.1"},
     "istio-pod": {"client": "keda-operator", "gate-plain": True},
     "tls": {"issuer": "cert-manager", "days": 30, "name": ["10.96.0.1"], "output": "json"},
     "webhook": {"url": "https://127.0.0.1:9443", "except-namespace": ["one", "two"]},
 }
 WORDS = {
-    "envoy": ["--profile=scale", "--gate-timeout=7", "--exempt-namespace=one", "--exempt-namespace=two"],
+    "envoy": [
+        "--profile=scale",
+        "--gate-timeout=7",
+        "--exempt-namespace=one",
+        "--exempt-namespace=two",
+        "--requester=u",
+    ],
     "istio": ["--client=keda-operator", "--gate-plain", "--service-ip=10.43.0.1"],
     "istio-pod": ["--client=keda-operator", "--gate-plain"],
     "tls": ["--issuer=cert-manager", "--days=30", "--name=10.96.0.1", "-ojson"],

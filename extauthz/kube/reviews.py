@@ -1,0 +1,75 @@
+"""Who somebody is and what they may get, as the API server judges it: TokenReview and SubjectAccessReview."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.kube.calls import Calls
+from extauthz.kube.connection import Unreachable
+
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+WITHIN_S = 3.0
+"""How long the API server may take: somebody waits for the answer."""
+
+
+class Person(NamedTuple):
+    """Who asks, as the API server knows them. A program's service account is one too."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class Target(NamedTuple):
+    """What somebody may get, or not. An empty ``name`` means all of them."""
+
+    group: str
+    plural: str
+    name: str
+    namespace: str = ""
+
+
+async def person_of(calls: Calls, token: str) -> Person | None:
+    """Whose bearer token it is; ``None``: nobody's.
+
+    Raises:
+        ApiError, Unreachable: that cannot be told now.
+    """
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    status = _status(await calls.call("POST", TOKEN_REVIEWS, body=body, timeout_s=WITHIN_S))
+    user = status.get("user")
+    if status.get("authenticated") is not True or not isinstance(user, dict) or not user.get("username"):
+        return None
+    extra = tuple((key, tuple(values)) for key, values in sorted((user.get("extra") or {}).items()))
+    return Person(user["username"], tuple(user.get("groups") or ()), user.get("uid") or "", extra)
+
+
+async def may_get(calls: Calls, person: Person, target: Target) -> bool:
+    """Whether the cluster's authorizers (RBAC and others) let somebody ``get`` it.
+
+    Raises:
+        ApiError, Unreachable: that cannot be told now.
+    """
+    attributes = {"verb": "get", "group": target.group, "resource": target.plural}
+    attributes |= {key: text for key, text in (("name", target.name), ("namespace", target.namespace)) if text}
+    spec = {
+        "user": person.user,
+        "groups": list(person.groups),
+        "uid": person.uid,
+        "extra": {key: list(values) for key, values in person.extra},
+        "resourceAttributes": attributes,
+    }
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    status = _status(await calls.call("POST", ACCESS_REVIEWS, body=body, timeout_s=WITHIN_S))
+    return status.get("allowed") is True and status.get("denied") is not True
+
+
+def _status(answer: Tree) -> dict[str, Tree]:
+    status = answer.get("status") if isinstance(answer, dict) else None
+    if not isinstance(status, dict):
+        raise Unreachable("the API server answered a review without a status")
+    return status

@@ -1,0 +1,145 @@
+"""What the bodies of questions ask: workloads by name, writes, and objects that do not exist yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from extauthz.core.intake.read import read
+from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
+from extauthz.core.model import MergePatch, Operation, Reading, Request, WorkloadRef, Write
+from extauthz.core.objects.fields import MAX_REPLICAS
+from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.shown import Json
+
+MOST_IN_BATCH = 100
+"""Workloads of one question about headroom."""
+
+_JSON: Final = {"content-type": "application/json"}
+
+
+class Manifest(NamedTuple):
+    """An object that somebody thinks of creating."""
+
+    ref: WorkloadRef
+    """``name`` may be empty."""
+    version: str
+    document: Json
+
+    def reading(self, replicas: int) -> Reading:
+        """The write that makes it with so many replicas. Where it exists, that is weighed as the change to it."""
+        spec = mapping(self.document, "spec") | {"replicas": replicas}
+        body = json.dumps(self.document | {"spec": spec}).encode()
+        return read(Request("POST", _path(self.ref, self.version, collection=True), _JSON, body))
+
+
+def reference(asked: Mapping[str, Any]) -> WorkloadRef:
+    """A workload by ``namespace``, ``resource`` and ``name``.
+
+    Raises:
+        Problem: one of them is missing, or the resource is none that has replicas.
+    """
+    for field in ("namespace", "resource", "name"):
+        if not isinstance(asked.get(field), str) or not asked[field] or "/" in asked[field]:
+            raise Problem(400, f"{field}: must be a text, such as namespace shop, resource deployments.apps, name web")
+    plural, _, group = asked["resource"].partition(".")
+    key = BY_PATH.get((group, plural), (group, plural))
+    return WorkloadRef(key[0], key[1], asked["namespace"], asked["name"])
+
+
+def batch(asked: Json) -> list[WorkloadRef | Problem] | None:
+    """The workloads that a question names, or what is wrong with each; ``None``: it is about a new object."""
+    if "object" in asked or "template" in asked:
+        return None
+    given = asked.get("workloads")
+    if not isinstance(given, list) or len(given) > MOST_IN_BATCH:
+        raise Problem(
+            400, f"workloads: must be a list of at most {MOST_IN_BATCH} workloads; or give an object or a template"
+        )
+    return [_reference_or_problem(one) for one in given]
+
+
+def _reference_or_problem(one: object) -> WorkloadRef | Problem:
+    try:
+        return reference(one if isinstance(one, dict) else {})
+    except Problem as problem:
+        return problem
+
+
+def manifest(asked: Json) -> Manifest:
+    """The object that a question brings, or a Deployment of the pod template that it brings.
+
+    Raises:
+        Problem: it is none, or no workload.
+    """
+    document = mapping(asked, "object") if "object" in asked else _deployment(mapping(asked, "template"))
+    metadata = document["metadata"] = dict(mapping(document, "metadata"))
+    if "namespace" in asked and metadata.setdefault("namespace", asked["namespace"]) != asked["namespace"]:
+        raise Problem(400, f"namespace: the object is in {metadata['namespace']}; leave one of the two out")
+    group, _, version = str(document.get("apiVersion", "")).rpartition("/")
+    kind = BY_NAME.get((group, str(document.get("kind"))))
+    if kind is None or not kind.is_gated:
+        raise Problem(400, f"object.kind: must be one of {', '.join(kind.name for kind in GATED)}")
+    name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+    if not _is_name(namespace) or not (_is_name(name) or metadata.get("generateName")):
+        raise Problem(400, "object.metadata: must have a namespace and a name")
+    mapping(document, "spec")
+    return Manifest(WorkloadRef(*kind.key, namespace, name), version, document)
+
+
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and text != "" and "/" not in text
+
+
+def _deployment(template: Json) -> Json:
+    labels = mapping(template, "metadata").get("labels") if "metadata" in template else None
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"generateName": "new-", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def write(asked: Json) -> Reading:
+    """The write that is to be decided: of a workload to a count, or an HTTP request.
+
+    Raises:
+        Problem: a field is wrong.
+    """
+    if "method" in asked:
+        return read(_request(asked))
+    ref, replicas = reference(asked), asked.get("replicas")
+    if type(replicas) is not int or not 0 <= replicas <= MAX_REPLICAS:
+        raise Problem(400, f"replicas: must be a whole number from 0 to {MAX_REPLICAS}")
+    return scaled(ref, replicas)
+
+
+def scaled(ref: WorkloadRef, replicas: int) -> Write:
+    """A write of its scale."""
+    return Write(ref, Operation.PATCH, True, False, MergePatch({"spec": {"replicas": replicas}}))
+
+
+def mapping(asked: Json, field: str) -> Json:
+    """A field that must be an object. Raises Problem."""
+    found = asked.get(field)
+    if not isinstance(found, dict):
+        raise Problem(400, f"{field}: must be an object")
+    return found
+
+
+def _path(ref: WorkloadRef, version: str = "v1", *, collection: bool = False) -> str:
+    group, resource, namespace, name = (quote(part, safe="", errors="replace") for part in ref)
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{root}/namespaces/{namespace}/{resource}" + ("" if collection else f"/{name}")
+
+
+def _request(asked: Json) -> Request:
+    headers, body = asked.get("headers", {}), asked.get("body", "")
+    texts = [asked["method"], asked.get("path"), body, *(headers.values() if isinstance(headers, dict) else [None])]
+    if not all(isinstance(text, str) for text in texts):
+        raise Problem(400, "method, path, body and each of headers: must be texts; headers: must be an object")
+    lower = {name.lower(): value for name, value in headers.items()}
+    return Request(asked["method"], asked["path"], lower, body.encode())

@@ -1,0 +1,99 @@
+"""What of the answers somebody may see, and who says so. ``people`` asks the API server; whoever is on this host or in
+this pod sees all."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from enum import Enum
+from ipaddress import ip_address
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from extauthz.servers.api.problems import Problem
+
+BROUGHT = ("x-forwarded-", "x-envoy-", "forwarded", "via")
+"""How headers begin that a proxy adds (RFC 7239, RFC 9110 §7.6.3, and Envoy's own)."""
+
+THIS_HOST = ("127.0.0.1", "::1")
+"""Whence ``kubectl port-forward`` and programs on this host or in this pod connect."""
+
+
+class Kind(Enum):
+    """Whose rights decide what is seen."""
+
+    QUOTA = "WorkspaceQuota"
+    NAMESPACE = "namespace"
+
+
+class _All:
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+ALL: Final[Container[str]] = _All()
+"""Every name."""
+
+
+class Rights(Protocol):
+    """Of one person."""
+
+    async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
+        """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
+
+
+class Access(Protocol):
+    """Lets people in, and tells what became of their questions."""
+
+    async def rights(self, request: web.Request) -> Rights:
+        """What who asks may see. Raises Problem: nothing."""
+
+    def answered(self, request: web.Request, rights: Rights | None, status: int) -> None:
+        """Note a question that was answered; ``None``: nobody was let in."""
+
+
+class Everything:
+    """The rights of whoever is on this host."""
+
+    async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
+        """All."""
+        return ALL
+
+
+class ThisHost:
+    """Lets in whoever connects from this host or pod, and nobody else."""
+
+    async def rights(self, request: web.Request) -> Rights:
+        """All, for those. Raises Problem."""
+        if not _is_local(request):
+            raise Problem(403, "the API answers this host or pod alone; use kubectl port-forward, or ask on 127.0.0.1")
+        return Everything()
+
+    def answered(self, request: web.Request, rights: Rights | None, status: int) -> None:
+        """Nothing is noted."""
+
+
+def _is_local(request: web.Request) -> bool:
+    """Whether the peer is on this host or in this pod. A Unix socket has no peer address: its file mode guards it.
+
+    A sidecar of a mesh is in this pod too, and brings what others ask: it says so in a header. Where it takes the port
+    for plain TCP it adds none, and Istio's connects from 127.0.0.6. A name in place of an address would let a page in
+    somebody's browser ask, whose name leads here.
+    """
+    peer = _peer(request)
+    if not isinstance(peer, tuple):
+        return True
+    is_brought = any(name.lower().startswith(BROUGHT) for name in request.headers)
+    return peer[0] in THIS_HOST and not is_brought and _names_loopback(request)
+
+
+def _names_loopback(request: web.Request) -> bool:
+    try:
+        host = request.url.host or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _peer(request: web.Request) -> object:
+    return request.transport.get_extra_info("peername") if request.transport is not None else None

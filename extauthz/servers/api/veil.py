@@ -1,0 +1,44 @@
+"""Covers what an answer about a workload tells of quotas that who asks may not see."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
+
+from extauthz.servers.api.shown import AMOUNTS, Json
+
+LISTS: Final = ("shortages", "audit", "unspecified")
+"""Fields of a decision whose rows are about quotas each."""
+
+SENTENCE: Final = "it does not fit, or is not clear to, a workspace quota that you may not get"
+
+
+def named(found: Json) -> set[str]:
+    """The quotas that an answer tells of."""
+    return {row["quota"] for row in _rows(found)}
+
+
+def over(found: Json, seen: Container[str]) -> Json:
+    """The answer without names and amounts of other quotas than those ``seen``. ``requested`` is the asker's own."""
+    if all(name in seen for name in named(found)):
+        return found
+    covered = dict(found)
+    if found.get("bound") is not None:
+        covered["bound"] = _covered(found["bound"], seen)
+    for field in LISTS:
+        if field in found:
+            covered[field] = [_covered(row, seen) for row in found[field]]
+    if "sentence" in found:
+        covered["sentence"] = SENTENCE
+    return covered
+
+
+def _rows(found: Json) -> list[Json]:
+    bound = [found["bound"]] if found.get("bound") is not None else []
+    return bound + [row for field in LISTS for row in found.get(field, ())]
+
+
+def _covered(row: Json, seen: Container[str]) -> Json:
+    if row["quota"] in seen:
+        return row
+    return row | {"quota": None, "path": []} | {name: None for name in AMOUNTS if name in row and name != "requested"}

@@ -1,0 +1,147 @@
+"""The HTTP API for others, judged by a real API server: its RBAC, tokens of service accounts, client certificates."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extauthz.testing.builders import workload
+from extauthz.testing.certs import Authority, Pair
+from tests.controlplane.access import RBAC, service_account
+from tests.controlplane.api import eventually
+from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.servers.running import Running
+
+pytestmark = pytest.mark.controlplane
+
+ROOT = "/api/v1"
+VIEW = "system:aggregate-to-view"
+"""What ``view`` consists of; no controller aggregates it here."""
+
+WEB = ROOT + "/namespaces/api-shop/workloads/deployments.apps/web"
+
+
+class Api:
+    """A gate that serves the API, with no other rights on the cluster than to judge people."""
+
+    def __init__(self, gate: Running, authority: Authority) -> None:
+        self.gate, self._authority = gate, authority
+
+    def ask(self, path: str, token: str = "", pair: Pair | None = None) -> tuple[int, Any]:
+        host, _, port = self.gate.events("serving")[-1]["api"].rpartition(":")
+        context = ssl.create_default_context(cafile=str(self._authority.ca))
+        if pair is not None:
+            context.load_cert_chain(*pair)
+        with closing(http.client.HTTPSConnection(host, int(port), timeout=10, context=context)) as connection:
+            connection.request("GET", path, headers={"authorization": f"Bearer {token}"} if token else {})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    def names(self, path: str, token: str) -> list[str]:
+        status, page = self.ask(path, token)
+        assert status == 200, page
+        return [one["name"] for one in page["items"]]
+
+
+def workspace(name: str) -> dict[str, Any]:
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": {"pods": "9"}}
+    return {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
+
+
+def role(plane: Plane, name: str, rules: list[dict[str, Any]], subject: dict[str, str], namespace: str = "") -> None:
+    """A role and its binding, in a namespace or in all of the cluster."""
+    cluster = "" if namespace else "Cluster"
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    plane.api.create({"apiVersion": f"{RBAC}/v1", "kind": f"{cluster}Role", "metadata": metadata, "rules": rules})
+    reference = {"apiGroup": RBAC, "kind": f"{cluster}Role", "name": name}
+    binding = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
+    plane.api.create({"apiVersion": f"{RBAC}/v1", "kind": f"{cluster}RoleBinding"} | binding)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("api"))
+
+
+@pytest.fixture(scope="module")
+def api(plane: Plane, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    folder: Path = tmp_path_factory.mktemp("gate")
+    for name in ("api-shop", "api-vault"):
+        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    quotas = [workspace(name) for name in ("api-acme", "api-bolt")]
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"workspace": workspace}}}
+        for name, workspace in (("api-shop", "api-acme"), ("api-vault", "api-acme"))
+    ]
+    items = [*namespaces, workload("web", 2, namespace="api-shop"), workload("safe", 1, namespace="api-vault")]
+    (folder / "quotas.yaml").write_text(yaml.safe_dump_all(quotas))
+    (folder / "state.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    token = service_account(plane, "default", "api-gate", "system:auth-delegator")
+    write_kubeconfig(folder / "kubeconfig", plane.url, plane.ca, {"token": token})
+    pair = authority.issue("gate")
+    flags = ("--api", "127.0.0.1:0", "--api-cert", str(pair.cert), "--api-key", str(pair.key))
+    flags += ("--api-client-ca", str(authority.ca), "--kubeconfig", str(folder / "kubeconfig"))
+    with Running(folder, *flags) as gate:
+        yield Api(gate, authority)
+
+
+@pytest.fixture(scope="module")
+def owner(plane: Plane) -> str:
+    """A token of a service account that may get one quota, and what ``view`` allows in one namespace."""
+    token = service_account(plane, "default", "api-owner")
+    subject = {"kind": "ServiceAccount", "name": "api-owner", "namespace": "default"}
+    rule = {"apiGroups": ["extauthz.dev"], "resources": ["workspacequotas"], "verbs": ["get"]}
+    role(plane, "api-own-quota", [rule | {"resourceNames": ["api-acme"]}], subject)
+    plane.api.create(
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "api-view", "namespace": "api-shop"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": VIEW},
+            "subjects": [subject],
+        }
+    )
+    return token
+
+
+def test_an_owner_sees_what_rbac_lets_them_get(api: Api, owner: str):
+    eventually(lambda: api.names(f"{ROOT}/quotas?limit=10", owner) == ["api-acme"], "the quota of the owner")
+    assert api.ask(f"{ROOT}/quotas/api-bolt", owner)[0] == 403
+    assert api.names(f"{ROOT}/quotas/api-acme/workloads", owner) == ["web"]
+    assert api.ask(f"{WEB}/headroom", owner)[1]["replicas"] == 8
+    assert api.ask(WEB.replace("api-shop", "api-vault"), owner)[0] == 403
+
+
+def test_who_may_get_all_sees_all(plane: Plane, api: Api):
+    token = service_account(plane, "default", "api-admin", "cluster-admin")
+    assert api.names(f"{ROOT}/quotas", token) == ["api-acme", "api-bolt"]
+    assert sorted(api.names(f"{ROOT}/quotas/api-acme/workloads", token)) == ["safe", "web"]
+
+
+def test_a_client_certificate_is_a_user_whom_rbac_knows(plane: Plane, api: Api, authority: Authority):
+    subject = {"kind": "Group", "name": "api-auditors", "apiGroup": RBAC}
+    rule = {"apiGroups": ["extauthz.dev"], "resources": ["workspacequotas"], "verbs": ["get"]}
+    role(plane, "api-all-quotas", [rule], subject)
+    auditor = authority.issue("ada", organization="api-auditors")
+    eventually(lambda: api.ask(f"{ROOT}/quotas/api-bolt", pair=auditor)[0] == 200, "the right of the group")
+    assert api.ask(f"{ROOT}/quotas/api-bolt", pair=authority.issue("eve"))[0] == 403
+
+
+def test_a_token_of_nobody_is_refused(api: Api, owner: str):
+    assert api.ask(f"{ROOT}/quotas")[0] == 401
+    assert api.ask(f"{ROOT}/quotas", owner[:-6] + "AAAAAA")[0] == 401
+
+
+def test_the_log_names_the_service_account_and_holds_no_token(api: Api, owner: str):
+    api.ask(f"{ROOT}/quotas/api-acme", owner)
+    user = "system:serviceaccount:default:api-owner"
+    eventually(lambda: user in {line["user"] for line in api.gate.events("api")}, "a line")
+    assert owner not in api.gate.log_file.read_text()

@@ -1,0 +1,122 @@
+"""Mode Clamp on the Envoy way, under a real API server, HPA and Knative: ext_proc before ext_authz. No webhook."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from extauthz.render.options import Profile, SidecarOptions
+from tests.controlplane import knative
+from tests.controlplane.activator import Activator
+from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.plane import running_plane
+from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
+from tests.controlplane.world import World
+from tests.e2e.clamping import asked, clamps, forms
+
+pytestmark = [pytest.mark.controlplane("kube-controller-manager"), pytest.mark.envoy]
+
+_NUMBERS = itertools.count(1)
+
+
+class ClampWorld(World):
+    """Every Envoy is rendered with ``--clamp``."""
+
+    def _options(self, profile: Profile) -> SidecarOptions:
+        return replace(super()._options(profile), clamp=True)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClampWorld]:
+    with (
+        running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
+        ClampWorld(plane, tmp_path_factory.mktemp("world")) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def workspace(world: ClampWorld, request: pytest.FixtureRequest) -> Iterator[Callable[..., Workspace]]:
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:30].strip("-")
+    with ExitStack() as stack:
+        yield lambda hard: stack.enter_context(Workspace(world, f"{name}-{next(_NUMBERS)}", hard, "Clamp"))
+
+
+def test_every_form_is_lowered_on_the_version_that_is_there(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    acme.create(workload("web", 2, {"cpu": "1"}))
+    eventually(lambda: acme.used() == 2)
+    through = world.client()
+    try:
+        for name, ask in forms(acme, through).items():
+            # What a controller writes meanwhile makes the write conflict. Whoever asks, asks again.
+            eventually(lambda ask=ask: _done(ask))
+            assert acme.replicas("web") == 4, name
+            eventually(lambda: acme.used() == 4)
+            with pytest.raises(RefusedError, match="largest allowed replicas: 4"):
+                ask()
+            acme.api.patch("Deployment", "web", acme.namespace, {"spec": {"replicas": 2}}, sub="scale")
+            eventually(lambda: acme.charged() == 2)
+    finally:
+        through.close()
+    assert clamps(acme) >= len(forms(acme, through))
+
+
+def _done(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except RefusedError as error:
+        if error.code not in (409, 422):
+            raise
+        return False
+    return True
+
+
+def test_an_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_rises(world, workspace):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "3"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    acme.await_ready("web", 1)
+    acme.busy("900m")
+    acme.create(autoscaler("web", most=8))
+
+    def able() -> dict:
+        return condition(world.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
+
+    eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web")))
+    assert acme.replicas("web") == 3, "lowered to three; at two it asked for four"
+    assert f"exceeded workspace quota: {acme.name}" in able()["message"]
+    line = asked(acme, "clamp")[-1]
+    assert (line["from"], line["to"], line["clamped_to"]) == (2, 4, 3)
+    (event,) = eventually(lambda: acme.events("WorkspaceQuotaClamped", "web")[:1])
+    assert "asked for 4 replicas and may have 3" in event["message"]
+    acme.set_hard({"requests.cpu": "8"})
+    acme.await_ready("web", 8)
+    eventually(lambda: able().get("status") == "True", able)
+
+
+@pytest.mark.controlplane(*(f"autoscaler-{each}" for each in knative.VERSIONS))
+@pytest.mark.parametrize("version", knative.VERSIONS)
+def test_a_kpa_is_lowered_to_what_fits_and_then_denied(world, workspace, version):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "3"})
+    server = world.url(Profile.AUTOSCALER)
+    with (
+        knative.running_autoscaler(world.plane, version, server, world.folder) as child,
+        Activator() as activator,
+    ):
+        for tree in knative.revision(acme.namespace, "hello", {"cpu": "1"}):
+            acme.create(tree)
+        knative.await_service(world.plane, acme.namespace, "hello")
+        activator.concurrent[acme.namespace, "hello"] = 8
+        eventually(lambda: acme.replicas("hello") == 3, lambda: acme.replicas("hello"))
+        said = [event["message"] for event in acme.events("InternalError", "hello")]
+        eventually(lambda: any("largest allowed replicas: 3" in one["sentence"] for one in asked(acme, "decision")))
+        line = asked(acme, "clamp")[-1]
+        assert line["to"] > line["clamped_to"] == 3, said
+        assert child.running, child.tail()

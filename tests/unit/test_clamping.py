@@ -1,0 +1,179 @@
+"""What servers are told that can change a write (mode Clamp), and what observers hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from typing import Any
+
+import pytest
+
+from extauthz.core.decision.gate import Gate
+from extauthz.core.intake import admission as reviews
+from extauthz.core.intake.read import Reader, read
+from extauthz.core.model import Decision, Fetch, Question, Request, WorkloadRef
+from extauthz.core.objects.workloads import observe
+from extauthz.observe.log import Log
+from extauthz.observe.metrics import Levels, Metrics
+from extauthz.service.clamping import Clamping
+from extauthz.testing.builders import admission, gate, put_scale, quota, scale, scale_object, workload
+
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+
+
+class World:
+    """A gate with one quota in mode Clamp, and its observers."""
+
+    def __init__(self, *, terse: bool = False, name: str = "acme", there: int = 2) -> None:
+        labels = {"team-a": {"workspace": name}}
+        quotas = [quota(name, {"requests.cpu": "4"}, mode="Clamp")]
+        self.gate: Gate = gate(quotas, workload("web", there, version="5"), namespaces=labels)
+        self.stream = io.StringIO()
+        self.log = Log(self.stream)
+        self.metrics = Metrics(self._levels)
+        self.heard: list[Decision] = []
+        self.looked: list[WorkloadRef] = []
+        self.lower = Clamping(
+            self.gate,
+            self.metrics,
+            self.log,
+            fetch={Fetch.WORKLOAD: self.look},
+            heed=self.heard.append,
+            clock=lambda: 0.0,
+            ids=lambda: "d1",
+            read=Reader().at_once,
+            is_terse=terse,
+        )
+
+    async def look(self, ref: WorkloadRef) -> None:
+        self.looked.append(ref)
+        self.gate.observe(*observe(workload("web", 2, version="6")))
+
+    def _levels(self) -> Levels:
+        return Levels(list(self.gate.usage()), 1, 0, 0, 1, True, 0)
+
+    def lines(self) -> list[dict[str, Any]]:
+        self.log.close()
+        return [json.loads(line) for line in self.stream.getvalue().splitlines()]
+
+    def counted(self) -> list[str]:
+        text = asyncio.run(self.metrics.scrape("text/plain"))[0].decode()
+        return [line for line in text.splitlines() if line.startswith("extauthz_clamps_total{")]
+
+
+def review(replicas: int, version: str = "5", **more: Any) -> Question:
+    new, old = scale_object(replicas=replicas, version=version), scale_object(replicas=2, version=version)
+    found = reviews.read(json.dumps(admission(new, old, subresource="scale", **more)).encode())
+    assert isinstance(found, reviews.Review)
+    return found.question
+
+
+def test_a_body_is_lowered_and_told_once_to_each_observer():
+    world = World()
+    request = scale("web", 9)._replace(headers={"content-type": "application/json-patch+json", "user-agent": "kpa"})
+    lowered = asyncio.run(world.lower.body(request))
+    assert lowered is not None
+    assert lowered.replicas == 4
+    assert json.loads(lowered.body)[-1] == {"op": "add", "path": "/spec/replicas", "value": 4}
+    assert lowered.warning == "replicas lowered from 9 to 4: no more requests.cpu in workspace quota acme"
+    (line,) = world.lines()
+    told = {key: line[key] for key in ("event", "id", "from", "to", "clamped_to", "user_agent", "workload")}
+    assert told == {
+        "event": "clamp",
+        "id": "d1",
+        "from": 2,
+        "to": 9,
+        "clamped_to": 4,
+        "user_agent": "kpa",
+        "workload": "deployments.apps/team-a/web",
+    }
+    assert world.counted() == ['extauthz_clamps_total{quota="acme",resource="requests.cpu"} 1.0']
+    assert [one.clamped_to for one in world.heard] == [4]
+    assert world.gate.ledger.pending_writes == 0, "a question"
+
+
+def test_an_object_is_lowered_and_the_user_is_told_of():
+    world = World()
+    lowered = asyncio.run(world.lower.review(review(9)))
+    assert lowered is not None
+    assert (lowered.replicas, lowered.body) == (4, b"")
+    (line,) = world.lines()
+    assert line["user"].endswith("horizontal-pod-autoscaler")
+
+
+def test_a_dry_run_is_lowered_and_neither_counted_nor_told_to_owners():
+    world = World()
+    lowered = asyncio.run(world.lower.review(review(9, dryRun=True)))
+    assert lowered is not None
+    assert world.heard == []
+    assert world.counted() == []
+    (line,) = world.lines()
+    assert (line["dry_run"], line["clamped_to"]) == (True, 4)
+
+
+@pytest.mark.parametrize("there", [2, 4], ids=["it fits", "nothing fits"])
+def test_what_is_left_alone_is_told_to_nobody(there: int):
+    world = World(there=there)
+    asked = scale("web", 4 if there == 2 else 9)
+    assert asyncio.run(world.lower.body(asked)) is None
+    assert asyncio.run(world.lower.review(review(3))) is None
+    assert (world.heard, world.counted(), world.lines()) == ([], [], [])
+
+
+def test_a_body_that_cannot_be_written_anew_is_left_alone_and_nobody_is_told():
+    world = World()
+    asked = put_scale("web", 9, "5")
+    body = json.dumps(json.loads(asked.body) | {"x": 1.5}).encode()
+    assert asyncio.run(world.lower.body(asked._replace(body=body))) is None
+    assert (world.heard, world.lines()) == ([], [])
+
+
+def test_a_body_that_takes_long_to_read_is_left_alone():
+    world = World()
+    whole = workload("web", 9, annotations={"x": "y" * 20_000}, version="5")
+    target = "/apis/apps/v1/namespaces/team-a/deployments/web"
+    assert asyncio.run(world.lower.body(Request("PUT", target, {}, json.dumps(whole).encode()))) is None
+    assert read(Request("PUT", target, {}, json.dumps(whole).encode())) is not None
+
+
+def test_a_version_that_was_not_seen_yet_is_looked_up():
+    world = World()
+    lowered = asyncio.run(world.lower.review(review(9, "6")))
+    assert world.looked == [WEB]
+    assert lowered is not None
+    assert lowered.replicas == 4
+
+
+def test_terse_warnings_name_no_quota():
+    lowered = asyncio.run(World(terse=True).lower.body(scale("web", 9)))
+    assert lowered is not None
+    assert lowered.warning == "replicas lowered from 9 to 4: a workspace quota has no more room (decision d1)"
+
+
+def test_a_warning_is_as_long_as_an_api_server_advises():
+    lowered = asyncio.run(World(name="a" * 63).lower.body(scale("web", 9)))
+    assert lowered is not None
+    assert len(lowered.warning) == 120
+    assert lowered.warning.startswith("replicas lowered from 9 to 4: no more requests.cpu in workspace quota aaa")
+
+
+def test_what_goes_wrong_is_logged_and_the_write_goes_on(monkeypatch: pytest.MonkeyPatch):
+    world = World()
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("oh")
+
+    monkeypatch.setattr(world.gate, "clamp", broken)
+    assert asyncio.run(world.lower.body(scale("web", 9))) is None
+    assert asyncio.run(world.lower.review(review(9))) is None
+    lines = world.lines()
+    assert [line["event"] for line in lines] == ["clamp-failed", "clamp-failed"]
+    assert "RuntimeError: oh" in lines[0]["traceback"]
+
+
+def test_a_quota_that_has_gone_is_counted_no_longer():
+    world = World()
+    asyncio.run(world.lower.body(scale("web", 9)))
+    world.gate.load_quotas(gate([]).ledger.coverage.tree, 1.0)
+    assert world.counted() == []
