@@ -10,10 +10,12 @@ ENTRANCES = "webhook"
 FAULTS = "late"
 
 
-def is_too_late(asked):
-    version, observed = asked.write.precondition.resource_version, asked.observed
-    return version is not None and observed is not None and version == observed.resource_version
+def is_newer(version, than):
+    return version == than or original(version, than)
+
+
+original = effects.is_newer
 
 
 def planted():
-    return replaced(effects, _is_too_late=is_too_late)
+    return replaced(effects, is_newer=is_newer)
