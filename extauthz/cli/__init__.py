@@ -18,6 +18,7 @@ from extauthz.service.version import VERSION
 COMMANDS = {
     "serve": "run the gate",
     "check": "decide one write without sending it",
+    "explain": "why an autoscaler does not scale, and what would have to change",
     "headroom": "how many replicas a workload may have, and what stands in the way",
     "top": "what quotas are used for, and by which workloads",
     "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",

@@ -25,7 +25,7 @@ def as_table(decision: Json) -> str:
     refused."""
     facts = [("verdict", f"{decision['verdict']} ({decision['reason']})"), *_what(decision)]
     lines = [f"{name:<10} {value}" for name, value in facts]
-    lines += ["", *_wrapped(decision["sentence"])]
+    lines += ["", *wrapped(decision["sentence"])]
     for title, rows in (
         ("refused by", decision["shortages"]),
         ("would be refused, but only audited, by", decision["audit"]),
@@ -54,8 +54,9 @@ def _what(decision: Json) -> list[tuple[str, str]]:
     return facts
 
 
-def _wrapped(sentence: str) -> list[str]:
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
+def wrapped(sentence: str, indent: int = 0) -> list[str]:
+    """Its lines, each to be shown so many columns to the right."""
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) - indent
     return textwrap.wrap(tables.printable(sentence), width, break_long_words=False, break_on_hyphens=False)
 
 

@@ -204,7 +204,9 @@ class Checks:
         after = self._reference.reachable([*pending, promise], view.tiers)
         if first != self._reference.workload(key):
             known = first and first._replace(tier=view.tiers.get(key, first.tier))
-            after[key] = judge.reachable(known, promise.only_on, [*(one for one in pending if one.key == key), promise])
+            others = [one for one in pending if one.key == key]
+            before[key] |= judge.reachable(known, promise.only_on, others)
+            after[key] = judge.reachable(known, promise.only_on, [*others, promise])
         wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, by, view, after))
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
 

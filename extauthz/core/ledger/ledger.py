@@ -5,7 +5,7 @@ Pure and synchronous: nothing can happen between the check and the record of a g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.ledger.position import Position, Step
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
+from extauthz.core.ledger.position import Charge, Position, Step, rise
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Observed, WorkloadRef
@@ -98,9 +98,34 @@ class Ledger:
         after = self._with(entry, (*pending, pending_write))
         if not pending:
             return Step(before, after, before, after)
-        # A count lands on nothing: where no object is observed, a create comes first.
-        first = tuple(one for one in pending if one.creates and entry.observed is None)
-        return Step(before, after, self._with(entry, ()), self._with(entry, (*first, pending_write)))
+        base = self._with(entry, ())
+        return Step(before, after, base, self._own(entry, base, pending, pending_write))
+
+    def _own(self, entry: Entry, base: Position, pending: tuple[PendingWrite, ...], write: PendingWrite) -> Position:
+        """``Step.own``: what the write raises by itself, and what it lets other writes raise.
+
+        A count lands on nothing: where no object is observed, a create comes first. An object that is made gives those
+        that pend their object back.
+        """
+        makes = write.creates and (entry.observed is None or write.write is None)
+        first = tuple(one for one in pending if makes or (one.creates and entry.observed is None))
+        own = self._with(entry, (*first, write))
+        whole = [one for one in pending if one.templates and one.replicas is not None]
+        if write.replicas is None or not write.counts_alone or not whole:
+            return own
+        return own._replace(envelope=self._after_whole(entry, base.envelope, own.envelope, whole, write.replicas))
+
+    def _after_whole(
+        self, entry: Entry, base: Charge, own: Charge, whole: Iterable[PendingWrite], count: int
+    ) -> Charge:
+        """``own``, where the count may land after a write of a count and a template, which it then multiplies anew."""
+        costs = NamespaceCosts(entry.ref.namespace, self.pod_costs)
+        without, with_it = base, own
+        for one in whole:
+            per_pod = costs.highest(one.templates)
+            without = without.with_count(one.replicas or 0, per_pod)
+            with_it = with_it.with_count(count, per_pod)
+        return with_it if rise(without, with_it) else own
 
     def _with(self, entry: Entry, pending_writes: tuple[PendingWrite, ...]) -> Position:
         return self.usage.add_up(entry.with_pending_writes(pending_writes).root)

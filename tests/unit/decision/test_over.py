@@ -95,6 +95,32 @@ def test_a_pending_template_is_not_what_a_count_is_blamed_for():
     assert ask(scale("web", denied.fits)).verdict is Verdict.ALLOW
 
 
+def test_a_count_does_not_multiply_a_dear_template_that_pends_with_a_smaller_count():
+    ask = asker(workload("web", 6))
+    assert ask(put(2, "2")).verdict is Verdict.ALLOW
+    cut(ask, "4")
+    denied = ask(scale("web", 6))
+    assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-quota"), "2 at 2 CPUs may land before it"
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW, "6 CPUs, as are observed"
+    cut(ask, "12")
+    assert ask(scale("web", 6)).verdict is Verdict.ALLOW
+
+
+def test_an_object_that_is_made_anew_gives_a_count_that_pends_its_object_back():
+    made = workload("web", 4)
+    ask = asker(made)
+    assert ask(scale("web", 5)).verdict is Verdict.ALLOW
+    cut(ask, "3")
+    again = workload("web", 4)
+    del again["metadata"]["resourceVersion"], again["metadata"]["uid"]
+    denied = ask(create(again))
+    assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-quota"), "it was deleted, and 5 may land on it"
+    ask.gate.observe(*observe(made)[:1], None, version="9")
+    assert ask(create(again)).verdict is Verdict.DENY
+    cut(ask, "5")
+    assert ask(create(again)).verdict is Verdict.ALLOW
+
+
 def test_only_keys_that_the_write_grows_are_looked_at():
     made = workload("web", 2, {"cpu": "1", "memory": "1Gi"})
     ask = asker(made, hard="10", **{"requests.memory": "10Gi"})

@@ -1,0 +1,186 @@
+"""An HPA's next count, taken as its controller takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from extauthz.core.model import Tree
+
+from . import limits, memory, metrics, specs, target, words
+from .answer import Answer, Proposal, Step
+from .flags import Flags
+from .limits import Range
+from .objects import ExplainError, Objects, as_float, at, condition
+from .ratios import Tolerances
+from .specs import Metric, Scene
+
+NOTHING: Final[Mapping[str, int]] = {}
+
+
+def scene_of(objects: Objects, hpa: Tree, flags: Flags, now: float) -> Scene:
+    """What there is to see.
+
+    Raises:
+        ExplainError: what the HPA scales is not among the objects.
+    """
+    scaled = target.of_hpa(objects, hpa)
+    listed = objects.of("Pod", hpa["metadata"].get("namespace", "default"))
+    pods = tuple(pod for pod in listed if target.selects(scaled.selector, pod["metadata"].get("labels") or {}))
+    return Scene(objects, hpa, scaled, flags, tolerances(hpa, flags), now, pods)
+
+
+def tolerances(hpa: Tree, flags: Flags) -> Tolerances:
+    """The HPA's own fields win over the flag."""
+    down, up = (at(hpa, "spec", "behavior", way, "tolerance") for way in ("scaleDown", "scaleUp"))
+    return Tolerances(
+        flags.tolerance if down is None else as_float(down), flags.tolerance if up is None else as_float(up)
+    )
+
+
+def decide(scene: Scene, values: Mapping[str, int] = NOTHING) -> Answer:
+    """The controller's next decision. ``values`` stand in for those of metrics, by name.
+
+    Raises:
+        ExplainError: what it depends on is not among the objects.
+    """
+    current = scene.target.asked
+    rule = limits.rules(scene.hpa, scene.flags)
+    if early := _without_metrics(scene, rule, current):
+        return early
+    if fault := _selector_fault(scene):
+        return _stays(current, "failed", fault)
+    proposals = tuple(_proposal(scene, one, current, values) for one in specs.of_hpa(scene.hpa))
+    steps = [words.metric(one, scene, current) for one in proposals]
+    wanted, certain, combined = _combined(proposals, current)
+    steps += combined
+    if wanted is None:
+        return Answer(current, current, "failed", certain, tuple(steps), proposals)
+    return _after_metrics(scene, rule, wanted, certain, steps, proposals)
+
+
+def _after_metrics(
+    scene: Scene,
+    rule: limits.Rules,
+    wanted: int,
+    certain: bool,
+    steps: list[Step],
+    proposals: tuple[Proposal, ...],
+) -> Answer:
+    current = scene.target.asked
+    remembered = memory.of_status(scene.hpa, current, scene.now)
+    window = limits.stabilized(rule, remembered, wanted, current)
+    bounds = [limits.limited(rule, remembered, one, current) for one in window]
+    desired = Range(bounds[0][0].low, bounds[1][0].guess, bounds[2][0].high)
+    reason = bounds[1][1]
+    if current == 0 and rule.least > 0 and desired.guess < rule.least:
+        desired = Range(rule.least, rule.least, max(rule.least, desired.high))
+    steps.append(words.window(window, wanted, current, rule, certain=certain))
+    steps.append(words.bounds(window.guess, desired, reason, rule, certain=certain and window.certain))
+    outcome = _outcome(proposals, wanted, window.guess, desired.guess, current, reason)
+    return Answer(current, desired.guess, outcome, certain and desired.certain, tuple(steps), proposals)
+
+
+def _outcome(proposals: Sequence[Proposal], wanted: int, window: int, desired: int, current: int, reason: str) -> str:
+    if desired != current:
+        return "scales-up" if desired > current else "scales-down"
+    if window != wanted and window == current:
+        return "stabilized"
+    if reason:
+        return words.CODES[reason]
+    results = [one.result for one in proposals if one.result is not None]
+    if any(one.why == "turned" for one in results):
+        return "pods-not-counted"
+    return "tolerance" if any(one.why == "tolerance" and one.ratio != 1.0 for one in results) else "on-target"
+
+
+def _without_metrics(scene: Scene, rule: limits.Rules, current: int) -> Answer | None:
+    """Where the count alone decides, before any metric is read."""
+    spec = scene.hpa["spec"]
+    if current == 0:
+        was_scaled = condition(scene.hpa, "ScaledToZero").get("status") == "True"
+        outer = any(one["type"] in ("Object", "External") for one in spec.get("metrics") or [])
+        if was_scaled and (rule.least != 0 or outer):
+            return None
+        text = "the count is 0, and the HPA leaves it at that: somebody has turned it off"
+        return _stays(0, "disabled", Step("zero", text, 0, certain=True))
+    if current > rule.most:
+        text = f"{current} is more than maxReplicas {rule.most}; no metric is read"
+        return Answer(current, rule.most, "above-max", True, (Step("bounds", text, rule.most, certain=True),))
+    if current < rule.least:
+        text = f"{current} is less than minReplicas {rule.least}; no metric is read"
+        return Answer(current, rule.least, "below-min", True, (Step("bounds", text, rule.least, certain=True),))
+    return None
+
+
+def _stays(current: int, outcome: str, step: Step) -> Answer:
+    return Answer(current, current, outcome, step.certain, (step,))
+
+
+def _selector_fault(scene: Scene) -> Step | None:
+    """Where the controller does not take the pods for those of this HPA."""
+    current = scene.target.asked
+    if not scene.target.selector:
+        text = "its scale has no selector, so the controller does not know its pods"
+        return Step("selector", text, current, certain=True)
+    if other := _other_hpa(scene):
+        text = f"its pods are also those of hpa/{other} (AmbiguousSelector)"
+        return Step("selector", text, current, certain=True)
+    active = condition(scene.hpa, "ScalingActive")
+    if active.get("status") == "False" and active.get("reason") in ("AmbiguousSelector", "InvalidSelector"):
+        text = f"{active['reason']}, when the HPA last looked: {active.get('message', '')}"
+        return Step("selector", text, current, certain=False)
+    return None
+
+
+def _other_hpa(scene: Scene) -> str:
+    """Its name, if another one has the same pods."""
+    ours = [pod["metadata"].get("labels") or {} for pod in scene.pods]
+    for hpa in scene.objects.of("HorizontalPodAutoscaler", scene.namespace):
+        if hpa["metadata"]["name"] == scene.hpa["metadata"]["name"]:
+            continue
+        try:
+            selector = target.of_hpa(scene.objects, hpa).selector
+        except ExplainError:
+            continue
+        if selector and any(target.selects(selector, labels) for labels in ours):
+            return str(hpa["metadata"]["name"])
+    return ""
+
+
+def _proposal(scene: Scene, metric: Metric, current: int, values: Mapping[str, int]) -> Proposal:
+    try:
+        known = metrics.known(scene, metric)
+        if metric.name in values:
+            result = known.at_value(current, scene.band, values[metric.name])
+        else:
+            result = known.result(current, scene.band)
+    except specs.UnknownError:
+        raise
+    except ExplainError as error:
+        return Proposal(metric, None, None, str(error), certain=True)
+    in_band = known.certain_in_band and scene.band.holds(result.ratio)
+    return Proposal(metric, known, result, "", known.certain or in_band)
+
+
+def _combined(proposals: Sequence[Proposal], current: int) -> tuple[int | None, bool, list[Step]]:
+    """The largest wins. One that fails keeps the others from scaling down."""
+    counts = [one.result.replicas for one in proposals if one.result is not None]
+    failed = len(proposals) - len(counts)
+    certain = all(one.certain for one in proposals)
+    if not counts:
+        return None, certain, [Step("several-metrics", "no metric can be used, so the count stays", current, certain)]
+    wanted = max(counts)
+    if failed and wanted < current:
+        text = f"the others ask for {wanted}, but a metric that fails keeps the HPA from scaling down"
+        return None, certain, [Step("several-metrics", text, current, certain)]
+    if len(proposals) == 1:
+        return wanted, certain, []
+    return wanted, certain, [Step("several-metrics", f"the largest of {len(counts)} wins", wanted, certain)]
+
+
+def at_tolerance(scene: Scene, up: float | None = None, down: float | None = None) -> Scene:
+    """With another band."""
+    band = scene.band
+    return replace(scene, band=Tolerances(band.down if down is None else down, band.up if up is None else up))

@@ -1,0 +1,124 @@
+"""The objects that an explanation is made of, found by kind and name; and short ways into their trees."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Final
+
+from extauthz.core import quantities
+from extauthz.core.model import Tree
+
+POD_METRICS: Final = "PodMetrics"
+
+_DURATION: Final = re.compile(r"([0-9.]+)(h|ms|us|µs|ns|m|s)")
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+class ExplainError(Exception):
+    """There is no answer. The text says why, and what would help."""
+
+
+class Objects:
+    """Trees by kind. What metrics servers answer carries no kind; it is told by its fields.
+
+    Args:
+        trees: all of them.
+        asked: names of metrics of which the trees hold the whole answer of a metrics server, however empty.
+            ``POD_METRICS`` stands for CPU and memory of pods.
+    """
+
+    def __init__(self, trees: Iterable[Tree], asked: Iterable[str] = ()) -> None:
+        self.asked = frozenset(asked)
+        self._by_kind: dict[str, list[Tree]] = {}
+        self._by_name: dict[tuple[str, str, str], Tree] = {}
+        for tree in trees:
+            if isinstance(tree, Mapping):
+                kind = _kind(tree)
+                self._by_kind.setdefault(kind, []).append(tree)
+                self._by_name.setdefault((kind, _namespace(tree), str(at(tree, "metadata", "name"))), tree)
+
+    def all(self) -> Iterator[Tree]:
+        """Every tree."""
+        return chain.from_iterable(self._by_kind.values())
+
+    def of(self, kind: str, namespace: str | None = None) -> Sequence[Tree]:
+        """All of a kind, in one namespace or in all."""
+        found = self._by_kind.get(kind, [])
+        return found if namespace is None else [one for one in found if _namespace(one) == namespace]
+
+    def one(self, kind: str, namespace: str, name: str) -> Tree | None:
+        """An object, or ``None``."""
+        return self._by_name.get((kind, namespace, name))
+
+
+def _kind(tree: Tree) -> str:
+    if tree.get("kind"):
+        return str(tree["kind"])
+    if "describedObject" in tree:
+        return "MetricValue"
+    return "ExternalMetricValue" if "metricName" in tree else "PodMetrics" if "containers" in tree else ""
+
+
+def _namespace(tree: Tree) -> str:
+    return str((tree.get("metadata") or {}).get("namespace", "default"))
+
+
+def at(tree: Tree, *keys: str | int) -> Tree:
+    """What stands there, or ``None`` where a part of the way is missing."""
+    for key in keys:
+        if isinstance(key, int):
+            tree = tree[key] if isinstance(tree, list) and key < len(tree) else None
+        else:
+            tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def milli(text: Tree) -> int:
+    """A quantity in thousandths, rounded up as the controller does.
+
+    >>> milli("1.5"), milli("100m"), milli("1u")
+    (1500, 100, 1)
+    """
+    return -(-quantities.parse(text) // 10**6)
+
+
+def as_float(text: Tree) -> float:
+    """A quantity as the controller's float: the digits of its shortest text, times a power of ten.
+
+    >>> as_float("70m"), as_float("0.1"), as_float("1")
+    (0.07, 0.1, 1.0)
+    """
+    nanos = quantities.parse(text)
+    for places, power in ((0, 1.0), (3, 1e-3), (6, 1e-6)):
+        digits, rest = divmod(nanos, 10 ** (9 - places))
+        if rest == 0:
+            return float(digits) * power
+    return float(nanos) * 1e-9
+
+
+def moment(text: str) -> float:
+    """Seconds since 1970 of a time in an object."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def seconds(text: str) -> float:
+    """A duration as Go prints it.
+
+    >>> seconds("1m0s"), seconds("15.5s")
+    (60.0, 15.5)
+
+    Raises:
+        ValueError: it is none.
+    """
+    if _DURATION.sub("", text) or not text:
+        raise ValueError(f"{text!r} is no duration")
+    return math.fsum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
+
+
+def condition(tree: Tree, kind: str) -> Tree:
+    """A condition of its status; an empty one if it has none of this type."""
+    return next((one for one in at(tree, "status", "conditions") or [] if one["type"] == kind), {})

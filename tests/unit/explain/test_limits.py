@@ -1,0 +1,153 @@
+"""What becomes of a recommendation: bounds, windows and policies, and what of it is certain."""
+
+from __future__ import annotations
+
+import pytest
+
+from extauthz.explain.flags import Flags
+from tests.unit.explain.building import NOW, alike, cpu, deployment, explained, hpa, status
+
+
+def run(count: int, percent: int, **how) -> tuple[int, str, bool]:
+    """``count`` pods that use so much of a target of 50 %."""
+    answer = explained(hpa(cpu(50), **how), deployment(count), *alike(count, f"{percent}m"))
+    return answer.desired, answer.outcome, answer.certain
+
+
+@pytest.mark.parametrize(
+    ("count", "least", "most", "expected"),
+    [
+        (0, 1, 9, (0, "disabled", True)),
+        (12, 1, 9, (9, "above-max", True)),
+        (2, 3, 9, (3, "below-min", True)),
+        (4, 1, 6, (6, "scales-up", True)),
+        (6, 1, 6, (6, "max-replicas", True)),
+    ],
+)
+def test_the_count_is_held_between_minimum_and_maximum(count, least, most, expected):
+    assert run(count, 100, least=least, most=most) == expected
+
+
+def test_the_policies_that_the_api_server_fills_in():
+    assert run(2, 500, behavior={}) == (6, "scales-up", True), "4 pods are more than 100 %"
+    assert run(9, 500, behavior={}) == (18, "scales-up", True)
+
+
+def test_without_behavior_it_at_most_doubles_or_goes_to_four():
+    assert run(1, 500) == (4, "scales-up", True)
+    assert run(5, 250) == (10, "scales-up", True)
+
+
+def test_the_first_look_remembers_the_count_that_it_finds():
+    assert run(4, 25) == (4, "stabilized", True)
+    assert run(4, 25, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}}) == (2, "scales-down", True)
+    assert run(4, 100, behavior={"scaleUp": {"stabilizationWindowSeconds": 60}}) == (4, "stabilized", True)
+
+
+def test_the_flag_is_the_window_where_the_hpa_has_none():
+    answer = explained(hpa(cpu(50)), deployment(4), *alike(4, "25m"), flags=Flags(downscale_stabilization=0))
+    assert answer.desired == 2
+
+
+UP, DOWN = "scaleUp", "scaleDown"
+
+
+def policies(way: str, *each: tuple[str, int], select: str = "Max") -> dict[str, object]:
+    rules = {
+        "selectPolicy": select,
+        "policies": [{"type": kind, "value": by, "periodSeconds": 60} for kind, by in each],
+    }
+    return {DOWN: {"stabilizationWindowSeconds": 0}} | {way: rules | {"stabilizationWindowSeconds": 0}}
+
+
+@pytest.mark.parametrize(
+    ("behavior", "count"),
+    [
+        (policies(UP, ("Pods", 3)), 13),
+        (policies(UP, ("Percent", 25)), 13),  # ⌈12.5⌉
+        (policies(UP, ("Pods", 3), ("Percent", 50)), 15),
+        (policies(UP, ("Pods", 3), ("Percent", 50), select="Min"), 13),
+        (policies(UP, ("Pods", 3), select="Disabled"), 10),
+        ({}, 20),  # as the API server fills it in: the larger of 100 % and 4 pods
+    ],
+)
+def test_policies_bound_the_way_up(behavior, count):
+    assert run(10, 200, behavior=behavior)[::2] == (count, True)
+
+
+@pytest.mark.parametrize(
+    ("behavior", "count"),
+    [
+        (policies(DOWN, ("Pods", 3)), 7),
+        (policies(DOWN, ("Percent", 25)), 7),  # 7.5 without its fraction
+        (policies(DOWN, ("Pods", 3), ("Percent", 50)), 5),
+        (policies(DOWN, ("Pods", 3), ("Percent", 50), select="Min"), 7),
+        (policies(DOWN, ("Pods", 3), select="Disabled"), 10),
+    ],
+)
+def test_policies_bound_the_way_down(behavior, count):
+    assert run(10, 5, behavior=behavior)[::2] == (count, True)
+
+
+def test_a_step_within_the_period_makes_the_next_one_likely():
+    behavior = policies(UP, ("Pods", 3))
+    recent = status(10, before=8, scaled_at=NOW - 30, AbleToScale="SucceededRescale")
+    assert run(10, 200, behavior=behavior, status=recent) == (11, "scales-up", False)
+    old = status(10, before=8, scaled_at=NOW - 600, AbleToScale="SucceededRescale")
+    assert run(10, 200, behavior=behavior, status=old) == (13, "scales-up", True)
+
+
+@pytest.mark.parametrize(
+    ("told", "percent", "expected"),
+    [
+        # All was quiet when it last looked, so nothing higher is remembered, and the present count is.
+        (status(4), 100, (8, "scales-up", True)),
+        (status(4), 25, (4, "stabilized", True)),
+        # Something higher was held back, but not more than what it has: no more than that is remembered.
+        (status(4, AbleToScale="ScaleDownStabilized"), 75, (6, "scales-up", True)),
+        (status(4, AbleToScale="ScaleDownStabilized"), 25, (4, "stabilized", False)),
+        # It asked for more than the maximum, and may remember that.
+        (status(4, ScalingLimited="TooManyReplicas"), 75, (6, "scales-up", False)),
+        (status(4, ScalingLimited="TooManyReplicas"), 25, (5, "scales-up", False)),
+        # Its write was refused, so it remembers that it wanted more.
+        (status(4, AbleToScale=""), 75, (6, "scales-up", False)),
+        (status(4, AbleToScale=""), 100, (8, "scales-up", True)),
+        # Somebody else has set the count.
+        (status(9), 75, (6, "scales-up", False)),
+        # It could not read its metrics.
+        (status(4, ScalingActive=""), 75, (6, "scales-up", False)),
+        # It was above the maximum: no metric was read for that.
+        (status(4, before=200, AbleToScale="SucceededRescale"), 25, (2, "scales-down", False)),
+        (status(4, before=2, AbleToScale="SucceededRescale"), 75, (6, "scales-up", True)),
+    ],
+)
+def test_what_the_status_proves_of_the_memory(told, percent, expected):
+    assert run(4, percent, status=told) == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "percent", "expected"),
+    [
+        (status(4), 100, (4, "stabilized", True)),  # the last recommendation was 4, and counts for a minute
+        (status(4), 25, (4, "stabilized", True)),
+        (status(4, AbleToScale="ScaleUpStabilized"), 100, (4, "stabilized", False)),
+        (status(4, AbleToScale="ScaleUpStabilized"), 25, (4, "stabilized", True)),  # it was above 4
+        (status(4, AbleToScale="ScaleDownStabilized"), 100, (4, "stabilized", True)),  # it was below 4
+        (status(4, before=2, AbleToScale="SucceededRescale"), 25, (4, "stabilized", True)),
+        (status(4, before=9, AbleToScale="SucceededRescale"), 100, (4, "stabilized", True)),
+    ],
+)
+def test_windows_in_both_directions(told, percent, expected):
+    behavior = {way: {"stabilizationWindowSeconds": 60} for way in (UP, DOWN)}
+    assert run(4, percent, status=told, behavior=behavior) == expected
+
+
+def test_a_step_down_that_policies_cut_short_goes_on():
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
+    told = status(4, ScalingLimited="ScaleDownLimit")
+    assert run(4, 25, status=told, behavior=behavior) == (3, "scales-down", False), "3 or less was recommended"
+
+
+def test_a_window_shorter_than_two_looks_may_hold_nothing():
+    behavior = {way: {"stabilizationWindowSeconds": 20} for way in (UP, DOWN)}
+    assert run(4, 100, status=status(4), behavior=behavior) == (4, "stabilized", False)

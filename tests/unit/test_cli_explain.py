@@ -1,0 +1,147 @@
+"""``extauthz explain``: exit codes, the text of docs/explain.md, the JSON, what-if, and a gate's word."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extauthz.cli import main
+from extauthz.explain.sentence import REASONS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLE = next(text for language, text in BLOCKS if language == "yaml" and "kind: HorizontalPodAutoscaler" in text)
+
+QUOTA = """\
+apiVersion: extauthz.dev/v1alpha1
+kind: WorkspaceQuota
+metadata: {name: acme}
+spec: {namespaceSelector: {matchLabels: {workspace: acme}}, hard: {requests.cpu: "7"}}
+"""
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Of the example of the page."""
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "state.yaml").write_text(EXAMPLE)
+    (tmp_path / "quotas.yaml").write_text(QUOTA)
+    monkeypatch.chdir(tmp_path)
+
+    def asked(*words: str, state: str = "state.yaml") -> tuple[int, str, str]:
+        code = main(["explain", *words, "--state", state])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return asked
+
+
+def shown_after(command: str) -> str:
+    """What the page shows below a command."""
+    return re.search(rf"^```sh\n{re.escape(command)}\n```\n\n```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+
+
+@pytest.mark.parametrize(
+    "command", re.findall(r"^```sh\n(extauthz explain .*--state state.yaml.*)\n```", PAGE, re.MULTILINE)
+)
+def test_the_page_shows_what_the_command_prints(ask, command):
+    words = command.replace(" --state state.yaml", "").split()[2:]
+    _, out, _ = ask(*words)
+    assert out == shown_after(command)
+
+
+def test_a_workload_finds_its_hpa_or_is_told_that_there_is_none(ask):
+    assert ask("deploy/web", "-n", "shop")[:2] == ask("hpa/web", "-n", "shop")[:2]
+    code, _, err = ask("deploy/other", "-n", "shop")
+    assert code == 2
+    assert "no HPA scales deployments shop/other" in err
+    assert ask("hpa/other", "-n", "shop")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "desired"),
+    [
+        ([], 1, 12),
+        (["--at", "cpu=82"], 1, 12),
+        (["--at", "cpu=83"], 0, 14),
+        (["--at", "cpu=75%"], 0, 12),
+        (["--tolerance", "0.05"], 0, 13),
+        (["--tolerance", "up=0.05"], 0, 13),
+        (["--tolerance", "down=0.05"], 1, 12),
+        (["--controller", "horizontal-pod-autoscaler-tolerance=0.05"], 0, 13),
+        (["--quotas", "quotas.yaml"], 1, 12),
+        (["--quotas", "quotas.yaml", "--at", "cpu=83"], 0, 14),
+        (["--quotas", "quotas.yaml", "--at", "cpu=90"], 1, 15),
+    ],
+)
+def test_what_if(ask, words, code, desired):
+    found, out, _ = ask("hpa/web", "-n", "shop", "-o", "json", *words)
+    assert (found, json.loads(out)["desiredReplicas"]) == (code, desired)
+
+
+def test_the_quota_has_the_last_word(ask):
+    _, out, _ = ask("hpa/web", "-n", "shop", "-o", "json", "--quotas", "quotas.yaml", "--at", "cpu=90")
+    found = json.loads(out)
+    assert found["sentence"].endswith("The quota does not allow it: 14 replicas at most.")
+    assert found["quota"]["decision"]["verdict"] == "deny"
+    assert found["quota"]["headroom"]["replicas"] == 14
+
+
+def test_the_json_has_every_field_of_the_page(ask):
+    _, out, _ = ask("hpa/web", "-n", "shop", "-o", "json")
+    found = json.loads(out)
+    table = PAGE.partition("## `-o json`")[2]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(found)
+    assert [step["confidence"] for step in found["steps"]] == ["certain"] * 3
+
+
+def test_every_outcome_is_on_the_page():
+    table = PAGE.partition("## Outcomes")[2].partition("\n## ")[0]
+    others = {"scales-up", "scales-down", "above-max", "below-min", "tolerance", "failed"}
+    assert set(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == {*REASONS, *others}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (["--at", "memory=5"], 64, "the HPA has no metric 'memory'; it has cpu"),
+        (["--at", "cpu=much"], 64, "write for example cpu=83"),
+        (["--tolerance", "sideways=0.1"], 64, "write 0.05, up=0.05 or down=0.05"),
+        (["--tolerance", "up=much"], 64, "--tolerance"),
+        (["--controller", "tolerant=0.1"], 64, "--controller tolerant=0.1: there are tolerance, cpu-init"),
+        (["--controller", "tolerance=much"], 64, "write a number"),
+        (["--kubeconfig", "x"], 64, "two places"),
+    ],
+)
+def test_wrong_usage(ask, words, code, why):
+    found, _, err = ask("hpa/web", "-n", "shop", *words)
+    assert found == code
+    assert why in err
+
+
+def test_an_object_of_another_form_is_a_wrong_file(ask, tmp_path):
+    trees = yaml.safe_load(EXAMPLE)
+    trees["items"][-1]["spec"]["metrics"][0].pop("resource")
+    (tmp_path / "bad.yaml").write_text(yaml.safe_dump(trees))
+    code, _, err = ask("hpa/web", "-n", "shop", state="bad.yaml")
+    assert code == 65
+    assert "not as kubectl prints it" in err
+
+
+def test_flags_of_the_controller_are_read_from_its_pod(ask, tmp_path):
+    trees = yaml.safe_load(EXAMPLE)
+    command = ["kube-controller-manager", "--leader-elect=true", "--horizontal-pod-autoscaler-tolerance=0.05"]
+    metadata = {"name": "kcm", "namespace": "kube-system", "labels": {"component": "kube-controller-manager"}}
+    container = {"name": "kube-controller-manager", "command": command}
+    trees["items"].append(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    )
+    (tmp_path / "more.yaml").write_text(yaml.safe_dump(trees))
+    assert ask("hpa/web", "-n", "shop", state="more.yaml")[0] == 0

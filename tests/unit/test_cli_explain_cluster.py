@@ -1,0 +1,82 @@
+"""What ``explain`` reads of a cluster, and what it does where it may not. (A real one: tests/e2e/test_explain.py.)"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extauthz.cli.explain_cluster import Reading
+from extauthz.explain.decide import decide, scene_of
+from extauthz.explain.flags import Flags
+from extauthz.explain.objects import POD_METRICS, ExplainError
+from extauthz.kube.connection import ApiError
+from tests.unit.explain.building import NOW, alike, cpu, hpa, status
+
+Tree = Any
+
+PODS = "/api/v1/namespaces/shop/pods?labelSelector=app%3Dweb"
+METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods?labelSelector=app%3Dweb"
+SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+
+
+class Calls:
+    """Answers from a table; an int is the status of a refusal."""
+
+    def __init__(self, **answers: Any) -> None:
+        objects = alike(12, "81m")
+        current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 81}}}]
+        autoscaler = hpa(cpu(75), status=status(12) | {"currentMetrics": current})
+        del autoscaler["kind"]  # as in a list
+        self.answers: dict[str, Tree] = {
+            "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers": {"items": [autoscaler]},
+            "/apis/apps/v1": {"resources": [{"name": "deployments", "kind": "Deployment"}]},
+            SCALE: {
+                "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"replicas": 12},
+                "status": {"replicas": 12, "selector": "app=web"},
+            },
+            PODS: {"items": objects[:12]},
+            METRICS: {"items": objects[12:]},
+            "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-controller-manager": {"items": []},
+        } | answers
+
+    async def call(self, method: str, path: str, **_: Any) -> Tree:
+        found = self.answers[path]
+        if isinstance(found, int):
+            raise ApiError(found, "", "no")
+        return found
+
+
+def explained(kind: str = "hpa", name: str = "web", **answers: Any):
+    objects = asyncio.run(Reading(Calls(**answers), "shop").objects(kind, name))
+    autoscaler = objects.one("HorizontalPodAutoscaler", "shop", "web")
+    return objects, decide(scene_of(objects, autoscaler, Flags(), NOW))
+
+
+@pytest.mark.parametrize("what", [("hpa", "web"), ("deployments", "web")])
+def test_an_hpa_is_read_with_all_that_it_looks_at(what):
+    objects, answer = explained(*what)
+    assert (answer.desired, answer.outcome, answer.certain) == (12, "tolerance", True)
+    assert len(objects.of("Pod", "shop")) == len(objects.of(POD_METRICS, "shop")) == 12
+
+
+def test_where_we_may_not_read_metrics_the_status_stands_in():
+    _, answer = explained(**{METRICS: 403})
+    assert answer.outcome == "tolerance"
+
+
+def test_where_no_metrics_server_answers_the_metric_fails_as_for_the_controller():
+    _, answer = explained(**{METRICS: 503})
+    assert (answer.outcome, answer.certain) == ("failed", True)
+
+
+def test_where_we_may_not_read_pods_they_are_taken_as_ready():
+    _, answer = explained(**{PODS: 403})
+    assert (answer.outcome, answer.certain) == ("tolerance", True), "in the band pods do not matter"
+
+
+def test_a_target_that_is_gone_is_said_to_be_gone():
+    with pytest.raises(ExplainError, match="Deployment shop/web"):
+        explained(**{SCALE: 404})
