@@ -13,7 +13,7 @@ from itertools import count
 from extauthz.cli import exits
 from extauthz.service.loading import SettingsError
 from extauthz.simulate import search
-from extauthz.simulate.plan import FAULTS
+from extauthz.simulate.plan import ENTRANCES, FAULTS
 from extauthz.simulate.running import Result
 from extauthz.simulate.search import Wanted
 
@@ -53,6 +53,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--faults", default="all", metavar="A,B|all|none", help="What may go wrong. Default: all.")
     parser.add_argument("--ledger", choices=("memory", "store", "kubernetes"), default="", help="Default: drawn.")
     parser.add_argument("--gates", type=int, default=0, metavar="N", help="Of a shared ledger. Default: drawn, 1 to 3.")
+    parser.add_argument("--entrances", choices=ENTRANCES, default="", help="Who asks the gates. Default: drawn.")
     parser.add_argument("--only", metavar="N,N", help="Leave out all steps but these.")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="Worlds at a time.")
     parser.add_argument(
@@ -63,9 +64,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Run the worlds; 1 at the first that breaks a rule."""
     try:
-        wanted = Wanted(
-            arguments.steps, _faults(arguments.faults), arguments.ledger, arguments.gates, _only(arguments.only)
-        )
+        wanted = Wanted(arguments.steps, _faults(arguments.faults), arguments.ledger, arguments.gates)
+        wanted = wanted._replace(only=_only(arguments.only), entrances=arguments.entrances)
     except SettingsError as error:
         return exits.fail(exits.USAGE, error)
     if arguments.trace:
@@ -89,7 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _report(result: Result, words: Sequence[str]) -> int:
     print("\n".join(result.trace))
     plan = result.plan
-    print(f"\nseed {plan.seed}: {plan.gates} gates, ledger {plan.ledger}, {len(plan.steps)} steps")
+    print(
+        f"\nseed {plan.seed}: {plan.gates} gates, ledger {plan.ledger}, entrances {plan.entrances}, "
+        f"{len(plan.steps)} steps"
+    )
     for one in plan.quotas:
         print(f"  quota {' '.join(f'{key}={value}' for key, value in one.items())}")
     if result.violation is None:
@@ -105,7 +108,7 @@ def _repeated(words: Sequence[str]) -> Iterator[str]:
     """The flags that draw the world."""
     given = iter(words)
     for word in given:
-        if word.split("=", 1)[0] in ("--steps", "--faults", "--ledger", "--gates"):
+        if word.split("=", 1)[0] in ("--steps", "--faults", "--ledger", "--gates", "--entrances"):
             yield word
             if "=" not in word:
                 yield next(given)

@@ -12,7 +12,7 @@ import base64
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
 from aiohttp import web
@@ -47,6 +47,17 @@ ReadAside: TypeAlias = Callable[[bytes], Awaitable[Review | Unreadable]]
 """Reads a body that takes long, where it holds nobody up."""
 
 
+class Posted(Protocol):
+    """What of an HTTP request is looked at."""
+
+    @property
+    def content_length(self) -> int | None:
+        """As the header has it."""
+
+    async def read(self) -> bytes:
+        """The body, once it has come."""
+
+
 class Webhook:
     """The server.
 
@@ -64,12 +75,13 @@ class Webhook:
     def application(self) -> web.Application:
         """To be served over TLS: an API server asks no other webhook."""
         app = web.Application(client_max_size=MAX_REVIEW_BYTES)
-        app.add_routes([web.post(PATH, self._validate)])
+        app.add_routes([web.post(PATH, self.validate)])
         if self._lower is not None:
             app.add_routes([web.post(MUTATE_PATH, partial(self._mutate, self._lower))])
         return app
 
-    async def _validate(self, request: web.Request) -> web.Response:
+    async def validate(self, request: Posted) -> web.Response:
+        """The answer to an AdmissionReview."""
         review = await self._review(request)
         if isinstance(review, Unreadable):
             return await self._refused(review)
@@ -84,7 +96,7 @@ class Webhook:
         answer = mutated(review.uid, await lower.review(review.question))
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
-    async def _review(self, request: web.Request) -> Review | Unreadable:
+    async def _review(self, request: Posted) -> Review | Unreadable:
         with self._holding(request.content_length):
             try:
                 async with asyncio.timeout(RECEIVED_WITHIN_S):

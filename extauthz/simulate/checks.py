@@ -11,11 +11,13 @@ from typing import NamedTuple
 from extauthz.core.model import Decision, Verdict
 
 from . import judge
+from .changes import Changes
 from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
 from .kinds import workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
+from .wire import Question
 
 PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
@@ -61,6 +63,7 @@ class Checks:
         self._views = Views(reference)
         self._excuses = Excuses(reference, heard_s)
         self._states: list[Asked] = []
+        self.changes = Changes(memory_s)
         self._asks: deque[tuple[float, Key]] = deque()
         """When a write was asked for, and of what."""
         self._been: dict[Key, Past[State | None]] = {}
@@ -92,8 +95,13 @@ class Checks:
         self._states += [_most(until_s, key, each) for each in {self._last.get(key, one), one}]
         self._last[key] = one
 
-    def asked(self, now_s: float, promise: Promise) -> None:
-        """A gate is about to be asked about a write."""
+    def asked(self, now_s: float, question: Question) -> None:
+        """A gate is about to be asked about a write. A dry run takes no room."""
+        promise = question.promise
+        if question.dry:
+            return
+        if promise.cpu_m is not None:
+            self.changes.asked(now_s, promise.key, question.write)
         self._asks.append((now_s, promise.key))
         self._states.append(self._asked(now_s + self._memory_s, promise))
 
@@ -130,17 +138,15 @@ class Checks:
     # Answers.
 
     def answered(
-        self, at_s: float, now_s: float, by: str, decision: Decision, promise: Promise, known: Horizon
+        self, at_s: float, now_s: float, by: str, decision: Decision, question: Question, known: Horizon
     ) -> None:
         """A gate that was asked at ``at_s``, when it knew ``known``, has answered. Its promise is not recorded yet.
 
         ``by``: its name, in this life.
         """
         self.checked += 1
-        if decision.id in self._answers:
-            self.broken("once", f"decision {decision.id} was given twice")
-        if decision.id:
-            self._answers.add(decision.id)
+        promise = question.promise
+        self._once(decision.id)
         if decision.verdict is Verdict.ALLOW:
             late = self._views.horizon(at_s)
             self._allowed(at_s, by, decision, promise, lambda collection: max(known(collection), late(collection)))
@@ -149,10 +155,16 @@ class Checks:
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
         elif decision.reason == "too-many-intents-in-tree":
             self._crowded(now_s, decision, promise)
+        elif decision.reason == "change-under-way" and not self.changes.of_others(now_s, promise.key, question.write):
+            self.broken("one write, any entrance", f"{decision.id} was refused for a change, and there is no other")
         elif decision.verdict is Verdict.DENY:
-            self._denied(now_s, decision, promise)
-            self._states.remove(self._asked(at_s + self._memory_s, promise))
-            self._states.append(self._asked(now_s + self._refused_s, promise))
+            self._denied_for_quota(at_s, now_s, decision, question)
+
+    def _once(self, decision_id: str) -> None:
+        if decision_id in self._answers:
+            self.broken("once", f"decision {decision_id} was given twice")
+        if decision_id:
+            self._answers.add(decision_id)
 
     def _allowed(self, at_s: float, by: str, decision: Decision, promise: Promise, horizon: Horizon) -> None:
         """There must be a view, and a state of the workload, that this gate may have known. By these each quota that
@@ -234,6 +246,16 @@ class Checks:
         seen = {one._replace(tier=view.tiers.get(own, one.tier)) for one in grant.was}
         was, now, most = view.total(before), view.total(after), view.total({**after, own: seen})
         return {at: why for at, why in beyond.items() if now[at] > max(was[at], most[at])}
+
+    def _denied_for_quota(self, at_s: float, now_s: float, decision: Decision, question: Question) -> None:
+        """What was refused counts for itself, and from now on for less long."""
+        asked = self._asked(at_s + self._memory_s, question.promise)
+        if question.dry:
+            self._states.append(asked)
+        self._denied(now_s, decision, question.promise)
+        self._states.remove(asked)
+        if not question.dry:
+            self._states.append(self._asked(now_s + self._refused_s, question.promise))
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """A refusal for quota is right only if the write grows something and would not fit even if all that was asked

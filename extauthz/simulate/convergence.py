@@ -143,4 +143,8 @@ class Convergence:
         else:
             told = f"{decision.verdict}: {decision.sentence}" if decision is not None else "no answer"
             world.checks.broken("no starvation", f"{member.name} should {expected} {key[1]} one more, and says {told}")
+        if world.plan.entrances != "envoy":
+            reviewed = await world.client.review(objects.dry(sent), world.dice, member)
+            if reviewed is None or reviewed.verdict is not expected:
+                world.checks.broken("one write, any entrance", f"{member.name} should {expected} it as a webhook too")
         await world.until(lambda: not member.gate.ledger.pending_writes, GROWS_WITHIN_S)

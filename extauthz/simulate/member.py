@@ -5,27 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.intake import admission
 from extauthz.core.intake.aside import read_aside
-from extauthz.core.model import Decision, Reading, Request
+from extauthz.core.model import Decision, Reading, Request, Unreadable
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.servers.ext_authz import Checks
+from extauthz.servers.webhook import Webhook
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.service.settings import Settings
 
+from . import wire
 from .checks import PENDING_PER_TREE
 from .connection import SimulatedConnection
 from .link import Link
 from .loop import VirtualLoop
 from .server import ApiServer
 from .views import Horizon
+from .wire import Answer, Question
 
 GRACE_S = 1.0
 """How long checks under way may take to finish once the gate is told to stop."""
@@ -75,6 +80,10 @@ def settings(window_s: float, ledger: str) -> Settings:
     )
 
 
+_reviewed: ContextVar[list[Decision] | None] = ContextVar("reviewed")
+"""Takes the decisions of the AdmissionReview that is being answered: its answer has not their id."""
+
+
 class TraceLog(Log):
     """Takes a gate's log into the trace, at once and without a thread."""
 
@@ -89,7 +98,11 @@ class TraceLog(Log):
 
     def decision(self, decision: Decision, user_agent: str, user: str = "") -> None:
         """Keep the decision: the answer has only its sentence."""
-        self.decisions[decision.id] = decision
+        told = _reviewed.get(None)
+        if told is not None:
+            told.append(decision)
+        else:
+            self.decisions[decision.id] = decision
 
     def event(self, level: str, event: str, **fields: object) -> None:
         """A line of the trace."""
@@ -132,6 +145,23 @@ class ReadsLate:
         await asyncio.sleep(0.01 * (len(request.body) % 10))
         return read_aside(request)
 
+    async def review(self, body: bytes) -> admission.Review | Unreadable:
+        """The same for an AdmissionReview."""
+        await asyncio.sleep(0.01 * (len(body) % 10))
+        return admission.read_aside(body)
+
+
+class Posted:
+    """An AdmissionReview on its way."""
+
+    def __init__(self, body: bytes) -> None:
+        self.content_length = len(body)
+        self._body = body
+
+    async def read(self) -> bytes:
+        """It is here at once."""
+        return self._body
+
 
 class Handover:
     """Keeps a gate's handover, as the text of the file."""
@@ -162,8 +192,9 @@ class Member:
         """Whether it was told to stop, and hands over."""
         self.log = TraceLog(name, wiring.tell)
         self.metrics = CountedMetrics(self._end)
+        self._aside = ReadsLate()
         around = Surroundings(
-            self.log, self.metrics, wiring.loop.time, wiring.ids, handover, wiring.store, aside=ReadsLate()
+            self.log, self.metrics, wiring.loop.time, wiring.ids, handover, wiring.store, aside=self._aside
         )
         self.assembly = Assembly(wiring.settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)
@@ -171,6 +202,7 @@ class Member:
         self._stopped_s = self._resumed_s = float("-inf")
         """When it was last stopped, and last went on."""
         self._checks: Checks | None = None
+        self._webhook: Webhook | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self.process.on_end.append(self._unplug)
         self.running = self.process.start(self.assembly.run(self._connection, self.stop, self._serve))
@@ -212,8 +244,9 @@ class Member:
         self._connection.close()
 
     async def _serve(self, decide: Decide) -> None:
-        """Run a check as a gRPC server does. When the gate is told to stop, running checks may end."""
+        """Run checks and reviews as the servers do. When the gate is told to stop, running ones may end."""
         self._checks = Checks(decide)
+        self._webhook = Webhook(decide, self._aside.review)
         await self.stop.wait()
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=GRACE_S)
@@ -228,10 +261,23 @@ class Member:
         task.add_done_callback(self._under_way.discard)
         return task
 
-    async def check(self, raw: bytes) -> bytes:
-        """A CheckRequest to its CheckResponse."""
+    async def answer(self, question: Question) -> tuple[Answer, Decision]:
+        """The answer to a CheckRequest or an AdmissionReview, and the decision that it tells."""
+        if question.by_webhook:
+            return await self._review(question)
         assert self._checks is not None
-        return await self._checks.check(raw)
+        answer = wire.answer(await self._checks.check(question.raw))
+        logged = self.log.decisions.pop(answer.id)
+        assert (logged.verdict, logged.reason) == (answer.verdict, answer.reason)
+        return answer, logged
+
+    async def _review(self, question: Question) -> tuple[Answer, Decision]:
+        assert self._webhook is not None
+        told: list[Decision] = []
+        _reviewed.set(told)
+        response = await self._webhook.validate(Posted(question.raw))
+        assert isinstance(response.body, bytes)
+        return wire.reviewed(response.body, question.review, told[0]), told[0]
 
     def hear(self, raw: bytes) -> None:
         """A message of the access log has come."""

@@ -23,6 +23,9 @@ class Sent(NamedTuple):
     request: Request
     body: Tree
     promise: Promise
+    number: int = 0
+    """Each write has one of its own."""
+    dry: bool = False
 
 
 def namespace(name: str) -> Tree:
@@ -153,6 +156,11 @@ def create(key: Key, replicas: int, cpu: str) -> Sent:
     """A POST of the object."""
     promise = Promise(key, replicas, milli(cpu), tier(key[1]), creates=True, side_m=0)
     return _sent("POST", kind_of(key).path(key[0]), JSON, workload(key, replicas, cpu), promise)
+
+
+def dry(sent: Sent) -> Sent:
+    """The same as a dry run."""
+    return sent._replace(request=sent.request._replace(target=f"{sent.request.target}?dryRun=All"), dry=True)
 
 
 def _sent(method: str, path: str, content_type: str, body: Tree, promise: Promise) -> Sent:

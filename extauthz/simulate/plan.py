@@ -30,6 +30,8 @@ FAULTS: Mapping[str, str] = {
     "partition": "a gate does not reach the API server for a while",
     "deleted": "somebody deletes the ledger object",
     "edited": "somebody writes into the ledger object what no gate can read",
+    "webhook-lost": "calls of the webhook get lost, or their answers",
+    "refused-later": "another webhook, or a ResourceQuota, refuses what a gate has admitted",
     "leaves": "callers leave before they have their answer",
 }
 """What may go wrong."""
@@ -51,6 +53,10 @@ LIMITED = (
 
 PACE = (0.02, 0.3, 1.0)
 """Average seconds between two steps: one of these."""
+
+
+ENTRANCES = ("envoy", "webhook", "both")
+"""Who asks the gates: an Envoy before the API server, the API server itself, or both, about the same writes."""
 
 
 class Step(NamedTuple):
@@ -78,6 +84,8 @@ class Plan:
     quotas: tuple[Mapping[str, Any], ...]
     steps: tuple[Step, ...]
     faults: frozenset[str]
+    entrances: str
+    """One of ``ENTRANCES``."""
 
     def without(self, numbers: frozenset[int]) -> Plan:
         """The same world without some steps."""
@@ -93,10 +101,11 @@ def draw(
     often: Mapping[str, float] | None = None,
     pace: Sequence[float] = PACE,
     words: Sequence[str] = WORDS,
+    entrances: str = "",
 ) -> Plan:
-    """The world of a seed. Ledger and number of gates are drawn too unless they are given; ``often`` says how often a
-    kind of step is drawn, where it is to be more or less than usual, ``pace`` how many seconds lie between them, and
-    ``words`` of which kinds the workloads are."""
+    """The world of a seed. Ledger, number of gates and entrances are drawn too unless they are given; ``often`` says
+    how often a kind of step is drawn, where it is to be more or less than usual, ``pace`` how many seconds lie between
+    them, and ``words`` of which kinds the workloads are."""
     random = Random(f"plan {seed}")  # noqa: S311 (to be repeated, not to be secret)
     ledger = ledger or random.choice(("memory", "store", "kubernetes", "kubernetes"))
     gates = 1 if ledger == "memory" else gates or random.choice((1, 2, 3))
@@ -111,7 +120,14 @@ def draw(
         quotas,
         _steps(random, steps, faults, workloads, gates, {**WEIGHTS, **(often or {})}, pace),
         faults,
+        entrances or _entrances(seed),
     )
+
+
+def _entrances(seed: int) -> str:
+    """Half of the worlds have no webhook."""
+    random = Random(f"entrances {seed}")  # noqa: S311 (to be repeated, not to be secret)
+    return random.choice(("envoy", "envoy", "envoy", "webhook", "both", "both"))
 
 
 def _happening(random: Random, faults: frozenset[str]) -> frozenset[str]:

@@ -38,12 +38,12 @@ class ReferenceModel:
 
     def workloads(self) -> dict[Key, State]:
         """Everything that exists."""
-        return {key: self._state(key, tree) for key, tree in self._trees()}
+        return {key: self.state(key, tree) for key, tree in self._trees()}
 
     def workload(self, key: Key) -> State | None:
         """One workload; ``None``: it does not exist."""
         tree = self._server.objects(kind_of(key).collection).get(key)
-        return self._state(key, tree) if tree is not None else None
+        return self.state(key, tree) if tree is not None else None
 
     def _trees(self) -> Iterable[tuple[Key, Tree]]:
         for collection in COLLECTIONS:
@@ -51,7 +51,8 @@ class ReferenceModel:
                 if owner(tree) is None:
                     yield key, tree
 
-    def _state(self, key: Key, tree: Tree) -> State:
+    def state(self, key: Key, tree: Tree) -> State:
+        """A workload as an object has it."""
         spec = tree["spec"]
         main, *side = (milli(one["resources"]["requests"]["cpu"]) for one in spec["template"]["spec"]["containers"])
         claims = spec.get("volumeClaimTemplates", ())

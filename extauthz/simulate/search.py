@@ -41,12 +41,15 @@ class Wanted(NamedTuple):
     """Seconds from one step to the next."""
     words: Sequence[str] = WORDS
     """The kinds of workloads."""
+    entrances: str = ""
+    """Empty: drawn."""
     plant: Callable[[], AbstractContextManager[None]] | None = None
     """Plants a defect in the code while a world runs."""
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""
-        plan = draw(seed, self.steps, self.faults, self.ledger, self.gates, self.often, self.pace, self.words)
+        drawn = self.ledger, self.gates, self.often, self.pace, self.words, self.entrances
+        plan = draw(seed, self.steps, self.faults, *drawn)
         if self.only is None:
             return plan
         return plan.without(frozenset(one.number for one in plan.steps) - self.only)

@@ -25,6 +25,17 @@ class Event(NamedTuple):
     object: Tree
 
 
+class Prepared(NamedTuple):
+    """A write that is worked out, and not stored yet."""
+
+    collection: str
+    key: Key
+    sub: str
+    before: Tree
+    """``None``: it is a create."""
+    after: Tree
+
+
 class Place(NamedTuple):
     """What a path names."""
 
@@ -72,31 +83,44 @@ class ApiServer:
             self._history[collection] = []
 
     def request(self, method: str, path: str, query: Mapping[str, str], body: Tree, content_type: str = "") -> Tree:
-        """Handle one request in one moment. Raises ApiError."""
-        place = split(path)
+        """Handle one request in one moment, without admission. Raises ApiError."""
         if method == "GET":
-            return self._get(place, query)
+            return self._get(split(path), query)
+        if method == "DELETE":
+            place = split(path)
+            self._held(place)
+            return self._delete(place.collection, (place.namespace, place.name))
+        return self.store(self.prepare(method, path, body, content_type))
+
+    def prepare(self, method: str, path: str, body: Tree, content_type: str = "") -> Prepared:
+        """Work out what a write leaves. Raises ApiError."""
+        place = split(path)
         if method == "POST":
             key = (place.namespace, body["metadata"]["name"])
             if key in self.objects(place.collection):
                 raise ApiError(409, "AlreadyExists", f"{key[1]} exists")
-            return self._store(place.collection, key, body)
-        key = (place.namespace, place.name)
-        held = self.objects(place.collection).get(key)
+            made = {**body, "metadata": {**body["metadata"], "uid": f"uid-{next(self._uids)}"}}
+            return Prepared(place.collection, key, place.sub, None, made)
+        held = self._held(place)
+        scales = place.sub == "scale"
+        changed = _scaled(held, method, body) if scales else _changed(held, method, body, content_type)
+        return Prepared(place.collection, (place.namespace, place.name), place.sub, held, changed)
+
+    def store(self, prepared: Prepared) -> Tree:
+        """Store it, unless the object is another one by now. Raises ApiError."""
+        if self.objects(prepared.collection).get(prepared.key) is not prepared.before:
+            raise ApiError(409, "Conflict" if prepared.before is not None else "AlreadyExists", "it has changed")
+        return self._store(prepared.collection, prepared.key, prepared.after)
+
+    def _held(self, place: Place) -> Tree:
+        held = self.objects(place.collection).get((place.namespace, place.name))
         if held is None:
             raise ApiError(404, "NotFound", f"there is no {place.name}")
-        if method == "DELETE":
-            return self._delete(place.collection, key)
-        if place.sub == "scale":
-            return self._scale(place.collection, key, held, method, body)
-        return self._store(place.collection, key, _changed(held, method, body, content_type))
+        return held
 
     def _get(self, place: Place, query: Mapping[str, str]) -> Tree:
         if place.name:
-            held = self.objects(place.collection).get((place.namespace, place.name))
-            if held is None:
-                raise ApiError(404, "NotFound", f"there is no {place.name}")
-            return held
+            return self._held(place)
         name = query.get("fieldSelector", "").removeprefix("metadata.name=")
         labels = [one.split("=", 1) for one in query.get("labelSelector", "").split(",") if one]
         items = [
@@ -108,21 +132,13 @@ class ApiServer:
         ]
         return {"metadata": {"resourceVersion": str(self._version)}, "items": [copied(one) for one in items]}
 
-    def _scale(self, collection: str, key: Key, held: Tree, method: str, body: Tree) -> Tree:
-        if method == "PUT":
-            _meets(held, body.get("metadata") or {})
-            replicas = body["spec"].get("replicas", 0)
-        else:
-            replicas = _patched({"spec": {"replicas": held["spec"]["replicas"]}}, body, "")["spec"]["replicas"]
-        return self._store(collection, key, {**held, "spec": {**held["spec"], "replicas": replicas}})
-
     def _store(self, collection: str, key: Key, tree: Tree) -> Tree:
         objects = self._objects.setdefault(collection, {})
         before = objects.get(key)
         if before is not None and _same(before, tree):
             return before
         self._version += 1
-        uid = before["metadata"]["uid"] if before is not None else f"uid-{next(self._uids)}"
+        uid = (before or tree)["metadata"]["uid"]
         stored = {**tree, "metadata": {**tree["metadata"], "resourceVersion": str(self._version), "uid": uid}}
         objects[key] = stored
         self._tell(collection, key, before, stored, "ADDED" if before is None else "MODIFIED")
@@ -170,6 +186,16 @@ def _meets(held: Tree, metadata: Mapping[str, str]) -> None:
     for field in ("resourceVersion", "uid"):
         if metadata.get(field, "") not in ("", held["metadata"][field]):
             raise ApiError(409, "Conflict", "the object has been modified")
+
+
+def _scaled(held: Tree, method: str, body: Tree) -> Tree:
+    """The object after a write of its scale."""
+    if method == "PUT":
+        _meets(held, body.get("metadata") or {})
+        replicas = body["spec"].get("replicas", 0)
+    else:
+        replicas = _patched({"spec": {"replicas": held["spec"]["replicas"]}}, body, "")["spec"]["replicas"]
+    return {**held, "spec": {**held["spec"], "replicas": replicas}}
 
 
 def _changed(held: Tree, method: str, body: Tree, content_type: str) -> Tree:

@@ -1,4 +1,4 @@
-"""The bytes between Envoy and a gate: checks, their answers, and entries of the access log."""
+"""The bytes that reach a gate, and its answers: checks and entries of the access log of Envoy's, AdmissionReviews."""
 
 from __future__ import annotations
 
@@ -8,21 +8,50 @@ from typing import Any, NamedTuple
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
-from extauthz.core.model import Request, Verdict
+from extauthz.core.model import Decision, Request, Verdict
 from extauthz.servers.access_log import EXT_AUTHZ
 from extauthz.settlement.answers import Fate
+
+from .judge import Promise
 
 AUTOSCALER = "127.0.0.1"
 
 
+class Question(NamedTuple):
+    """What a gate is asked about a write."""
+
+    raw: bytes
+    """A CheckRequest, or an AdmissionReview."""
+    promise: Promise
+    """What may land if it is allowed."""
+    write: int
+    """The number of the write. It may be asked about more than once."""
+    dry: bool
+    review: str = ""
+    """The uid of the AdmissionReview; empty: Envoy asks."""
+
+    @property
+    def by_webhook(self) -> bool:
+        """It is the API server that asks."""
+        return bool(self.review)
+
+    def __str__(self) -> str:
+        promise = self.promise
+        count = "as many" if promise.replicas is None else f"{promise.replicas}"
+        to = count + (f" at {promise.cpu_m}m" if promise.cpu_m is not None else "")
+        on = f" on {promise.only_on}" if promise.only_on else ""
+        how = "webhook" if self.by_webhook else "envoy"
+        return f"{how}, write {self.write}{', dry' if self.dry else ''}, {promise.key[1]} to {to}{on}"
+
+
 class Answer(NamedTuple):
-    """The answer that Envoy gets."""
+    """The answer that Envoy or the API server gets."""
 
     id: str
     verdict: Verdict
     reason: str
     sentence: str
-    metadata: Any
+    metadata: Any = None
     """Dynamic metadata: Envoy keeps it with the request, until that is logged."""
 
 
@@ -52,6 +81,16 @@ def answer(raw: bytes) -> Answer:
     return Answer(
         fields["decision_id"].string_value, verdict, fields["reason"].string_value, sentence, response.dynamic_metadata
     )
+
+
+def reviewed(raw: bytes, uid: str, logged: Decision) -> Answer:
+    """The answer in an AdmissionReview. It does not tell its decision's id where it allows: the log does."""
+    response = json.loads(raw)["response"]
+    assert response["uid"] == uid
+    assert response["allowed"] is (logged.verdict is Verdict.ALLOW)
+    status = response.get("status", {})
+    assert status.get("code", 200) == {Verdict.ALLOW: 200, Verdict.DENY: 403, Verdict.UNAVAILABLE: 503}[logged.verdict]
+    return Answer(logged.id, logged.verdict, logged.reason, status.get("message", ""))
 
 
 def log_entry(given: Answer, fate: Fate) -> bytes:

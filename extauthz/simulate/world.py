@@ -11,15 +11,20 @@ from typing import Any
 from extauthz.core.model import Tree
 from extauthz.ledger_store.memory import MemoryStore
 
+from .admission import Admission, Around
+from .asking import Asking
+from .changes import PAST_THE_GATES
 from .checks import Checks
 from .clients import W_S, Client
 from .controllers import Controllers
 from .judge import Key
+from .kinds import COLLECTIONS
 from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan
 from .reference import ReferenceModel
+from .reviews import changed
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 30.0
@@ -33,6 +38,13 @@ takes, and the delay of a watch."""
 UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
 """Faults after which a refused write may stay in a ledger object for longer than the next write of it, and after which
 the ledger may be written late."""
+
+
+CALM = frozenset({"late", "unheard", "leaves", "cut", "ungated", "refused-later", "webhook-lost"})
+"""Faults beside which gates see what is stored, and agree, soon."""
+
+SEEN_S = 3.0
+"""How soon. A write of a ledger may have to wait for others."""
 
 
 class World:
@@ -49,7 +61,10 @@ class World:
         self.server.wrote.append(self._wrote)
         self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
         self.trace: list[str] = []
-        self.client = Client(self.loop, self.server, self.reference, self.checks, self, self.tell)
+        asking = Asking(self.loop, self.reference, self.checks, self, self.tell)
+        around = Around(self.loop, self.server, self.reference, self.checks, asking, self.tell, self._passed)
+        admission = Admission(around, plan.faults, asks=plan.entrances != "envoy")
+        self.client = Client(self.loop, self.reference, self, asking, admission, plan.entrances)
         self.members: list[Member | None] = [None] * plan.gates
         self.mistake: Exception | None = None
         self._lives = count(1)
@@ -81,6 +96,18 @@ class World:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         self.checks.wrote(self.loop.time(), self.server.version, collection, key)
+        if collection in COLLECTIONS and (before is None or after is None or changed(before, after)):
+            self.checks.changes.asked(self.loop.time(), key, PAST_THE_GATES)
+
+    def _passed(self, decision: str) -> None:
+        """A write that the webhook has admitted has landed, or can land no more: a newer version shows it."""
+        if self.plan.faults <= CALM:
+            self.loop.call_later(SEEN_S, self._must_have_ended, decision)
+
+    def _must_have_ended(self, decision: str) -> None:
+        for member in self.live():
+            if member.gate.ledger.pending.follows(decision):
+                self.checks.broken("ended when seen", f"{member.name} still follows {decision}")
 
     # Gates.
 

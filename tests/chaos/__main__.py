@@ -20,7 +20,7 @@ with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.
     warnings.simplefilter("ignore", PydanticDeprecatedSince212)
     from tests.chaos import planted
-    from tests.chaos.run import run
+    from tests.chaos.run import ENTRANCES, run
 from extauthz.testing.gate import SERVE
 from tests.controlplane import parts
 from tests.controlplane.marker import ALWAYS
@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=240.0, help="How long scalers and faults are at it.")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="What happens in which order.")
     parser.add_argument("--plant", choices=sorted(planted.PLANTS), help="A defect of the gates, which must be found.")
+    parser.add_argument("--entrances", choices=ENTRANCES, default="both", help="Who asks the gates. Default: both.")
     parser.add_argument("--calm", action="store_true", help="Without faults.")
     parser.add_argument("--keep", action="store_true", help="Leave the logs behind.")
     arguments = parser.parse_args()
@@ -45,7 +46,9 @@ def main() -> int:
 
     say(f"seed {arguments.seed}, logs in {folder}")
     serve = planted.command(arguments.plant) if arguments.plant else SERVE
-    report = run(folder, arguments.seconds, arguments.seed, say, serve, calm=arguments.calm)
+    report = run(
+        folder, arguments.seconds, arguments.seed, say, serve, calm=arguments.calm, entrances=arguments.entrances
+    )
     print(f"\n{report.text()}")
     if report.failures or arguments.keep:
         print(f"\nlogs: {folder}")

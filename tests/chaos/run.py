@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extauthz.testing.gate import SERVE
-from tests.chaos import estate
+from tests.chaos import estate, webhook
 from tests.chaos.faults import Faults
 from tests.chaos.history import Judge, Watcher
 from tests.chaos.scalers import Scalers
@@ -23,6 +23,10 @@ WRITE_S = 5
 W_S = 15.0
 """2 s for the decision, twice ``WRITE_S``, and what etcd is stopped for."""
 REST_WITHIN_S = 120.0
+PAST_ENVOY = {"both": 1 / 3, "envoy": 0.0, "webhook": 1.0}
+"""How many scalers have no Envoy before them."""
+ENTRANCES = ("both", "envoy", "webhook")
+"""Who asks the gates. Where it is both, a third of the scalers have no Envoy before them."""
 APISERVER = (
     "--storage-media-type=application/json",
     "--etcd-compaction-interval=0",
@@ -40,6 +44,8 @@ class Report:
     revisions: int
     restless: list[str]
     """What was not as it should be at the end: something reserved, or usage that is not exact."""
+    webhook_connections: int
+    """That the API server has opened."""
 
     @property
     def failures(self) -> list[str]:
@@ -55,6 +61,7 @@ class Report:
             "",
             f"answers: {counts}",
             f"faults: {faults or 'none'}",
+            f"connections to the webhook: {self.webhook_connections}",
             f"history: {self.revisions} revisions, of Deployments {changes}",
             *(f"VIOLATED: {failure}" for failure in self.failures),
         ]
@@ -70,12 +77,14 @@ def run(
     *,
     calm: bool = False,
     hunts: bool = False,
+    entrances: str = "both",
 ) -> Report:
     """All of it. Call it from the main thread: what it starts ends with the thread that started it.
 
     Args:
         calm: without faults.
         hunts: ends as soon as something went over.
+        entrances: one of ``ENTRANCES``.
     """
     for name in ("plane", "sites"):
         (folder / name).mkdir(parents=True)
@@ -85,13 +94,16 @@ def run(
         running_plane(APISERVER, folder / "plane") as plane,
         Watcher(plane.etcd_url, judge) as watcher,
         Sites(plane, folder / "sites", GATES, W_S, serve=serve, write_s=WRITE_S) as sites,
+        webhook.Balancer(webhook.ports(sites)) as balancer,
     ):
         workloads = estate.build(plane)
         eventually(lambda: len(plane.api.list(LEDGER)) == 1)
         say(f"the new ledger holds growth back for {W_S:.0f} s")
         sites.await_no_hold()
+        if entrances != "envoy":
+            webhook.install(plane, balancer)
         faults = Faults(sites, seed)
-        with Scalers(sites, workloads, SCALERS, seed) as scalers:
+        with Scalers(sites, workloads, SCALERS, seed, past_envoy=PAST_ENVOY[entrances]) as scalers:
             end_s = time.monotonic() + seconds
             while time.monotonic() < end_s and not (hunts and judge.in_excess):
                 time.sleep(1.0)
@@ -100,7 +112,7 @@ def run(
                     say(f"{', '.join(f'{n} × {code}' for code, n in scalers.said.most_common(5))}")
         say("coming to rest")
         restless = _restless(sites, judge, watcher)
-    return Report(judge, scalers.said, faults.done, watcher.revision, restless)
+    return Report(judge, scalers.said, faults.done, watcher.revision, restless, balancer.opened)
 
 
 def _restless(sites: Sites, judge: Judge, watcher: Watcher) -> list[str]:

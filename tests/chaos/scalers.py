@@ -27,12 +27,16 @@ class Scalers:
 
     Args:
         workloads: paths of Deployments.
+        past_envoy: how many of them, as a part of all, write to the API server directly.
     """
 
-    def __init__(self, sites: Sites, workloads: Sequence[str], number: int, seed: int) -> None:
+    def __init__(
+        self, sites: Sites, workloads: Sequence[str], number: int, seed: int, *, past_envoy: float = 0.0
+    ) -> None:
         self.said: Counter[str] = Counter()
         """What they were answered."""
         self._sites, self._workloads, self._seed = sites, workloads, seed
+        self._direct = round(number * past_envoy)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._scale, args=(each,), daemon=True) for each in range(number)]
@@ -55,7 +59,10 @@ class Scalers:
     def _scale(self, number: int) -> None:
         choose = random.Random(f"{self._seed}-{number}")
         write = (_as_knative, _as_hpa, _as_kubectl)[number % 3]
-        client = self._sites[number % len(list(self._sites))].client(self._sites.token)
+        if number < self._direct:
+            client = Api(self._sites.plane.url, self._sites.plane.tls, self._sites.token)
+        else:
+            client = self._sites[number % len(list(self._sites))].client(self._sites.token)
         try:
             while not self._stop.is_set():
                 self._count(_said(write, client, choose.choice(self._workloads), choose.randint(0, MOST)))

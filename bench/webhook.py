@@ -1,0 +1,239 @@
+"""What the webhook adds to growth writes through a real API server, beside a webhook in Go that allows everything.
+
+The API server of ``make controlplane``; where that or Go is missing, nothing of this is measured, and said so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from extauthz.kube.connection import connect
+from extauthz.render.webhook import NAME, WebhookOptions, configuration
+from extauthz.testing.gate import Gate
+from tests.controlplane import parts
+from tests.controlplane.api import eventually
+from tests.controlplane.build import BuildError, go_binary
+from tests.controlplane.plane import Plane, free_ports, running_plane
+
+from .figures import Figure, Goal, percentile
+
+Tree = Any
+
+SOURCE = Path(__file__).parent / "admission"
+CRD = Path(__file__).parents[1] / "deploy" / "crd.yaml"
+NEEDED = ("etcd", "kube-apiserver", "kubectl")
+CONFIGURATION = "ValidatingWebhookConfiguration.admissionregistration.k8s.io/v1"
+NONE, EMPTY, OURS = "no webhook", "one that allows everything", "ours"
+GOAL = Goal(1.3)
+KYVERNO = "Kyverno publishes 57 ms on average and 182 ms at p99, at 50 clients, on machines of its own"
+RATE = 100.0
+"""Writes a second of all clients together: a fraction of what the API server takes on two processors. Beyond that, what
+is measured is its queue."""
+AT_ONCE = 32
+LEAST_MS = 0.1
+"""What the empty webhook is taken to add at least: less is noise."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    clients: tuple[int, ...]
+    rounds: int
+    """Of the three ways in turn."""
+    seconds: float
+
+
+FULL = Size(clients=(1, 50, 500), rounds=5, seconds=4.0)
+QUICK = Size(clients=(1, 5), rounds=1, seconds=0.5)
+
+Took = Mapping[str, list[list[float]]]
+"""Way to the rounds, each the seconds of its writes."""
+
+
+def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
+    """Two rows for each number of clients; none where a part is missing."""
+    if missing := parts.missing(NEEDED):
+        say(f"NOT MEASURED, the webhook: {missing[0]}")
+        return []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="extauthz-bench-")))
+        try:
+            programs = _built(folder)
+        except BuildError as error:
+            say(f"NOT MEASURED, the webhook: {error}")
+            return []
+        say("starting a real API server, the gate, and a webhook that allows everything")
+        load = stack.enter_context(_ready(programs, max(size.clients)))
+        figures = []
+        for clients in size.clients:
+            took = load.rounds(clients, size, say, RATE)
+            figures += [_figure(clients, "median", median, took), _figure(clients, "p99", _p99, took)]
+        for clients in size.clients:
+            figures.append(_throughput(clients, size, load.rounds(clients, size, say, 0.0)))
+    say(KYVERNO)
+    return figures
+
+
+def _figure(clients: int, what: str, of: Callable[[list[float]], float], took: Took) -> Figure:
+    base, empty, ours = (1000 * median(map(of, took[way])) for way in (NONE, EMPTY, OURS))
+    return Figure(
+        f"webhook, {_noun(clients)}: {what} of what it adds to a growth write",
+        f"{ours - base:.1f} ms on {base:.1f} ms",
+        f"{empty - base:.1f} ms",
+        (ours - base) / max(empty - base, LEAST_MS),
+        GOAL,
+    )
+
+
+def _throughput(clients: int, size: Size, took: Took) -> Figure:
+    """The next write as soon as one is answered: the API server itself is what is short then, and latency says nothing
+    of the webhook."""
+    ours, empty = (sum(map(len, took[way])) / (size.rounds * size.seconds) for way in (OURS, EMPTY))
+    name = f"webhook, {_noun(clients)} without a pause: growth writes a second"
+    return Figure(name, f"{ours:,.0f}", f"{empty:,.0f}", ours / max(empty, 1.0))
+
+
+def _noun(clients: int) -> str:
+    return "1 client" if clients == 1 else f"{clients} clients"
+
+
+def _p99(values: list[float]) -> float:
+    return percentile(values, 0.99)
+
+
+def _built(folder: Path) -> Mapping[str, Path]:
+    go = go_binary()
+    for name in ("allow", "load"):
+        command = [str(go), "build", "-o", str(folder / name), f"./{name}"]
+        done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            raise BuildError(f"{' '.join(command)}: {done.stderr}")
+    return {name: folder / name for name in ("allow", "load")}
+
+
+class Load:
+    """Writes, with the webhook of each way in force by turns."""
+
+    def __init__(self, plane: Plane, program: Path, ports: Mapping[str, int]) -> None:
+        self._plane, self._program, self._ports = plane, program, ports
+        self._count = 1
+
+    def rounds(self, clients: int, size: Size, say: Callable[[str], None], rate: float) -> Took:
+        """All rounds of so many clients, at so many writes a second, or as fast as they are answered (0)."""
+        took: dict[str, list[list[float]]] = defaultdict(list)
+        pace = f"{rate:g} writes a second" if rate else "without a pause"
+        for number in range(size.rounds):
+            for way in (NONE, EMPTY, OURS):
+                with self._in_force(way):
+                    written, failed = self._written(clients, size.seconds, rate)
+                took[way].append(written)
+                if failed:
+                    say(f"webhook, {clients} clients, {way}: {failed} writes FAILED, as it did not answer within 2 s")
+            told = ", ".join(f"{way} {1000 * mean(some[-1]):.1f} ms" for way, some in took.items())
+            say(f"webhook, {clients} clients, {pace}, round {number + 1} of {size.rounds}: on average {told}")
+        return took
+
+    def _written(self, clients: int, seconds: float, rate: float) -> tuple[list[float], int]:
+        """The seconds of each write but the first of each client, which makes a connection; and how many failed."""
+        flags = [f"-server={self._plane.url}", f"-folder={self._plane.folder}", f"-clients={clients}"]
+        flags += [f"-first={self._count}", f"-seconds={seconds + clients / rate if rate else seconds}", f"-rate={rate}"]
+        done = subprocess.run([str(self._program), *flags], capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        took: list[list[float]] = found["took"]
+        self._count += max(map(len, took))
+        return [one for each in took for one in each[1:]], found["failed"]
+
+    @contextmanager
+    def _in_force(self, way: str) -> Iterator[None]:
+        if way == NONE:
+            yield
+            return
+        options = WebhookOptions(ca=self._plane.ca.read_bytes(), url=f"https://127.0.0.1:{self._ports[way]}")
+        tree = configuration(options)
+        self._plane.api.create(tree)
+        try:
+            eventually(lambda: self._is_asked(tree))
+            yield
+        finally:
+            self._plane.api.delete(CONFIGURATION, tree["metadata"]["name"])
+            eventually(lambda: not self._is_asked(tree))
+
+    def _is_asked(self, tree: Tree) -> bool:
+        """As the API server itself counts what it has asked."""
+        before = self._asked()
+        self._plane.api.call("POST", "/apis/apps/v1/namespaces/load/deployments?dryRun=All", _deployment("probe"))
+        return self._asked() > before
+
+    def _asked(self) -> float:
+        page = self._plane.api.call("GET", "/metrics")
+        name = "apiserver_admission_webhook_admission_duration_seconds_count{"
+        return sum(
+            float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(name) and NAME in line
+        )
+
+
+@contextmanager
+def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
+    with ExitStack() as stack:
+        plane = stack.enter_context(running_plane())
+        plane.kubectl("apply", "--server-side", f"--filename={CRD}")
+        eventually(lambda: plane.api.serves("WorkspaceQuota"))
+        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "load"}})
+        plane.api.create(_quota())
+        asyncio.run(_fill(plane, most))
+        pair = [str(plane.folder / "server.crt"), str(plane.folder / "server.key")]
+        (port,) = free_ports(1)
+        flags = [f"--kubeconfig={plane.kubeconfig}", f"--webhook=127.0.0.1:{port}"]
+        flags += [f"--webhook-cert={pair[0]}", f"--webhook-key={pair[1]}", "--on-unclean-start=allow"]
+        stack.enter_context(Gate("kubernetes", "kubernetes", plane.folder / "gate.log", flags))
+        allow = subprocess.Popen([str(programs["allow"]), *pair], stdout=subprocess.PIPE, text=True)
+        stack.callback(allow.wait)
+        stack.callback(allow.terminate)
+        assert allow.stdout is not None
+        yield Load(plane, programs["load"], {EMPTY: int(allow.stdout.readline()), OURS: port})
+
+
+def _quota() -> Tree:
+    return {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": "all"},
+        "spec": {"namespaceSelector": {}, "hard": {"requests.cpu": "10G", "pods": "1G"}},
+    }
+
+
+async def _fill(plane: Plane, number: int) -> None:
+    async with connect(plane.kubeconfig) as connection:
+        todo = iter(range(number))
+
+        async def worker() -> None:
+            for one in todo:
+                path = "/apis/apps/v1/namespaces/load/deployments"
+                await connection.call("POST", path, body=_deployment(f"web-{one}"), timeout_s=60)
+
+        await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+
+
+def _deployment(name: str) -> Tree:
+    labels = {"app": name}
+    container = {"name": "main", "image": "registry.test/app:1", "resources": {"requests": {"cpu": "1m"}}}
+    return {
+        "metadata": {"name": name, "namespace": "load", "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }

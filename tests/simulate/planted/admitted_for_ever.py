@@ -1,0 +1,22 @@
+"""The webhook forgets that an admitted write lands on one version only. So its room is held for a landing window."""
+
+from extauthz.core.intake import admission
+from extauthz.core.model import NO_PRECONDITION
+
+from .planting import replaced
+
+CAUGHT_BY = "ended when seen"
+LEDGER = "memory"
+ENTRANCES = "webhook"
+FAULTS = "none"
+
+
+def write(request, ref, *, scale):
+    return original(request, ref, scale=scale)._replace(precondition=NO_PRECONDITION)
+
+
+original = admission._write
+
+
+def planted():
+    return replaced(admission, _write=write)

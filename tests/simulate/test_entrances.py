@@ -1,0 +1,103 @@
+"""The two entrances of simulated worlds: Envoy before the API server, and the webhook inside it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from extauthz.simulate import objects, reviews
+from extauthz.simulate.changes import PAST_THE_GATES, Changes
+from extauthz.simulate.judge import Promise, State
+from extauthz.simulate.plan import ENTRANCES, FAULTS, draw
+from extauthz.simulate.running import run
+from extauthz.simulate.server import ApiServer
+
+KEY = ("shop", "web-deploy-0")
+PATH = "/apis/apps/v1/namespaces/shop/deployments"
+
+
+@pytest.fixture
+def server():
+    server = ApiServer()
+    server.request("POST", PATH, {}, objects.workload(KEY, 2, "1"))
+    return server
+
+
+def prepared(server, sent):
+    request = sent.request
+    return server.prepare(request.method, request.target, sent.body, request.headers.get("content-type", ""))
+
+
+def reviewed(server, sent, *, dry=False):
+    return json.loads(reviews.review(prepared(server, sent), "u1", dry=dry))["request"]
+
+
+def test_half_of_the_worlds_have_no_webhook_and_what_else_they_have_does_not_depend_on_it():
+    plans = [draw(seed, 10, frozenset(FAULTS)) for seed in range(200)]
+    assert {plan.entrances for plan in plans} == set(ENTRANCES)
+    assert 60 < sum(plan.entrances == "envoy" for plan in plans) < 140
+    assert draw(3, 10, frozenset(), entrances="both").steps == draw(3, 10, frozenset(), entrances="envoy").steps
+
+
+@pytest.mark.parametrize(
+    ("entrances", "asking"), [("envoy", {"envoy"}), ("webhook", {"webhook"}), ("both", {"envoy", "webhook"})]
+)
+def test_gates_are_asked_at_the_entrances_of_their_world(entrances, asking):
+    traces = [run(draw(seed, 20, frozenset(), "memory", entrances=entrances)).trace for seed in range(5)]
+    lines = [line for trace in traces for line in trace[: _steps_end(trace)]]
+    assert {word for word in ("envoy", "webhook") if any(f": {word}, write" in line for line in lines)} == asking
+
+
+def _steps_end(trace):
+    """In the end every gate is asked at each entrance."""
+    return next(number for number, line in enumerate(trace) if line.endswith("faults stop"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked"),
+    [
+        (objects.scale(KEY, 3, "kpa", ""), True),
+        (objects.scale(KEY, 3, "kpa-1.21", ""), True),
+        (objects.scale(KEY, 2, "kubectl", ""), False),
+        (objects.scale(KEY, 1, "kpa-1.21", ""), False),
+        (objects.patch(KEY, "250m", "strategic"), True),
+        (objects.replace(KEY, 1, "1"), False),
+        (objects.create(("shop", "job-deploy-1"), 0, "1"), True),
+    ],
+)
+def test_the_webhook_is_asked_about_what_may_grow(server, sent, asked):
+    assert reviews.may_grow(prepared(server, sent)) is asked
+
+
+def test_a_review_has_the_version_on_which_the_write_lands(server):
+    found = reviewed(server, objects.scale(KEY, 3, "kpa", ""), dry=True)
+    assert (found["subResource"], found["object"]["spec"], found["dryRun"]) == ("scale", {"replicas": 3}, True)
+    assert found["oldObject"]["metadata"]["resourceVersion"] == "101"
+    whole = reviewed(server, objects.replace(KEY, 3, "2"))
+    assert whole["object"]["metadata"]["resourceVersion"] == "101"
+    promised = reviews.promise(prepared(server, objects.replace(KEY, 3, "2")), State(3, 2000, "web"))
+    assert promised == Promise(KEY, 3, 2000, "web", side_m=0, only_on="101")
+
+
+def test_a_review_of_a_create_has_the_uid_that_its_object_gets(server):
+    sent = objects.create(("shop", "job-deploy-1"), 2, "1")
+    ready = prepared(server, sent)
+    uid = json.loads(reviews.review(ready, "u1", dry=False))["request"]["object"]["metadata"]["uid"]
+    assert server.store(ready)["metadata"]["uid"] == uid
+
+
+def test_another_write_that_was_faster_is_a_conflict(server):
+    slow = prepared(server, objects.scale(KEY, 5, "kpa", ""))
+    server.store(prepared(server, objects.scale(KEY, 3, "kpa", "")))
+    with pytest.raises(Exception, match="409"):
+        server.store(slow)
+
+
+def test_a_change_of_another_write_counts_for_a_while():
+    changes = Changes(10.0)
+    changes.asked(1.0, KEY, 7)
+    assert not changes.of_others(2.0, KEY, 7)
+    changes.asked(3.0, KEY, PAST_THE_GATES)
+    assert changes.of_others(4.0, KEY, 7)
+    assert not changes.of_others(14.0, KEY, 7)
