@@ -89,10 +89,10 @@ def _knative(version: str) -> Module:
     return Module(f"knative-{version}", (autoscaler,), configs=configs)
 
 
-def _istiod(name: str) -> Module:
+def _istiod(name: str, target: str) -> Module:
     part = Part(name, "istio.io/istio/pilot/cmd/pilot-discovery")
     folder = "manifests/charts/base/files"
-    return Module(name, (part,), configs=("istio.io/istio",), config_folder=folder, optional=True, target="istiod")
+    return Module(name, (part,), configs=("istio.io/istio",), config_folder=folder, optional=True, target=target)
 
 
 _HELM = "-X helm.sh/helm/v3"
@@ -123,8 +123,8 @@ MODULES: tuple[Module, ...] = (
     _knative("v0.50.0"),
     _knative("v0.42.2"),
     Module("cert-manager", configs=("github.com/cert-manager/cert-manager",), config_folder="deploy/crds"),
-    _istiod("istiod"),
-    _istiod("istiod-1.30"),
+    _istiod("istiod", "istiod"),
+    _istiod("istiod-1.30", "istiods"),
     Module(
         "keda",
         (Part("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"),),
