@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from extauthz.render.options import Profile
+from tests.controlplane import knative
+from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
@@ -134,6 +136,27 @@ def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(
     acme.set_hard({"requests.cpu": "8"})
     acme.await_ready("web", 8)
     eventually(lambda: able().get("status") == "True", able)
+
+
+@pytest.mark.controlplane(*(f"autoscaler-{each}" for each in knative.VERSIONS))
+@pytest.mark.parametrize("version", knative.VERSIONS)
+def test_a_kpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace, version):
+    assert world.manager.running
+    acme = workspace({"requests.cpu": "2"})
+
+    def refusals() -> list[str]:
+        return [event["message"] for event in acme.events("InternalError", "hello")]
+
+    with knative.running_autoscaler(world.plane, version, world.plane.url, world.folder), Activator() as activator:
+        for tree in knative.revision(acme.namespace, "hello", {"cpu": "1"}):
+            acme.create(tree)
+        knative.await_service(world.plane, acme.namespace, "hello")
+        activator.concurrent[acme.namespace, "hello"] = 4
+        eventually(lambda: any("largest allowed replicas: 2" in one for one in refusals()), refusals)
+        assert DENIED in refusals()[-1]
+        assert acme.replicas("hello") <= 2
+        acme.set_hard({"requests.cpu": "4"})
+        eventually(lambda: acme.replicas("hello") == 4, lambda: (acme.replicas("hello"), refusals()))
 
 
 def test_with_both_ways_in_force_what_passes_envoy_passes_the_webhook_and_is_charged_once(world, workspace):
