@@ -11,8 +11,9 @@ FAULTS = "none"
 WORDS = ("rs", "deploy")
 
 
-def evaluation(self, write, decision_id, now_s, source, charge):
-    return original(self, write, decision_id, now_s, source, charge and write.ref.resource != "replicasets")
+def evaluation(self, write, decision_id, now_s, source, charge, requester):
+    counted = charge and write.ref.resource != "replicasets"
+    return original(self, write, decision_id, now_s, source, counted, requester)
 
 
 original = Gate._evaluation
