@@ -11,10 +11,8 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Final
-
-from aiohttp import web
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 
 from extauthz.servers.api.problems import Problem
 
@@ -45,6 +43,13 @@ Write = Callable[[], Awaitable[str]]
 """Writes the living part of a page. Raises Problem."""
 
 
+class Client(NamedTuple):
+    """Who takes a stream."""
+
+    write: Callable[[bytes], Awaitable[None]]
+    is_gone: Callable[[], bool]
+
+
 class Streams:
     """All that are open.
 
@@ -61,7 +66,7 @@ class Streams:
         self._clock = clock
         self._sleep = sleep
         self._turn = asyncio.Lock()
-        self._open: Counter[Hashable] = Counter()
+        self._open: Counter[str | None] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = False
 
@@ -71,15 +76,16 @@ class Streams:
         for task in self._tasks:
             task.cancel()
 
-    def admit(self, person: Hashable) -> None:
-        """Raises Problem where there are enough."""
-        if self._left or self._open.total() >= MOST or self._open[person] >= MOST_EACH:
+    def admit(self, person: str | None) -> None:
+        """Raises Problem where there are enough: in all, or of one person. ``None``: whoever is on this host."""
+        of_theirs = self._open[person] if person is not None else 0
+        if self._left or self._open.total() >= MOST or of_theirs >= MOST_EACH:
             raise Problem(503, "too many pages are live; this one is not, until others are closed")
 
-    async def follow(self, response: web.StreamResponse, person: Hashable, seen: str, write: Write) -> None:
+    async def follow(self, client: Client, person: str | None, seen: str, write: Write) -> None:
         """Send the page whenever it is not as ``seen``, until the client goes, or no longer may see it."""
         self._open[person] += 1
-        task = asyncio.ensure_future(self._following(response, seen, write))
+        task = asyncio.create_task(self._following(client, seen, write))
         self._tasks.add(task)
         try:
             await task
@@ -91,21 +97,20 @@ class Streams:
             pass
         finally:
             self._tasks.discard(task)
-            self._open[person] -= 1
-            if not self._open[person]:
-                del self._open[person]
+            self._open.subtract([person])
+            self._open += Counter()  # without those who have none
 
-    async def _following(self, response: web.StreamResponse, seen: str, write: Write) -> None:
+    async def _following(self, client: Client, seen: str, write: Write) -> None:
         ends_s = self._clock() + LASTS_S
         told_s = self._clock()
-        while self._clock() < ends_s:
+        while self._clock() < ends_s and not client.is_gone():
             text = await self._written(write)
             found = digest(text)
             if found != seen:
-                await self._send(response, event(text))
+                await self._send(client, event(text))
                 seen, told_s = found, self._clock()
             elif self._clock() >= told_s + SILENT_S:
-                await self._send(response, b":\n\n")
+                await self._send(client, b":\n\n")
                 told_s = self._clock()
             await self._sleep(PAUSE_S)
 
@@ -116,9 +121,9 @@ class Streams:
             await self._sleep(REST * (self._clock() - began_s))
             return text
 
-    async def _send(self, response: web.StreamResponse, data: bytes) -> None:
+    async def _send(self, client: Client, data: bytes) -> None:
         async with asyncio.timeout(WRITE_WITHIN_S):
-            await response.write(data)
+            await client.write(data)
 
 
 def digest(text: str) -> str:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from extauthz.servers.api.people import PersonalRights
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.rights import Access, Rights
 from extauthz.servers.api.routes import Asked, Known
 from extauthz.servers.page import knows, places, quota, tree, workload
 from extauthz.servers.page.knows import Knowledge
-from extauthz.servers.page.live import Streams, digest
+from extauthz.servers.page.live import Client, Streams, digest
 from extauthz.servers.page.rendering import HEADERS, KEPT, Templates, files
 from extauthz.servers.page.views import Look
 
@@ -88,14 +89,15 @@ class Page:
                 template, context = await self._view(look, request, now)
                 return self._templates.write(f"{template}.live", context)
 
-            person = getattr(rights, "person", None)
+            person = rights.person.user if isinstance(rights, PersonalRights) else None
             self._streams.admit(person)
             await self._view(look, request, rights)
             headers = HEADERS | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
             response = web.StreamResponse(headers=headers)
             self._access.answered(request, rights, 200)
             await response.prepare(request)
-            await self._streams.follow(response, person, request.query.get("seen", ""), write)
+            client = Client(response.write, lambda: request.transport is None)
+            await self._streams.follow(client, person, request.query.get("seen", ""), write)
             return response
 
         return stream
