@@ -20,8 +20,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built
-	@$(BIN)/python -m tests.controlplane.demo
+demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built (KEEP=1: the page stays open)
+	@KEEP=$(KEEP) $(BIN)/python -m tests.controlplane.demo
 
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build
@@ -33,7 +33,7 @@ chromium: setup  ## install Debian's Chromium (as root or with sudo) where missi
 	@$(BIN)/python -m tests.page.chromium
 
 screenshots: chromium  ## take the pictures of docs/page.md anew
-	@EXTAUTHZ_SCREENSHOTS=docs/pictures EXTAUTHZ_REQUIRE=chromium $(BIN)/python -m pytest -q tests/page -k picture
+	@SCREENSHOTS=docs/pictures EXTAUTHZ_REQUIRE=chromium $(BIN)/python -m pytest -q tests/page/test_pictures.py
 
 helm: setup  ## build or find Helm, which the tests of charts/ and `make render` need (Go builds it once; a minute or four)
 	@$(BIN)/python -m tests.controlplane.build --only helm

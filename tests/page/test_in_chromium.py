@@ -1,4 +1,4 @@
-"""The page in a real Chromium: read, searched, by keyboard, on a phone, live, in light and dark, and with a hostile name."""
+"""The page in a real Chromium: read, searched, by keyboard, on a phone, live, light and dark, with a hostile name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote as escaped
 
 import pytest
+import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
@@ -14,12 +15,18 @@ from extauthz.testing.builders import quota, scale
 from tests.page.chromium import browser
 from tests.servers.paging import HOSTILE, WEB, World, small
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.asyncio(loop_scope="module")]
+"""One browser for all, which lives on one loop."""
 
 EVIL = f"/namespaces/team-a/workloads/deployments.apps/{escaped(HOSTILE, safe='')}"
 PLACES = ["/", "/?only=over", "/quotas/acme", WEB, EVIL]
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1280, "height": 900}
+OUTLINE = "document.activeElement.matches(':focus-visible') && getComputedStyle(document.activeElement).outlineStyle"
+HIDE = """hidden => {
+    Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
 
 
 @dataclass
@@ -44,13 +51,13 @@ class Window:
         self.world.ask(name, replicas)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def chromium() -> AsyncIterator[Browser]:
     async with browser() as running:
         yield running
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def world() -> AsyncIterator[World]:
     async for one in small().serve():
         yield one
@@ -65,7 +72,7 @@ async def opened(world: World, chromium: Browser, **options: object) -> Window:
     return Window(world, context, page, said)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def window(world: World, chromium: Browser) -> AsyncIterator[Window]:
     """Whatever a test does, the browser has nothing to complain about."""
     made = await opened(world, chromium)
@@ -80,7 +87,7 @@ async def test_an_owner_finds_who_is_refused_and_why_by_links_alone(window: Wind
     await window.page.get_by_role("link", name="acme", exact=True).click()
     await expect(window.page.get_by_role("heading", level=1)).to_have_text("acme")
     refused = window.page.get_by_role("region", name="Refused now")
-    await expect(refused).to_contain_text("has 3, wants 30, 6 would fit")
+    await expect(refused).to_contain_text("has 3, wants 30, 5 would fit")
     await refused.get_by_role("link", name="web").click()
     await expect(window.page.get_by_role("img", name="Replicas over time")).to_be_visible()
     await expect(window.page.get_by_role("region", name="Asked, granted, refused")).to_contain_text("✕ refused")
@@ -115,12 +122,11 @@ async def test_a_change_takes_neither_the_focus_nor_a_selection_away(window: Win
 
 async def test_a_hidden_tab_has_no_stream_and_is_current_again_when_it_is_seen(window: Window):
     await window.go("/quotas/acme")
-    hide = "hidden => {Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
-    await window.page.evaluate(hide + "document.dispatchEvent(new Event('visibilitychange'))}", True)
+    await window.page.evaluate(HIDE, True)
     window.refuse()
     await window.page.wait_for_timeout(1500)
     await expect(window.page.get_by_role("region", name="Refused now")).to_contain_text("Nobody is refused.")
-    await window.page.evaluate(hide + "document.dispatchEvent(new Event('visibilitychange'))}", False)
+    await window.page.evaluate(HIDE, False)
     await expect(window.page.get_by_role("region", name="Refused now")).to_contain_text("wants 30")
     window.refuse(replicas=31)
     await expect(window.page.get_by_role("region", name="Refused now")).to_contain_text("wants 31")
@@ -165,10 +171,7 @@ async def test_the_keyboard_reaches_everything_and_shows_where_it_is(window: Win
     await expect(window.page.get_by_label("Name")).to_be_focused()
     seen = []
     for _ in range(20):
-        outline = (
-            "document.activeElement.matches(':focus-visible') && getComputedStyle(document.activeElement).outlineStyle"
-        )
-        assert await window.page.evaluate(outline) in ("solid", "auto")
+        assert await window.page.evaluate(OUTLINE) in ("solid", "auto")
         seen.append(await window.page.evaluate("document.activeElement.textContent.trim()"))
         await window.page.keyboard.press("Tab")
         if await window.page.evaluate("document.activeElement === document.body"):
@@ -217,9 +220,8 @@ async def test_the_policy_stops_a_script_and_a_style_that_got_in(world: World, c
     """Should a name ever get past the templates."""
     window = await opened(world, chromium)
     await window.go("/")
-    await window.page.evaluate(
-        "document.getElementById('live').innerHTML = '<img src=x onerror=\"window.bad = 1\"><p id=p style=\"color:red\">'"
-    )
+    bad = '<img src=x onerror="window.bad = 1"><p id=p style="color:red">'
+    await window.page.evaluate("bad => document.getElementById('live').innerHTML = bad", bad)
     await expect(window.page.locator("#p")).to_be_attached()
     await window.page.wait_for_timeout(200)
     assert await window.page.evaluate("window.bad") is None

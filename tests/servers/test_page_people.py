@@ -109,6 +109,7 @@ async def test_an_owner_s_page_tells_of_nothing_that_they_may_not_get(world: Wor
     assert told(text, SECRET) == allowed
     assert 'href="/quotas/corp"' not in text
     assert "limited: requests.cpu=8" not in text
+    assert ("a quota that you may not get has less" in text) == (not path.startswith("/namespaces"))
     assert told((await world.ask(path, ADMIN))[1], ("corp",)) == {"corp"}
 
 

@@ -8,8 +8,22 @@ from typing import NamedTuple
 from extauthz.servers.page import words
 from extauthz.servers.page.views import Decided
 
-WIDTH, HEIGHT = 720.0, 240.0
-LEFT, RIGHT, TOP, BOTTOM = 48.0, 704.0, 16.0, 208.0
+
+class Frame(NamedTuple):
+    """The whole drawing, and the part of it between the axes."""
+
+    width: float = 960.0
+    height: float = 260.0
+    left: float = 48.0
+    right: float = 952.0
+    top: float = 16.0
+    bottom: float = 226.0
+
+
+FRAME = Frame()
+INSET = 12.0
+"""From the sides to the first and the last mark."""
+
 TICKS_UP = 4
 """Steps of the upward axis, at most."""
 
@@ -45,6 +59,7 @@ class Chart(NamedTuple):
     up: Sequence[Tick]
     along: Sequence[Tick]
     summary: str
+    frame: Frame = FRAME
 
 
 def chart(decisions: Sequence[Decided]) -> Chart | None:
@@ -58,12 +73,12 @@ def chart(decisions: Sequence[Decided]) -> Chart | None:
 
     def x(at_s: float) -> float:
         part = (at_s - begin_s) / (end_s - begin_s) if end_s > begin_s else 0.5
-        return round(LEFT + 8 + part * (RIGHT - LEFT - 16), 1)
+        return round(FRAME.left + INSET + part * (FRAME.right - FRAME.left - 2 * INSET), 1)
 
     def y(count: int) -> float:
-        return round(BOTTOM - (BOTTOM - TOP) * count / highest, 1)
+        return round(FRAME.bottom - (FRAME.bottom - FRAME.top) * count / highest, 1)
 
-    level, points, marks = start, [(LEFT, y(start))], []
+    level, points, marks = start, [(FRAME.left, y(start))], []
     for one in counted:
         at, to = x(words.seconds(one.at)), one.to or 0
         kind = _MARK.get(one.verdict, UNKNOWN)
@@ -74,7 +89,7 @@ def chart(decisions: Sequence[Decided]) -> Chart | None:
         if kind == GRANTED:
             points += [(at, y(level)), (at, y(to))]
             level = to
-    points.append((RIGHT, y(level)))
+    points.append((FRAME.right, y(level)))
     line = " ".join(f"{across},{up}" for across, up in points)
     ends = [begin_s] if end_s == begin_s else [begin_s, (begin_s + end_s) / 2, end_s]
     along = [Tick(x(at_s), words.clock(at_s)) for at_s in ends]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from extauthz.core import quantities
 from extauthz.core.model import Verdict
 from extauthz.servers.api.history import Filter
 from extauthz.servers.api.rights import Kind
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
 from extauthz.servers.page import places, words
+
+MOST_LACKS = 4
+"""Of one workload. The decisions on its own page have all."""
 
 
 class View(NamedTuple):
@@ -26,6 +30,16 @@ Look: TypeAlias = Callable[[Asked, float], Awaitable[View]]
 """A question, and the time in seconds since the epoch → a view. Raises Problem."""
 
 
+class Lack(NamedTuple):
+    """What one quota lacks for it. Amounts are empty where that quota may not be seen."""
+
+    resource: str
+    quota: str
+    url: str
+    requested: str
+    free: str
+
+
 class Refused(NamedTuple):
     """A workload that is refused and goes on asking."""
 
@@ -34,10 +48,13 @@ class Refused(NamedTuple):
     url: str
     lasting: str
     times: str
+    """How often it has asked, and when last."""
     wanted: int | None
     observed: int | None
     fits: int | None
+    lacks: list[Lack]
     sentence: str
+    """Said where nothing is lacking, but something else is wrong."""
 
 
 class Decided(NamedTuple):
@@ -76,12 +93,25 @@ def _refused(one: Json, now_s: float) -> Refused:
         one["namespace"],
         places.of_workload(one),
         words.since(one["since"], now_s),
-        "once" if one["times"] == 1 else f"{one['times']:,} times",
+        _asked(one["times"], words.since(one["lastAsked"], now_s)),
         one["wanted"],
         one["observedReplicas"],
         one["fits"],
-        one["sentence"],
+        [_lack(row) for row in one["shortages"][:MOST_LACKS]],
+        "" if one["shortages"] else one["sentence"],
     )
+
+
+def _asked(times: int, last: str) -> str:
+    return f"asked once, {last} ago" if times == 1 else f"asked {times:,} times, last {last} ago"
+
+
+def _lack(row: Json) -> Lack:
+    if row["quota"] is None:
+        return Lack(row["resource"], "", "", row["requested"], "")
+    used, reserved, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "hard"))
+    free = quantities.format(max(0, hard - used - reserved), row["resource"])
+    return Lack(row["resource"], row["quota"], places.of_quota(row["quota"]), row["requested"], free)
 
 
 def decided(one: Json) -> Decided:
