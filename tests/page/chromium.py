@@ -9,10 +9,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-from playwright.async_api import Browser, async_playwright
 
 from tests.controlplane.netns import CannotInstallError, environment, install
 
@@ -23,7 +19,7 @@ PACKAGES = {PROGRAM: "chromium"}
 
 def missing() -> str:
     """What is not here, with the cure; empty if all is."""
-    return "" if _path() else f"{PROGRAM} is not on PATH: run `make chromium`"
+    return "" if path() else f"{PROGRAM} is not on PATH: run `make chromium`"
 
 
 def main() -> int:
@@ -37,18 +33,8 @@ def main() -> int:
     return 0
 
 
-@asynccontextmanager
-async def browser() -> AsyncIterator[Browser]:
-    """Starts one."""
-    async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(executable_path=_path())
-        try:
-            yield running
-        finally:
-            await running.close()
-
-
-def _path() -> str | None:
+def path() -> str | None:
+    """Where it is."""
     return shutil.which(PROGRAM, path=environment()["PATH"])
 
 

@@ -12,7 +12,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from extauthz.testing.builders import quota, scale
-from tests.page.chromium import browser
+from tests.page.browsing import browser
 from tests.servers.paging import HOSTILE, WEB, World, small
 
 pytestmark = [pytest.mark.chromium, pytest.mark.asyncio(loop_scope="module")]

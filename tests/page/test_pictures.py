@@ -12,7 +12,7 @@ from playwright.async_api import Browser, expect
 from extauthz.core.objects.workloads import observe
 from extauthz.servers.page.knows import Knowledge
 from extauthz.testing.builders import quota, workload
-from tests.page.chromium import browser
+from tests.page.browsing import browser
 from tests.servers.paging import World
 
 FOLDER = os.environ.get("SCREENSHOTS", "")
