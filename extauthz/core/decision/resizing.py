@@ -40,11 +40,12 @@ Step: TypeAlias = Callable[[Evaluation], Decision | None]
 
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: some quota has no room for what it adds."""
-    short, audit = asked.proposal.growth.shortages, asked.proposal.growth.audit
+    short, _ = weighing.refusing(asked)
     if not short:
         return None
     sentence = sentences.exceeded(asked.write.ref, short, None, 0)
-    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, shortages=short, audit=audit)
+    audit = asked.proposal.growth.audit
+    return asked.answer(Verdict.DENY, weighing.EXCEEDED, sentence, shortages=short, audit=audit)
 
 
 STEPS: Final[tuple[Step, ...]] = (

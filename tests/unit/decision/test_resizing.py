@@ -14,7 +14,17 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.admission import Review, read
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.model import Decision, Fetch, NeedsFetch, Resize, Template, Unreadable, Verdict, WorkloadRef
+from extauthz.core.model import (
+    Decision,
+    Fetch,
+    NeedsFetch,
+    Requester,
+    Resize,
+    Template,
+    Unreadable,
+    Verdict,
+    WorkloadRef,
+)
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Snapshot, admission, owned_by, quota, workload
@@ -64,13 +74,13 @@ class Resizer:
     def __init__(self, asked: Gate) -> None:
         self.gate, self.count, self.now_s = asked, 0, 0.0
 
-    def __call__(self, new: Tree, old: Tree, **request: Any) -> Decision:
+    def __call__(self, new: Tree, old: Tree, *, by: Requester | None = None, **request: Any) -> Decision:
         self.count += 1
         resource = {"group": "", "version": "v1", "resource": "pods"}
         body = json.dumps(admission(new, old, subresource="resize", resource=resource, **request)).encode()
         review = read(body)
         assert isinstance(review, Review)
-        return self.gate.decide(review.question.reading, f"d{self.count}", self.now_s)
+        return self.gate.decide(review.question.reading, f"d{self.count}", self.now_s, requester=by)
 
     def see(self, tree: Tree) -> None:
         found = object_readers.pod(tree)
@@ -222,6 +232,20 @@ def test_dry_runs_and_audits_charge_nothing():
     assert audits(pod("4"), pod("1")).pending_write is None
     of_quota = Resizer(gate(*PODS_OF_WEB, mode="Audit"))(pod("6"), pod("1"))
     assert (of_quota.verdict, len(of_quota.audit)) == (Verdict.ALLOW, 1)
+
+
+def test_who_is_not_bound_is_not_refused_and_charged_all_the_same():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    bound = {"include": {"users": ["autoscaler"]}}
+    ask.gate.load_quotas(
+        QuotaTree.build([quota("acme", {"requests.cpu": "5"}, workloads={"tier": "front"}, requesters=bound)]), 0.0
+    )
+    decision = ask(pod("9"), pod("1"), by=Requester("person"))
+    assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "not-bound")
+    assert charged(ask.gate) == 10
+    second = pod("2", name="b"), pod("1", name="b")
+    assert ask(*second, by=Requester("autoscaler")).verdict is Verdict.DENY
+    assert ask(*second).verdict is Verdict.DENY, "who is not known is bound"
 
 
 def test_growth_waits_during_a_hold_and_less_does_not():
