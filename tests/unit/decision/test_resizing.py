@@ -18,6 +18,7 @@ from extauthz.core.model import (
     Decision,
     Fetch,
     NeedsFetch,
+    Request,
     Requester,
     Resize,
     Template,
@@ -27,7 +28,7 @@ from extauthz.core.model import (
 )
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Snapshot, admission, owned_by, quota, workload
+from extauthz.testing.builders import Asker, Snapshot, admission, owned_by, patch, path, quota, scale, workload
 
 Tree = Any
 CPU = 10**9
@@ -88,8 +89,8 @@ class Resizer:
         assert self.gate.observe(*found)
 
 
-def charged(asked: Gate, key: str = "requests.cpu") -> float:
-    row = next(row for row in asked.usage() if row.resource == key)
+def charged(asked: Gate, key: str = "requests.cpu", of: str = "acme") -> float:
+    row = next(row for row in asked.usage() if (row.quota, row.resource) == (of, key))
     return (row.used + row.reserved) / CPU
 
 
@@ -232,6 +233,55 @@ def test_dry_runs_and_audits_charge_nothing():
     assert audits(pod("4"), pod("1")).pending_write is None
     of_quota = Resizer(gate(*PODS_OF_WEB, mode="Audit"))(pod("6"), pod("1"))
     assert (of_quota.verdict, len(of_quota.audit)) == (Verdict.ALLOW, 1)
+
+
+def two_quotas(hard: str = "2") -> Resizer:
+    """The Deployment's own quota, and another one that covers what has the label ``tier=back``."""
+    ask = Resizer(gate(*PODS_OF_WEB))
+    front = quota("acme", {"requests.cpu": "5"}, workloads={"tier": "front"})
+    back = quota("back", {"requests.cpu": hard}, namespaces={"workspace": "acme"}, workloads={"tier": "back"})
+    ask.gate.load_quotas(QuotaTree.build([front, back]), 0.0)
+    return ask
+
+
+def relabel(name: str = "web", resource: str = "deployments") -> Request:
+    return patch(path(name, resource=resource), {"metadata": {"labels": {"tier": "back"}}})
+
+
+def test_a_move_to_another_quota_waits_for_a_resize_that_may_land_after_it():
+    """Else what the pod then holds comes to count where nobody asked for room."""
+    ask = two_quotas()
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    move = Asker(ask.gate, "move")
+    assert move(relabel()).reason == "change-under-way"
+    assert move(scale("web", 1)).verdict is Verdict.ALLOW, "a count waits for nothing"
+    ask.see(pod("4", "6"))
+    assert move(relabel()).verdict is Verdict.DENY, "two pods and what one of them holds more"
+    assert charged(ask.gate, of="back") == 0
+
+
+def test_a_move_of_something_else_does_not_wait():
+    ask = two_quotas()
+    ask.gate.observe(*observe(workload("other", 1, {"cpu": "1"})))
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    assert Asker(ask.gate, "move")(relabel("other")).verdict is Verdict.ALLOW
+    ask.gate.observe(REF, None)
+    assert Asker(ask.gate, "gone")(relabel()).reason == "exceeded-quota", "what was to be resized has gone"
+
+
+def test_a_resize_is_charged_where_a_move_that_is_under_way_may_bring_it():
+    ask = two_quotas()
+    assert Asker(ask.gate, "move")(relabel()).verdict is Verdict.ALLOW
+    assert ask(pod("2"), pod("1")).verdict is Verdict.DENY
+
+
+def test_a_resize_is_charged_where_an_owner_that_may_be_set_free_counts():
+    ask = two_quotas(hard="4")
+    free = patch(path("web-1", resource="replicasets"), {"metadata": {"labels": {"tier": "back", "app": "api"}}})
+    assert Asker(ask.gate, "free")(free).verdict is Verdict.ALLOW
+    assert charged(ask.gate, of="back") == 4, "with those that the Deployment makes in their place"
+    refused = ask(pod("2"), pod("1"))
+    assert [(row.quota, row.resource) for row in refused.shortages] == [("back", "requests.cpu")]
 
 
 def test_who_is_not_bound_is_not_refused_and_charged_all_the_same():
