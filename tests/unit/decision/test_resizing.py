@@ -161,6 +161,28 @@ def test_what_holds_no_more_than_it_did_is_not_recorded():
     assert (back.verdict, back.pending_write) == (Verdict.ALLOW, None), "the node has not given it back"
 
 
+def infeasible(cpu: str, version: str, generation: int) -> Tree:
+    """It runs with one CPU, and its node said of generation 2 that it can never do what is asked for."""
+    made = pod(cpu, version, held="1")
+    made["metadata"]["generation"] = generation
+    never = {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "observedGeneration": 2}
+    made["status"]["conditions"] = [never]
+    return made
+
+
+def test_what_a_node_can_never_do_is_free_and_what_is_asked_for_in_its_place_is_not():
+    ask = Resizer(gate(infeasible("64", "6", 2), pod("1", name="b")))
+    assert charged(ask.gate) == 2
+    assert ask(pod("3", name="b"), pod("1", name="b")).verdict is Verdict.ALLOW
+    smaller = infeasible("3", "6", 3), infeasible("64", "6", 2)
+    assert ask(*smaller).verdict is Verdict.DENY, "the node may well do this one"
+    ask.see(pod("1", "7", name="b"))
+    assert ask(*smaller).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 4
+    ask.see(infeasible("3", "8", 3))
+    assert (charged(ask.gate), ask.gate.ledger.pending_writes) == (4, 0), "the kubelet has not looked at it yet"
+
+
 def test_another_resource_of_the_pod_counts_by_itself():
     ask = Resizer(gate(*PODS_OF_WEB))
     assert ask(pod("1", limit="9"), pod("1")).verdict is Verdict.ALLOW
