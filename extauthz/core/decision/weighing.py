@@ -23,17 +23,25 @@ def weighed(asked: Evaluation) -> None:
 
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: some quota has no room for what grows."""
-    proposal, pending_write, ledger = asked.proposal, asked.pending_write, asked.state.ledger
-    if not proposal.growth.shortages:
-        return None
-    free = unbound(proposal.growth.grows, asked.requester)
-    short, audit = _of_others(proposal.growth.shortages, free), proposal.growth.audit
+    short, free = refusing(asked)
     if not short:
-        asked.reason, asked.why = "not-bound", f"fits every quota that binds who asks; {_names(free)} does not"
         return None
+    proposal, pending_write, ledger = asked.proposal, asked.pending_write, asked.state.ledger
     fits = ledger.largest_replicas(asked.ref, pending_write, proposal, free)
     sentence = sentences.exceeded(asked.write.ref, short, fits, ledger.surge(proposal, pending_write))
-    return asked.answer(Verdict.DENY, EXCEEDED, sentence, pending_write.replicas, short, audit, fits)
+    return asked.answer(Verdict.DENY, EXCEEDED, sentence, pending_write.replicas, short, proposal.growth.audit, fits)
+
+
+def refusing(asked: Evaluation) -> tuple[tuple[Shortage, ...], Nodes]:
+    """What has too little room, of quotas that bind who asks; and the quotas that do not."""
+    growth = asked.proposal.growth
+    if not growth.shortages:
+        return (), ()
+    free = unbound(growth.grows, asked.requester)
+    short = _of_others(growth.shortages, free)
+    if not short:
+        asked.reason, asked.why = "not-bound", f"fits every quota that binds who asks; {_names(free)} does not"
+    return short, free
 
 
 def unbound(nodes: Nodes, requester: Requester | None) -> Nodes:
