@@ -57,11 +57,16 @@ def answered(request: pytest.FixtureRequest) -> list[tuple[Tree, Tree]]:
 def objects_at(question: Tree, scale: int | None, ready: int) -> Objects:
     """What the cluster would tell before a look."""
     conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": LONG_AGO} for kind in ("Active", "ScaleTargetInitialized")
+        {"type": kind, "status": "True", "lastTransitionTime": LONG_AGO}
+        for kind in ("Active", "ScaleTargetInitialized")
     ]
     status = {"actualScale": ready, "conditions": conditions}
     name = question["Autoscaler"]["metadata"]["name"]
-    deployment = {"kind": "Deployment", "metadata": {"name": name, "namespace": kpacases.PLACE}, "spec": {"replicas": 1}}
+    deployment = {
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": kpacases.PLACE},
+        "spec": {"replicas": 1},
+    }
     tree = question["Autoscaler"] | {"status": status if scale is None else status | {"desiredScale": scale}}
     return Objects([kpacases.config_map(question["Config"]), deployment, tree], [scene.EVENT])
 

@@ -71,7 +71,10 @@ def _maximum(scene: Scene, answer: Answer, wanted: int) -> Iterator[Change]:
     own = scene.rules
     if not own.most or answer.outcome not in ("max-scale", "scales-up"):
         return
-    if answer.values is not None and decide(_annotated(scene, "max-scale", str(wanted)), answer.values).desired < wanted:
+    if (
+        answer.values is not None
+        and decide(_annotated(scene, "max-scale", str(wanted)), answer.values).desired < wanted
+    ):
         return
     if answer.values is None and answer.outcome != "max-scale":
         return
@@ -81,6 +84,8 @@ def _maximum(scene: Scene, answer: Answer, wanted: int) -> Iterator[Change]:
 
 
 def _minimum(scene: Scene, wanted: int) -> Iterator[Change]:
+    if 0 < scene.rules.most < wanted:
+        return  # Knative does not take a minimum above the maximum
     changed = _annotated(scene, "min-scale", str(wanted))
     after = decide(changed, Values(0.0, 0.0)).desired
     if after >= wanted:

@@ -30,6 +30,8 @@ class Answer:
     values: Values | None
     note: str = ""
     """For the sentence, where the outcome needs one."""
+    wanted: int = 0
+    """Before the bounds."""
 
 
 def decide(scene: Scene, values: Values | None) -> Answer:
@@ -54,7 +56,9 @@ def decide(scene: Scene, values: Values | None) -> Answer:
     if last.why or last.text:
         steps.append(Step("zero", last.text, last.replicas, certain))
     outcome = _outcome(scene, found, own.guess, bounded.guess, last)
-    return Answer(scene.replicas, last.replicas, last.scale, outcome, certain, tuple(steps), values, last.text)
+    return Answer(
+        scene.replicas, last.replicas, last.scale, outcome, certain, tuple(steps), values, last.text, own.guess
+    )
 
 
 def _outcome(scene: Scene, found: Wanted, own: int, bounded: int, last: scaler.Outcome) -> str:

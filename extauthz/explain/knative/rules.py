@@ -117,7 +117,10 @@ def of(autoscaler: Tree, config: Config) -> Rules:
     reachable = at(autoscaler, "spec", "reachability") != "Unreachable"
     window = numbers.first([duration(annotation(notes, "window")), cluster["stable-window"]])
     share = numbers.first(
-        [number(annotation(notes, "panic-window-percentage", "panicWindowPercentage")), cluster["panic-window-percentage"]]
+        [
+            number(annotation(notes, "panic-window-percentage", "panicWindowPercentage")),
+            cluster["panic-window-percentage"],
+        ]
     )
     threshold = numbers.first(
         [
@@ -147,7 +150,10 @@ def of(autoscaler: Tree, config: Config) -> Rules:
         grace_s=cluster["scale-to-zero-grace-period"],
         retention_s=_retention(notes, cluster) if reachable else 0.0,
         burst=numbers.first(
-            [number(annotation(notes, "target-burst-capacity", "targetBurstCapacity")), cluster["target-burst-capacity"]]
+            [
+                number(annotation(notes, "target-burst-capacity", "targetBurstCapacity")),
+                cluster["target-burst-capacity"],
+            ]
         ),
         activation_within_s=(config.progress_deadline_s if deadline is None else deadline) + ACTIVATION_BUFFER_S,
         limit=int(cluster["max-scale-limit"]),

@@ -6,6 +6,8 @@ from typing import Final
 
 from . import words
 from .decide import Answer
+from .decider import Values
+from .rules import Rules
 from .scene import Scene
 
 REASONS: Final = {
@@ -39,8 +41,8 @@ def sentence(scene: Scene, answer: Answer) -> str:
     if answer.desired != answer.current:
         return f"{name} {sure}goes from {answer.current} to {replicas(answer.desired)}: {_why(scene, answer)}."
     why = REASONS[answer.outcome] or answer.note
-    if answer.outcome == "max-scale":
-        why = f"max-scale {scene.rules.most} allows no more"
+    if answer.outcome in ("max-scale", "min-scale"):
+        why = _bound(scene, answer)
     note = f" ({answer.note})" if answer.outcome == "no-metrics" and answer.note else ""
     return f"{name} {sure}stays at {replicas(answer.current)}: {why}{note}."
 
@@ -59,5 +61,19 @@ def _why(scene: Scene, answer: Answer) -> str:
     if moving.text.startswith("the bounds"):
         return moving.text
     rules = scene.rules
-    both = sorted({answer.values.stable, answer.values.panic})
+    return _measured(rules, answer.values)
+
+
+def _measured(rules: Rules, values: Values) -> str:
+    both = sorted({values.stable, values.panic})
     return f"{rules.metric} is {' and '.join(words.amount(one) for one in both)}, {words.target(rules)}"
+
+
+def _bound(scene: Scene, answer: Answer) -> str:
+    """The bound that holds it, and what it holds back if that is known."""
+    rules = scene.rules
+    most = answer.outcome == "max-scale"
+    text = f"max-scale {rules.most} allows no more" if most else f"min-scale {rules.least} allows no less"
+    if answer.values is None:
+        return text
+    return f"{_measured(rules, answer.values)}, which makes {answer.wanted}, and {text}"

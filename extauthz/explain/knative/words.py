@@ -61,7 +61,9 @@ def panic(scene: Scene, values: Values, found: Wanted, *, certain: bool) -> Step
     rules, pods = scene.rules, max(1, scene.ready)
     ratio = f"{found.by_panic} / {pods} ready = {amount(found.by_panic / pods)}"
     if found.over:
-        text = f"{ratio} is at least the panic threshold of {rules.panic_threshold:g}: panic mode, which never scales down"
+        text = (
+            f"{ratio} is at least the panic threshold of {rules.panic_threshold:g}: panic mode, which never scales down"
+        )
     elif values.panics:
         text = f"{ratio} is below the panic threshold of {rules.panic_threshold:g}, but it is still in panic mode"
     elif values.panics is False:
