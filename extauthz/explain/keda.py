@@ -126,7 +126,7 @@ def _active(scene: Scene) -> Answer:
     why = f"activation is forced (annotation {NOTES}force-activation)" if forced else "its triggers are active"
     current, least = scene.replicas, scene.least
     if not (current == 0 or (scene.idle is not None and current < least)):
-        return _left_to_hpa(scene, Step("active", f"{why}, and {current} is more than zero or idle", None, forced))
+        return _left_to_hpa(scene, Step("active", why, None, forced))
     wanted = max(least, 1)
     if scene.says("paused-scale-out"):
         text = f"{why}, but scaling out is paused (annotation {NOTES}paused-scale-out)"
@@ -194,11 +194,12 @@ def _to_rest(scene: Scene, why: str, rest: int) -> Answer:
 
 def _left_to_hpa(scene: Scene, step: Step) -> Answer:
     steps = [step, *_fallback(scene)]
+    why = steps[-1].text
     for way, name in (("in", "scaleDown"), ("out", "scaleUp")):
         if scene.says(f"paused-scale-{way}"):
             text = f"scaling {way} is paused (annotation {NOTES}paused-scale-{way}): {name}.selectPolicy is Disabled"
             steps.append(Step("paused", text, None, certain=True))
-    return Answer(scene.replicas, scene.replicas, "", step.certain, tuple(steps), step.text)
+    return Answer(scene.replicas, scene.replicas, "", step.certain, tuple(steps), why)
 
 
 def _fallback(scene: Scene) -> list[Step]:

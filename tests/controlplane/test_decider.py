@@ -113,5 +113,6 @@ def test_what_is_called_certain_is_what_the_decider_does(
 
 def written(own: Rules, count: int) -> int:
     """What its status then says."""
-    bounded = min(max(count, own.least), own.most) if own.most else max(count, own.least)
+    most = own.most or count
+    bounded = own.least if count < own.least else min(count, most)  # the minimum comes first, if it is the larger one
     return bounded if bounded > 0 or own.to_zero else 1
