@@ -29,6 +29,10 @@ class Watched(threading.Thread):
             for event in self._api.watch(self._path, self._version, 1800):
                 self._versions.append((time.time(), event["object"] | {"kind": self._kind}))
 
+    def is_quiet(self, seconds: float) -> bool:
+        """Nothing has changed for so long."""
+        return not self._versions or time.time() - self._versions[-1][0] > seconds
+
     def at(self, name: str, moment: float) -> Tree | None:
         """The version of an object that was there at that time."""
         found = [tree for tree in self.until(moment) if tree["metadata"]["name"] == name]

@@ -64,7 +64,7 @@ def decide(scene: Scene, values: Values | None) -> Answer:
 def _outcome(scene: Scene, found: Wanted, own: int, bounded: int, last: scaler.Outcome) -> str:
     if last.replicas != scene.replicas:
         return "scales-up" if last.replicas > scene.replicas else "scales-down"
-    if last.why:
+    if last.why and (scene.replicas > 0 or last.why != "zero-waits"):
         return last.why
     if bounded != own:
         return "max-scale" if bounded < own else "min-scale"

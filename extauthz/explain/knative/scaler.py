@@ -45,6 +45,9 @@ def bounds(scene: Scene) -> Bounds:
     if rules.initial <= 1 or scene.initialized or rules.initial <= rules.least:
         return Bounds(rules.least, rules.most, "", certain=True)
     note = "initial-scale, until it has had that once"
+    if scene.ready >= rules.initial:
+        # It has that now; it is marked so when it is next looked at, and then min-scale counts.
+        return Bounds(rules.least, rules.most, "", certain=False)
     if rules.reachable:
         return Bounds(rules.initial, rules.most, note, certain=True)
     # Older releases start what no route reaches at its initial scale, too.
