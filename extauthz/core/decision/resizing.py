@@ -44,7 +44,8 @@ def exceeded(asked: Evaluation) -> Decision | None:
     if not short:
         return None
     sentence = sentences.exceeded(asked.write.ref, short, None, 0)
-    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, shortages=short, audit=audit)
+    denied = asked.answer(Verdict.DENY, "exceeded-quota", sentence, shortages=short, audit=audit)
+    return denied._replace(never_fits=weighing.never_fits(asked.proposal.step.own.envelope.amounts, short))
 
 
 STEPS: Final[tuple[Step, ...]] = (
