@@ -22,11 +22,7 @@ _SHOWN = frozenset({"time", "level", "event", "verdict", "would", "workload", "f
 
 
 def line(fields: Mapping[str, Any]) -> str:
-    """One line, of the fields that the JSON would have.
-
-    >>> line({"time": "T", "level": "info", "event": "stale", "why": "nothing was heard", "growth": "deny"})
-    'T INFO    stale growth=deny: nothing was heard'
-    """
+    """One line, of the fields that the JSON would have."""
     words = _decision(fields) if fields["event"] in DECISIONS else _event(fields)
     return f"{fields['time']} {fields['level'].upper():<7} {words}"
 
