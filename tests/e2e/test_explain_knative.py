@@ -190,8 +190,8 @@ def add_pod(plane: Plane, deployment: Tree, name: str) -> None:
 
 
 def drive(running: Running, names: list[str]) -> None:
-    """Traffic that rises and falls; pods come. A few at a time: the autoscaler sends 10 requests a second at most, and is
-    late with what it has decided if there is more to do."""
+    """Traffic that rises and falls; pods come. A few at a time: the autoscaler sends 10 requests a second at most, and
+    is late with what it has decided if there is more to do."""
     chance = random.Random(f"{SEED}/traffic")
     for turn in range(TURNS):
         name = chance.choice(names)
