@@ -179,8 +179,8 @@ class Settings(BaseModel):
     notify: Receivers = Field(
         (),
         description="Where [notices](notices.md) are sent: `NAME=https://…`, for several repeated, or with spaces "
-        "between them. Options stand after the name: `NAME,slack,grants,named,allow-http=…`. `NAME=file:PATH`: the URL is in a "
-        "file, so that the command line does not show it. `spec.notify` of a quota names receivers.",
+        "between them. Options stand after the name: `NAME,slack,grants,named,allow-http=…`. `NAME=file:PATH`: the URL "
+        "is in a file, so that the command line does not show it. `spec.notify` of a quota names receivers.",
     )
     notify_keys: Path | None = Field(
         None,

@@ -155,10 +155,8 @@ def test_a_stop_delivers_what_is_queued_and_says_what_it_could_not(receiver, oth
 def test_no_log_line_has_the_url_of_a_receiver(receiver, tmp_path):
     where = receiver.url.removeprefix("http://")
     receiver.status = 404
-    bad = "dead=http://127.0.0.1:1/T0PSECRET?token=T0PSECRET"
-    with Running(
-        tmp_path, "--notify", f"ops=http://{where}/T0PSECRET?token=T0PSECRET {bad}", "--log-level=debug"
-    ) as gate:
+    both = f"ops=http://{where}/T0PSECRET?token=T0PSECRET dead=http://127.0.0.1:1/T0PSECRET?token=T0PSECRET"
+    with Running(tmp_path, "--notify", both, "--log-level=debug") as gate:
         assert gate.check(6).denied_response is not None
         assert within(WITHIN_S, lambda: gate.events("notice-dropped") and gate.events("notice-retried"))
         metrics = gate.get("/metrics")[1]
@@ -185,8 +183,8 @@ def clamp(gate: Running, replicas: int) -> int | None:
             response_deserializer=typed.ProcessingResponse.parse,
         )
         (answer,) = call(iter([message]), timeout=5)
-    mutation = answer.request_body.response.body_mutation
-    return json.loads(mutation.body)["spec"]["replicas"] if mutation is not None else None
+    response = answer.request_body.response
+    return json.loads(response.body_mutation.body)["spec"]["replicas"] if response is not None else None
 
 
 def test_a_count_that_was_lowered_is_told_once(receiver, tmp_path: Path):
