@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import hypothesis
 import pytest
@@ -20,6 +21,22 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("busy")
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.
     config.addinivalue_line("filterwarnings", "ignore:Using `@model_validator`:DeprecationWarning")
+
+
+TOLD = "told"
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Print a line at the end of the run, also where tests run side by side: a seed, what was counted."""
+    return partial(record_property, TOLD)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]:
+        for name, line in report.user_properties:
+            if name == TOLD:
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[0]}: {line}")
 
 
 @pytest.fixture(scope="session")
