@@ -158,6 +158,11 @@ TABLE = (
         "Time until a certificate that the gate shows ends: grpc, webhook, api; and webhook-authority, where the gates "
         "make it themselves.",
     ),
+    Family(
+        "extauthz_notices_total", "counter", "notices", ("receiver", "result"),
+        "Notices by what became of them: delivered; retried (an attempt failed, another follows); dropped as refused, "
+        "expired, overflow, unsent (the gate stopped) or failed. Receiver -: dropped before it was known whom to tell.",
+    ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads that the gate knows."),
     Family(
         "extauthz_reload_total", "counter", "reloads", ("source", "result"),

@@ -239,6 +239,7 @@ class App:
             calls=self._connection.calls if self._connection is not None else {},
             status_writes=inputs.quotas.status_writes() if inputs is not None else {},
             event_writes=inputs.state.event_writes() if inputs is not None else {},
+            notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )
