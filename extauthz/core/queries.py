@@ -160,6 +160,14 @@ class Queries:
         entry, node = self._ledger.get(ref), self._node(quota)
         return entry is not None and node in self._ledger.usage.position(entry.root).envelope_in
 
+    def quotas_of(self, ref: WorkloadRef) -> list[str]:
+        """The quotas that a workload counts in, or may come to, each after its parent. Empty: it is not known."""
+        entry = self._ledger.get(ref)
+        if entry is None:
+            return []
+        found = sorted(self._ledger.usage.position(entry.root).envelope_in, key=lambda node: node.index)
+        return [node.quota.name for node in found]
+
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
         return (use for use in self.looking(quota) if use is not None)

@@ -55,8 +55,10 @@ class Notifying:
 
     def results(self) -> Mapping[tuple[str, ...], int]:
         """What became of notices, by receiver and result."""
-        never_made = {(NOBODY, OVERFLOW): self._notices.dropped} if self._notices.dropped else {}
-        return {**self._delivery.results, **never_made}
+        results: dict[tuple[str, ...], int] = dict(self._delivery.results.items())
+        if self._notices.dropped:
+            results[NOBODY, OVERFLOW] = self._notices.dropped
+        return results
 
     async def run(self) -> None:
         """Make and deliver notices for ever. Ends by cancellation."""

@@ -302,6 +302,8 @@ def test_names_and_namespaces_of_quotas_cost_no_account():
 def test_where_a_workload_counts():
     queries = Queries(gate(QUOTAS, workload("web", 1), namespaces=NAMESPACES).ledger)
     assert [name for name in queries.names() if queries.counts_in(WEB, name)] == ["corp", "acme"]
+    assert queries.quotas_of(WEB) == ["corp", "acme"]
+    assert queries.quotas_of(WEB._replace(name="nobody")) == []
     assert not queries.counts_in(WEB, "nobody")
     assert not queries.counts_in(WEB._replace(name="nobody"), "acme")
 
