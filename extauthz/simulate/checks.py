@@ -52,14 +52,18 @@ class Checks:
     Args:
         memory_s: for how long a write that a gate was asked about may hold room.
         refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
-        heard_s: after what time a gate must have heard of a write that another one allowed.
+        heard_s: after what time a gate must have heard of a write that another one allowed where no quota was.
+        alone: there is one gate. Else the answer to a dry run may lack what others have just granted or seen.
     """
 
-    def __init__(self, reference: ReferenceModel, memory_s: float, refused_s: float, heard_s: float) -> None:
+    def __init__(
+        self, reference: ReferenceModel, memory_s: float, refused_s: float, heard_s: float, *, alone: bool
+    ) -> None:
         self.found: Violation | None = None
         self._reference = reference
         self._memory_s = memory_s
         self._refused_s = refused_s
+        self._alone = alone
         self._views = Views(reference)
         self._excuses = Excuses(reference, heard_s)
         self._states: list[Asked] = []
@@ -148,8 +152,10 @@ class Checks:
         promise = question.promise
         self._once(decision.id)
         if decision.verdict is Verdict.ALLOW:
+            if question.dry and not self._alone:
+                return
             late = self._views.horizon(at_s)
-            self._allowed(at_s, by, decision, question, lambda collection: max(known(collection), late(collection)))
+            self._allowed(at_s, by, decision, promise, lambda collection: max(known(collection), late(collection)))
         elif promise.replicas == 0 and promise.cpu_m is None:
             if decision.reason != "not-serving":
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
@@ -166,13 +172,13 @@ class Checks:
         if decision_id:
             self._answers.add(decision_id)
 
-    def _allowed(self, at_s: float, by: str, decision: Decision, question: Question, horizon: Horizon) -> None:
+    def _allowed(self, at_s: float, by: str, decision: Decision, promise: Promise, horizon: Horizon) -> None:
         """There must be a view, and a state of the workload, that this gate may have known. By these each quota that
         the write grows has room, and no workload of a quota over its limit is raised above what it was."""
-        promise, own = question.promise, question.promise.key
+        own = promise.key
         known = known_of(own, horizon)
         been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
-        pending = self._excuses.charged_by(by, at_s, question.dry)
+        pending = self._excuses.charged_by(by, at_s)
         if not any(one.creates for one in (*pending, promise) if one.key == own):
             been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []

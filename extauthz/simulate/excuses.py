@@ -43,7 +43,7 @@ class Excuses:
     """Keeps growth past the gates, and what gates have allowed.
 
     Args:
-        heard_s: after what time a gate must have heard of a write that another one allowed.
+        heard_s: after what time a gate must have heard of a write that another one allowed where no quota was.
     """
 
     def __init__(self, reference: ReferenceModel, heard_s: float) -> None:
@@ -73,12 +73,11 @@ class Excuses:
                 past[one.key] += one.more.get(resource, 0)
         return sum(min(amount, _top(covered[key]).get(resource, 0)) for key, amount in past.items())
 
-    def charged_by(self, by: str, at_s: float, dry: bool) -> list[Promise]:
+    def charged_by(self, by: str, at_s: float) -> list[Promise]:
         """What may still land, as far as a gate must charge it.
 
-        It may not have heard yet what another gate has allowed where no quota was. For a dry run it writes nothing to
-        the ledger, so it may not have heard of any write that another gate has just allowed. Of a patch that another
-        gate has allowed it knows what that left on what it found.
+        It may not have heard yet what another gate has allowed where no quota was. Of a patch that another gate has
+        allowed it knows what that left on what it found.
         """
         charged = []
         for id_, one in self._reference.promises.items():
@@ -87,8 +86,7 @@ class Excuses:
                 known = one
             else:
                 known = one._replace(side_m=min([state.side_m for state in grant.was], default=0))
-            needs_no_word = grant.by == by or not (grant.uncovered or dry)
-            if needs_no_word or at_s >= grant.at_s + self._heard_s:
+            if grant.by == by or not grant.uncovered or at_s >= grant.at_s + self._heard_s:
                 charged.append(known)
         return charged
 

@@ -208,7 +208,9 @@ async def test_of_all_that_three_gates_allow_at_once_nothing_ever_goes_over(race
     clients = await race(raced.sites, seed)
     await asyncio.to_thread(await_history, raced)
     account = raced.judge.accounts[TEAM, "pods"]
-    tell(f"seed {seed}: {dict(clients.said)}, told {dict(clients.told.highest)}, landed {account.highest / 1000:g} pods")
+    tell(
+        f"seed {seed}: {dict(clients.said)}, told {dict(clients.told.highest)}, landed {account.highest / 1000:g} pods"
+    )
     assert not (clients.told.over + raced.judge.in_excess), f"seed {seed}"
     assert clients.said["exceeded-quota"], f"seed {seed}: there was room for all"
     assert clients.told.highest["pods"] > HARD["pods"] // 2, f"seed {seed}: hardly anything was allowed"

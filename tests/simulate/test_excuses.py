@@ -54,27 +54,19 @@ def test_a_patch_of_another_gate_is_charged_with_the_sidecar_that_it_found(excus
     promises["d1"] = patch = Promise(KEY, None, 2000)
     was = frozenset([SMALL._replace(side_m=500), SMALL._replace(side_m=250)])
     excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=False, known=3, was=was)
-    assert excuses.charged_by("gate0", 1.0, dry=False) == [patch]
-    assert excuses.charged_by("gate1", 1.0, dry=False) == [patch._replace(side_m=250)]
+    assert excuses.charged_by("gate0", 1.0) == [patch]
+    assert excuses.charged_by("gate1", 1.0) == [patch._replace(side_m=250)]
 
 
 def test_a_count_of_another_gate_is_charged_as_it_is(excuses, promises):
     promises["d1"] = count = Promise(KEY, 3, None)
     excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=False, known=3, was=frozenset([SMALL]))
-    assert excuses.charged_by("gate1", 1.0, dry=False) == [count]
+    assert excuses.charged_by("gate1", 1.0) == [count]
 
 
 def test_what_no_quota_covered_counts_elsewhere_after_a_while(excuses, promises):
     promises["d1"] = count = Promise(KEY, 3, None)
     excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=True, known=3, was=frozenset([SMALL]))
-    assert excuses.charged_by("gate0", 1.0, dry=False) == [count]
-    assert excuses.charged_by("gate1", 1.0 + HEARD_S - 0.1, dry=False) == []
-    assert excuses.charged_by("gate1", 1.0 + HEARD_S, dry=False) == [count]
-
-
-def test_the_answer_to_a_dry_run_lacks_another_gates_grant_for_a_while(excuses, promises):
-    promises["d1"] = count = Promise(KEY, 3, None)
-    excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=False, known=3, was=frozenset([SMALL]))
-    assert excuses.charged_by("gate0", 1.0, dry=True) == [count]
-    assert excuses.charged_by("gate1", 1.0 + HEARD_S - 0.1, dry=True) == []
-    assert excuses.charged_by("gate1", 1.0 + HEARD_S, dry=True) == [count]
+    assert excuses.charged_by("gate0", 1.0) == [count]
+    assert excuses.charged_by("gate1", 1.0 + HEARD_S - 0.1) == []
+    assert excuses.charged_by("gate1", 1.0 + HEARD_S) == [count]
