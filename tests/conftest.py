@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import hypothesis
 import pytest
@@ -10,16 +11,36 @@ import pytest
 from tests.compose import marker as containers
 from tests.controlplane import marker
 from tests.controlplane.plane import Plane, running_plane
+from tests.observability.promtool import PROMTOOL
+from tests.page import marker as chromium
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for those of others that we cannot mend."""
     config.pluginmanager.register(marker)
     config.pluginmanager.register(containers)
+    config.pluginmanager.register(PROMTOOL)
+    config.pluginmanager.register(chromium)
     hypothesis.settings.register_profile("busy", deadline=None)  # a machine that is slow is no failure
     hypothesis.settings.load_profile("busy")
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.
     config.addinivalue_line("filterwarnings", "ignore:Using `@model_validator`:DeprecationWarning")
+
+
+TOLD = "told"
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Print a line at the end of the run, also where tests run side by side: a seed, what was counted."""
+    return partial(record_property, TOLD)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]:
+        for name, line in report.user_properties:
+            if name == TOLD:
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[0]}: {line}")
 
 
 @pytest.fixture(scope="session")

@@ -53,13 +53,17 @@ class Checks:
         memory_s: for how long a write that a gate was asked about may hold room.
         refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
         heard_s: after what time a gate must have heard of a write that another one allowed where no quota was.
+        alone: there is one gate. Else the answer to a dry run may lack what others have just granted or seen.
     """
 
-    def __init__(self, reference: ReferenceModel, memory_s: float, refused_s: float, heard_s: float) -> None:
+    def __init__(
+        self, reference: ReferenceModel, memory_s: float, refused_s: float, heard_s: float, *, alone: bool
+    ) -> None:
         self.found: Violation | None = None
         self._reference = reference
         self._memory_s = memory_s
         self._refused_s = refused_s
+        self._alone = alone
         self._views = Views(reference)
         self._excuses = Excuses(reference, heard_s)
         self._states: list[Asked] = []
@@ -148,6 +152,8 @@ class Checks:
         promise = question.promise
         self._once(decision.id)
         if decision.verdict is Verdict.ALLOW:
+            if question.dry and not self._alone:
+                return
             late = self._views.horizon(at_s)
             self._allowed(at_s, by, decision, promise, lambda collection: max(known(collection), late(collection)))
         elif promise.replicas == 0 and promise.cpu_m is None:

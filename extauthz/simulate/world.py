@@ -57,7 +57,7 @@ class World:
         self.reference = ReferenceModel(self.server)
         refused_s = FORGETS_S if plan.faults & UNSETTLING else 2.0
         heard_s = W_S if plan.faults & UNSETTLING else HEARD_S
-        self.checks = Checks(self.reference, FORGETS_S, refused_s, heard_s)
+        self.checks = Checks(self.reference, FORGETS_S, refused_s, heard_s, alone=plan.gates == 1)
         self.server.wrote.append(self._wrote)
         self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
         self.trace: list[str] = []

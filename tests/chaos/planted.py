@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from extauthz.cli import main
-from extauthz.core.model import Decision, Reading
+from extauthz.core.model import Decision, Reading, Requester
 from extauthz.ledger_store.committing import Committer
 
 LATER_S = 0.2
@@ -18,10 +18,12 @@ def answer_early() -> None:
     commit = Committer.commit
     writing: set[asyncio.Task[Decision]] = set()
 
-    async def early(self: Committer, reading: Reading, source: str, decision: Decision) -> Decision:
+    async def early(
+        self: Committer, reading: Reading, source: str, decision: Decision, requester: Requester | None = None
+    ) -> Decision:
         async def later() -> Decision:
             await asyncio.sleep(LATER_S)
-            return await commit(self, reading, source, decision)
+            return await commit(self, reading, source, decision, requester)
 
         task = asyncio.create_task(later())
         writing.add(task)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import NoReturn
+from collections import Counter
+from typing import Any, NoReturn
 
 import pytest
 
@@ -20,14 +21,22 @@ HELM = "helm"
 ALWAYS = ("etcd", "kube-apiserver", "kubectl")
 """What the mark asks for by itself. ``@pytest.mark.controlplane("kube-controller-manager")`` asks for more."""
 
+NOT_TESTED = "not tested"
+
 _REQUIRED = pytest.StashKey[frozenset[str]]()
-_SKIPPED = pytest.StashKey[dict[str, list[str]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The variable is the tests' own: taken out, because the gate refuses settings that it does not know."""
-    config.stash[_REQUIRED] = frozenset(os.environ.pop("EXTAUTHZ_REQUIRE", "").replace(",", " ").split())
-    config.stash[_SKIPPED] = {}
+    asked = os.environ.pop("EXTAUTHZ_REQUIRE", "")
+    workerinput = getattr(config, "workerinput", {})
+    config.stash[_REQUIRED] = frozenset(workerinput.get(MARK, asked).replace(",", " ").split())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tests side by side (pytest-xdist): each process requires the same parts."""
+    node.workerinput[MARK] = " ".join(node.config.stash[_REQUIRED])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -50,20 +59,30 @@ def _wanted(item: pytest.Item) -> tuple[str, ...]:
 
 def required(config: pytest.Config, name: str) -> bool:
     """Whether a part must be there."""
-    return (name if name in parts.OPTIONAL else MARK) in config.stash[_REQUIRED]
+    return (name if name in parts.OPTIONAL else MARK) in asked_for(config)
+
+
+def asked_for(config: pytest.Config) -> frozenset[str]:
+    """What ``EXTAUTHZ_REQUIRE`` lists."""
+    return config.stash[_REQUIRED]
 
 
 def skip(item: pytest.Item, *reasons: str) -> NoReturn:
     """Skip it, and say so once more at the end."""
-    for reason in reasons:
-        item.config.stash[_SKIPPED].setdefault(reason, []).append(item.nodeid)
+    item.user_properties += [(NOT_TESTED, reason) for reason in reasons]
     pytest.skip("; ".join(reasons))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What did not run must not look like what passed."""
-    for reason, tests in config.stash[_SKIPPED].items():
-        terminalreporter.write_line(f"NOT TESTED, {len(tests)} tests: {reason}", yellow=True, bold=True)
+    skipped = Counter(
+        reason
+        for report in terminalreporter.getreports("skipped")
+        for name, reason in report.user_properties
+        if name == NOT_TESTED
+    )
+    for reason, tests in skipped.items():
+        terminalreporter.write_line(f"NOT TESTED, {tests} tests: {reason}", yellow=True, bold=True)
 
 
 @functools.cache

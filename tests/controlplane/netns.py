@@ -61,28 +61,31 @@ def main() -> int:
     return 0
 
 
-def install() -> None:
+def install(wanted: Mapping[str, str] = PACKAGES) -> None:
     """Do nothing where all is here.
+
+    Args:
+        wanted: program → Debian's package.
 
     Raises:
         CannotInstallError: there is no apt-get, or no right to use it; or the packages did not help.
         SubprocessError: apt-get failed.
     """
-    absent = _absent()
+    absent = _absent(wanted)
     if not absent:
         return
-    packages = [PACKAGES[tool] for tool in absent]
+    packages = [wanted[tool] for tool in absent]
     apt = [*_as_root(absent, packages), "apt-get"]
     print(f"{', '.join(absent)}: not on PATH; {' '.join(apt)} install {' '.join(packages)}", flush=True)
     _run([*apt, "update", "--quiet"])
     _run([*apt, "install", "--quiet", "--yes", "--no-install-recommends", *packages])
-    if reasons := _absent():
+    if reasons := _absent(wanted):
         raise CannotInstallError(f"{', '.join(reasons)} not on PATH although the packages are installed")
 
 
-def _absent() -> list[str]:
+def _absent(wanted: Mapping[str, str] = PACKAGES) -> list[str]:
     path = environment()["PATH"]
-    return [tool for tool in PACKAGES if shutil.which(tool, path=path) is None]
+    return [tool for tool in wanted if shutil.which(tool, path=path) is None]
 
 
 def _as_root(absent: list[str], packages: list[str]) -> list[str]:

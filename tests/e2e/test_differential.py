@@ -58,9 +58,8 @@ def recorder() -> Iterator[Recorder]:
         yield recorder
 
 
-def test_whatever_the_server_takes_for_growth_or_for_a_dry_run_the_reader_has_read_as_that(recorder, capsys):
-    with capsys.disabled():
-        print(f"\n{REQUESTS} requests by EXTAUTHZ_SEED={SEED}")
+def test_whatever_the_server_takes_for_growth_or_for_a_dry_run_the_reader_has_read_as_that(recorder, tell):
+    tell(f"{REQUESTS} requests by EXTAUTHZ_SEED={SEED}")
     verdicts: Counter[str] = Counter()
     faults = []
     for spelling in mixed.spellings(SEED, REQUESTS, all_spellings()):
@@ -71,8 +70,7 @@ def test_whatever_the_server_takes_for_growth_or_for_a_dry_run_the_reader_has_re
             verdicts[verdict] += 1
             if fault:
                 faults.append(f"{fault}\n  {reading}\n  {json.dumps(row)}")
-    with capsys.disabled():
-        print(", ".join(f"{verdict}: {count}" for verdict, count in sorted(verdicts.items())))
+    tell(", ".join(f"{verdict}: {count}" for verdict, count in sorted(verdicts.items())))
     assert not faults, f"EXTAUTHZ_SEED={SEED}: {len(faults)} read otherwise:\n" + "\n".join(faults[:SHOWN])
     assert verdicts["growth"] > REQUESTS / 20, "these requests hardly tried anything"
     assert verdicts["growth read"] > verdicts["growth"] / 2, "what is not read is refused, and that is no reading"

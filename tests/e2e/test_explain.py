@@ -99,9 +99,8 @@ def desk(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Met
         yield running
 
 
-def test_what_is_predicted_is_what_the_controller_does(plane: Plane, desk: MetricsDesk, capsys):
-    with capsys.disabled():
-        print(f"\n{HPAS} HPAs by EXTAUTHZ_SEED={SEED}, tolerance {TOLERANCE}")
+def test_what_is_predicted_is_what_the_controller_does(plane: Plane, desk: MetricsDesk, tell):
+    tell(f"{HPAS} HPAs by EXTAUTHZ_SEED={SEED}, tolerance {TOLERANCE}")
     cases = [hpacases.case(SEED, number, time.time()) for number in range(HPAS)]
     with ThreadPoolExecutor(8) as workers:
         list(workers.map(lambda one: create(plane, desk, one), cases))
@@ -113,9 +112,9 @@ def test_what_is_predicted_is_what_the_controller_does(plane: Plane, desk: Metri
     for turn in ("second", "third", STATUS):
         faults += later(turn, plane, desk, watched, cases, tally)
     wrong = [fault for fault in faults if fault]
-    with capsys.disabled():
-        print(", ".join(f"{word}: {count}" for word, count in sorted(tally.items())))
-        print(*wrong, sep="\n")
+    tell(", ".join(f"{word}: {count}" for word, count in sorted(tally.items())))
+    for fault in wrong:
+        tell(fault)
     assert tally["certain"] > HPAS, "hardly anything was called certain"
     assert tally["certain, agrees"] >= AGREEMENT * tally["certain"], "\n".join(wrong[:SHOWN])
 

@@ -203,12 +203,12 @@ async def race(sites: Sites, seed: int) -> Clients:
     return clients
 
 
-async def test_of_all_that_three_gates_allow_at_once_nothing_ever_goes_over(raced: Raced):
+async def test_of_all_that_three_gates_allow_at_once_nothing_ever_goes_over(raced: Raced, tell):
     seed = int(os.environ.get("EXTAUTHZ_SEED") or random.SystemRandom().getrandbits(32))
     clients = await race(raced.sites, seed)
     await asyncio.to_thread(await_history, raced)
     account = raced.judge.accounts[TEAM, "pods"]
-    print(
+    tell(
         f"seed {seed}: {dict(clients.said)}, told {dict(clients.told.highest)}, landed {account.highest / 1000:g} pods"
     )
     assert not (clients.told.over + raced.judge.in_excess), f"seed {seed}"

@@ -146,6 +146,7 @@ class HalfACheck:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self._stream = self._socket.makefile("rb")
         self._h2 = H2Connection()
 
     def __enter__(self) -> Self:
@@ -160,10 +161,20 @@ class HalfACheck:
         }
         self._h2.send_headers(1, list(head.items()))
         self._socket.sendall(self._h2.data_to_send())
+        self._is_taken_up()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stream.close()
         self._socket.close()
+
+    def _is_taken_up(self) -> None:
+        """The server answers a ping only after it has read the head that was sent before."""
+        self._socket.sendall(PingFrame(0, b"the head").serialize())
+        for frame in self._frames():
+            if isinstance(frame, PingFrame) and frame.opaque_data == b"the head":
+                return
+        raise ConnectionError("the server has closed the connection")
 
     def finish(self, http: AttributeContextHttpRequest) -> CheckResponse:
         """Send the message and wait for the answer.
@@ -184,11 +195,10 @@ class HalfACheck:
         return CheckResponse.parse(body[5:])
 
     def _frames(self) -> Iterator[Frame]:
-        with self._socket.makefile("rb") as stream:
-            while head := stream.read(9):
-                frame, length = Frame.parse_frame_header(memoryview(head))
-                frame.parse_body(memoryview(stream.read(length)))
-                yield frame
+        while head := self._stream.read(9):
+            frame, length = Frame.parse_frame_header(memoryview(head))
+            frame.parse_body(memoryview(self._stream.read(length)))
+            yield frame
 
 
 def metadata(response: CheckResponse) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.read import Reader, read
 from extauthz.core.model import Decision, Fetch, Question, Request, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.queries import Queries
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.clamping import Clamping
@@ -51,7 +52,7 @@ class World:
         self.gate.observe(*observe(workload("web", 2, version="6")))
 
     def _levels(self) -> Levels:
-        return Levels(list(self.gate.usage()), 1, 0, 0, 1, True, 0)
+        return Levels(list(Queries(self.gate.ledger).quotas()), 1, 0, 0, 1, True, 0)
 
     def lines(self) -> list[dict[str, Any]]:
         self.log.close()

@@ -171,8 +171,9 @@ class TestBuilding:
 
 
 class TestMarker:
-    def run(self, file: str = "test_plane.py", which: str = "", **environment: str) -> str:
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"tests/controlplane/{file}", "-k", which]
+    def run(self, file: str = "test_plane.py", which: str = "", processes: int = 0, **environment: str) -> str:
+        options = ["-p", "no:cacheprovider", "-n", str(processes)]
+        command = [sys.executable, "-m", "pytest", *options, f"tests/controlplane/{file}", "-k", which]
         done = subprocess.run(
             command,
             cwd=ROOT,
@@ -189,10 +190,14 @@ class TestMarker:
         assert "2 skipped" in said
         assert "NOT TESTED, 2 tests: kube-apiserver v1.36.3 is not here: run `make controlplane`" in said
 
-    def test_where_the_parts_are_required_it_fails(self):
-        said = self.run(EXTAUTHZ_REQUIRE="controlplane")
+    @pytest.mark.parametrize("processes", [0, 2], ids=["one-process", "side-by-side"])
+    def test_where_the_parts_are_required_it_fails(self, processes: int):
+        said = self.run(processes=processes, EXTAUTHZ_REQUIRE="controlplane")
         assert "2 errors" in said
         assert "skipped" not in said
+
+    def test_what_is_skipped_side_by_side_is_listed_too(self):
+        assert "NOT TESTED, 2 tests: kube-apiserver v1.36.3 is not here" in self.run(processes=2)
 
     @pytest.mark.parametrize(("required", "expected"), [("controlplane", "1 skipped"), ("helm", "1 error")])
     def test_a_test_that_needs_helm_needs_nothing_else(self, required: str, expected: str):

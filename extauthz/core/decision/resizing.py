@@ -46,7 +46,8 @@ def exceeded(asked: Evaluation) -> Decision | None:
         return None
     sentence = sentences.exceeded(asked.write.ref, short, None, 0)
     audit = asked.proposal.growth.audit
-    return asked.answer(Verdict.DENY, weighing.EXCEEDED, sentence, shortages=short, audit=audit)
+    denied = asked.answer(Verdict.DENY, weighing.EXCEEDED, sentence, shortages=short, audit=audit)
+    return denied._replace(never_fits=weighing.never_fits(asked.proposal.step.own.envelope.amounts, short))
 
 
 STEPS: Final[tuple[Step, ...]] = (

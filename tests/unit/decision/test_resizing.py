@@ -18,6 +18,7 @@ from extauthz.core.model import (
     Decision,
     Fetch,
     NeedsFetch,
+    Refusal,
     Request,
     Requester,
     Resize,
@@ -114,12 +115,14 @@ def test_what_does_not_fit_is_refused_with_the_sentence_and_charges_nothing():
     ask = Resizer(gate(*PODS_OF_WEB))
     decision = ask(pod("5"), pod("1"))
     assert (decision.verdict, decision.reason) == (Verdict.DENY, "exceeded-quota")
+    assert decision.refusal is Refusal.WAITING_FOR_ROOM
     assert decision.sentence == (
         'pods "a" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=4, used: requests.cpu=2, '
         "limited: requests.cpu=5"
     )
     assert charged(ask.gate) == 2
-    assert ask(pod("9"), pod("1")).verdict is Verdict.DENY
+    denied = ask(pod("9"), pod("1"))
+    assert (denied.verdict, denied.refusal) == (Verdict.DENY, Refusal.EXCEEDS_HARD)
 
 
 def test_two_at_once_have_no_more_room_than_there_is():

@@ -170,6 +170,7 @@ async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
         "SelectsWorkloads": reason,
         "WithinHard": "WithinHard",
         "UsageKnown": "Priced",
+        "ReceiversKnown": "Known",
     }
 
 
@@ -178,15 +179,39 @@ async def test_a_parent_whose_children_select_nothing_is_told_so():
     assert found["SelectsWorkloads"] == "NoWorkloads"
 
 
+async def test_a_name_in_notify_that_is_none_of_a_receiver_is_told_and_the_limits_stay_in_force():
+    found = await reasons(gate([]), quota("a", notify=["ops", "https://evil.example/"]), receivers=frozenset({"ops"}))
+    assert (found["ReceiversKnown"], found["Ready"]) == ("UnknownReceiver", "InForce")
+    found = await reasons(gate([]), quota("a", notify=["ops"]), receivers=frozenset({"ops"}))
+    assert found["ReceiversKnown"] == "Known"
+
+
+async def test_who_writes_a_status_says_so_and_who_finds_it_written_does_not():
+    cluster = Cluster()
+    wrote: list[str] = []
+    cluster.writer._wrote = lambda facts, status: wrote.append(f"{facts.standing.name} {status['observedGeneration']}")
+    await cluster.writer.sweep()
+    assert wrote == ["a 1", "b 1", "c 1"]
+    await cluster.writer.sweep()
+    assert len(wrote) == 3
+    refused = Cluster(ApiError(422, "Invalid", "too long"))
+    refused.writer._wrote = lambda facts, _: wrote.append(facts.standing.name)
+    await refused.writer.sweep()
+    assert wrote[3:] == ["b", "c"], "what was not written was not said"
+
+
 async def test_a_limit_above_the_parents_is_told():
     found = await reasons(gate([]), quota("a", parent="b"), quota("b", hard={"cpu": "5"}))
     assert found["WithinParent"] == "AboveParent"
 
 
-async def reasons(known: Gate, *objects) -> dict[str, str]:
+async def reasons(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> dict[str, str]:
     """Of the conditions of the first of these quotas."""
     api = ScriptedApi()
     known.load_quotas(QuotaTree.build([parse(one) for one in objects]), 0.0)
     standings = [standing(api.put(f"{COLLECTION}/{one['metadata']['name']}", one), 1) for one in objects]
-    await StatusWriter(api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6).sweep()
+    writer = StatusWriter(
+        api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6, receivers=receivers
+    )
+    await writer.sweep()
     return {one["type"]: one["reason"] for one in api.objects[f"{COLLECTION}/a"]["status"]["conditions"]}

@@ -106,7 +106,12 @@ def test_the_choices_are_those_of_the_gate_itself():
 
 
 def test_every_file_of_deploy_is_made_by_the_chart_or_written_by_hand():
-    by_hand = {"kustomization.yaml", "namespace.yaml", "hpa-controller/kustomization.yaml"}
+    by_hand = {
+        "kustomization.yaml",
+        "namespace.yaml",
+        "hpa-controller/kustomization.yaml",
+        "observability/kustomization.yaml",
+    }
     files = {str(file.relative_to(ROOT / "deploy")) for file in (ROOT / "deploy").rglob("*.yaml")}
     assert {str(file.relative_to(ROOT / "deploy")) for file in MADE} == files - by_hand
 
@@ -253,6 +258,20 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
 )
 def test_what_is_wrong_or_does_not_go_together_is_told(values: list[str], complaint: str):
     assert complaint in refusal(*values)
+
+
+@pytest.mark.helm
+def test_alerts_and_dashboard_are_the_files_that_the_chart_has():
+    assert not {"PrometheusRule/extauthz", "ConfigMap/extauthz-dashboard"} & {*made()}
+    labels = ('prometheusRule.labels={"release":"mine"}', 'dashboard.label="of_mine"')
+    objects = made(*setting("prometheusRule.enabled=true", "dashboard.enabled=true", *labels))
+    rule, board = objects["PrometheusRule/extauthz"], objects["ConfigMap/extauthz-dashboard"]
+    assert rule["spec"] == yaml.safe_load((CHART / "observability" / "alerts.yaml").read_text())
+    assert rule["metadata"]["labels"]["release"] == "mine"
+    assert json.loads(board["data"]["extauthz.json"]) == json.loads(
+        (CHART / "observability" / "dashboard.json").read_text()
+    )
+    assert board["metadata"]["labels"]["of_mine"] == "1"
 
 
 @pytest.mark.helm
