@@ -39,6 +39,7 @@ def read(requesters: Any) -> Requesters:
         ({"include": {"users": [HPA.user]}}, True, False),
         ({"include": {"users": ["system:serviceaccount:*"]}}, True, False),
         ({"include": {"users": ["*"]}}, True, True),
+        ({"include": {"users": [f"{HPA.user}*"]}}, True, False),
         ({"include": {"users": ["system:serviceaccount:kube-system:horizontal"]}}, False, False),
         ({"include": {"groups": ["system:serviceaccounts"]}}, True, False),
         ({"include": {"serviceAccounts": ["kube-system/horizontal-pod-autoscaler"]}}, True, False),
