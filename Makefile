@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns chromium screenshots helm containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench render clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the auto
 netns: setup  ## install iptables and iproute2 (Debian's, as root or with sudo) where missing: tests with a network of their own need them
 	@$(BIN)/python -m tests.controlplane.netns
 
+promtool: setup  ## install Debian's prometheus (as root or with sudo) where promtool is missing: it tests metrics, alerts and dashboard
+	@$(BIN)/python -m tests.observability.promtool
+
 chromium: setup  ## install Debian's Chromium (as root or with sudo) where missing: tests of the page look at it there
 	@$(BIN)/python -m tests.page.chromium
 
@@ -44,8 +47,8 @@ istiod: setup netns  ## the same and istiod, which the tests of istio/ need; fir
 istiods: istiod  ## the same and istiod of an older release
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
-full: istiods keda containers chromium  ## all tests with every part required: more than CI asks for
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,chromium $(MAKE) --no-print-directory test
+full: istiods keda containers promtool chromium  ## all tests with every part required: more than CI asks for
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool,chromium $(MAKE) --no-print-directory test
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator

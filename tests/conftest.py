@@ -11,6 +11,7 @@ import pytest
 from tests.compose import marker as containers
 from tests.controlplane import marker
 from tests.controlplane.plane import Plane, running_plane
+from tests.observability.promtool import PROMTOOL
 from tests.page import marker as chromium
 
 
@@ -18,6 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for those of others that we cannot mend."""
     config.pluginmanager.register(marker)
     config.pluginmanager.register(containers)
+    config.pluginmanager.register(PROMTOOL)
     config.pluginmanager.register(chromium)
     hypothesis.settings.register_profile("busy", deadline=None)  # a machine that is slow is no failure
     hypothesis.settings.load_profile("busy")

@@ -1,15 +1,18 @@
-"""The objects of an explanation, read from a cluster: an HPA, what it scales, pods, and what metrics servers say."""
+"""The objects of an explanation, read from a cluster: an autoscaler, what it scales, pods, what metrics servers say."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from extauthz.cli.explain_finding import API, HPA, KPA, KSVC, OBJECT_KINDS, RESOURCES, SCALED_OBJECT, scales
 from extauthz.core.model import Tree
-from extauthz.explain import specs, target
+from extauthz.explain import keda, specs, target
+from extauthz.explain.knative import rules, service
+from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects, at
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, connect
@@ -48,22 +51,114 @@ class Reading:
         self._connection, self._namespace = connection, quote(namespace, safe="")
         self._found: list[Tree] = []
         self._asked: set[str] = set()
+        self._hpas_found: list[Tree] | None = None
+        self._scaled_found: set[str] = set()
 
     async def objects(self, kind: str, name: str) -> Objects:
-        path = f"/apis/autoscaling/v2/namespaces/{self._namespace}/horizontalpodautoscalers"
-        hpas = [one | {"kind": "HorizontalPodAutoscaler"} for one in (await self._get(path))["items"]]
-        self._found += hpas
-        for hpa in hpas:
-            ref = hpa["spec"]["scaleTargetRef"]
-            if name == (hpa["metadata"]["name"] if kind == "hpa" else ref["name"]) and kind in (
-                "hpa",
-                target.plural(ref["kind"]),
-            ):
-                await self._scaled(hpa)
+        if kind == KSVC:
+            await self._service(name)
+        elif kind in (KPA, SCALED_OBJECT):
+            await self._one(kind, name)
+        elif kind == HPA:
+            await self._hpa(name)
+        else:
+            await self._of_workload(kind, name)
         await self._controller()
         return Objects(self._found, self._asked)
 
+    async def _of_workload(self, kind: str, name: str) -> None:
+        """All that scales a workload. A cluster without Knative or KEDA knows no such kinds."""
+        for each in (KPA, SCALED_OBJECT):
+            for tree in (await self._optional(self._place(each)) or {}).get("items", []):
+                if scales(tree, kind, name):
+                    await self._one(each, tree["metadata"]["name"])
+        for hpa in await self._hpas():
+            if scales(hpa, kind, name):
+                await self._scaled(hpa)
+
+    async def _one(self, kind: str, name: str) -> None:
+        """A PodAutoscaler or a ScaledObject; where there is none, the answer says so."""
+        path = f"{self._place(kind)}/{quote(name, safe='')}"
+        tree = await self._add(path, OBJECT_KINDS[kind], unless=(NOT_FOUND,))
+        if tree is not None:
+            await (self._podautoscaler(tree) if kind == KPA else self._scaled_object(tree))
+
+    async def _service(self, name: str) -> None:
+        """A Knative Service, and the PodAutoscalers of its revisions."""
+        tree = await self._add(f"{self._place(KSVC)}/{quote(name, safe='')}", OBJECT_KINDS[KSVC], unless=(NOT_FOUND,))
+        for revision in service.revisions(tree) if tree is not None else []:
+            await self._one(KPA, revision.name)
+
+    async def _podautoscaler(self, tree: Tree) -> None:
+        """What the autoscaler looks at, what it says, and what was refused to it."""
+        ref, name = tree["spec"]["scaleTargetRef"], tree["metadata"]["name"]
+        if knative.autoscaler_class(tree).startswith("hpa."):
+            await self._hpa(name)
+            return
+        await self._add(await self._path(ref.get("apiVersion", "apps/v1"), ref["kind"], ref["name"]), ref["kind"])
+        revision = at(tree, "metadata", "labels", knative.REVISION)
+        if revision and await self._pods(self._namespace, quote(f"{knative.REVISION}={revision}", safe="")):
+            self._asked.add("Pod")
+        for kind, group in (("Metric", API[KPA]), ("ServerlessService", "networking.internal.knative.dev/v1alpha1")):
+            place = f"/apis/{group}/namespaces/{self._namespace}/{kind.lower()}s"
+            await self._add(f"{place}/{quote(name, safe='')}", kind)
+        for config in (rules.CONFIG, rules.DEPLOYMENTS):
+            await self._add(f"/api/v1/namespaces/{rules.NAMESPACE}/configmaps/{config}", "ConfigMap")
+        await self._events(f"involvedObject.kind={knative.KIND},involvedObject.name={name}")
+
+    async def _scaled_object(self, tree: Tree) -> None:
+        """Its HPA if there is one, else what it scales."""
+        if await self._hpa(keda.hpa_name(tree)):
+            return
+        kind, name = keda.target(tree)
+        path = await self._path(tree["spec"]["scaleTargetRef"].get("apiVersion") or "apps/v1", kind, name)
+        await self._add(f"{path}/scale", "Scale")
+
+    async def _hpa(self, name: str) -> bool:
+        """False: there is none of this name."""
+        found = [one for one in await self._hpas() if one["metadata"]["name"] == name]
+        for hpa in found:
+            await self._scaled(hpa)
+        return bool(found)
+
+    async def _hpas(self) -> list[Tree]:
+        """All of the namespace: two that have the same pods do nothing."""
+        if self._hpas_found is None:
+            listed = await self._get(self._place(HPA))
+            self._hpas_found = [one | {"kind": OBJECT_KINDS[HPA]} for one in listed["items"]]
+            self._found += self._hpas_found
+        return self._hpas_found
+
+    async def _events(self, about: str) -> None:
+        path = f"/api/v1/namespaces/{self._namespace}/events?fieldSelector={quote(about, safe='')}"
+        listed = await self._optional(path)
+        if listed is not None:
+            self._found += [one | {"kind": knative.EVENT} for one in listed["items"]]
+            self._asked.add(knative.EVENT)
+
+    async def _add(self, path: str, kind: str, unless: Sequence[int] = (NOT_FOUND, *FORBIDDEN)) -> Tree | None:
+        tree = await self._optional(path, unless)
+        if tree is None:
+            return None
+        self._found.append(tree | {"kind": kind})
+        return self._found[-1]
+
+    async def _optional(self, path: str, unless: Sequence[int] = (NOT_FOUND, *FORBIDDEN)) -> Tree | None:
+        """What may not be there, or not be ours to read: without it an answer is likely only, or there is none."""
+        try:
+            return await self._get(path)
+        except ApiError as error:
+            if error.status in unless:
+                return None
+            raise
+
+    def _place(self, kind: str) -> str:
+        return f"/apis/{API[kind]}/namespaces/{self._namespace}/{RESOURCES[kind].partition('.')[0]}"
+
     async def _scaled(self, hpa: Tree) -> None:
+        if hpa["metadata"]["name"] in self._scaled_found:
+            return
+        self._scaled_found.add(hpa["metadata"]["name"])
         ref = hpa["spec"]["scaleTargetRef"]
         path = await self._path(ref.get("apiVersion", "v1"), ref["kind"], ref["name"])
         try:
@@ -118,15 +213,13 @@ class Reading:
         """The pod of kube-controller-manager, for its flags; where there is none to see, its defaults stand."""
         await self._pods("kube-system", quote("component=kube-controller-manager", safe=""))
 
-    async def _pods(self, namespace: str, selector: str) -> None:
-        """Where we may not read them, the answer is only likely."""
-        try:
-            pods = await self._get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")
-        except ApiError as error:
-            if error.status in FORBIDDEN:
-                return
-            raise
+    async def _pods(self, namespace: str, selector: str) -> bool:
+        """Where we may not read them, the answer is only likely. False: we may not."""
+        pods = await self._optional(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}", FORBIDDEN)
+        if pods is None:
+            return False
         self._found += [one | {"kind": "Pod"} for one in pods["items"]]
+        return True
 
     async def _path(self, version: str, kind: str, name: str) -> str:
         plural = await self._plural(version, kind)

@@ -122,8 +122,10 @@ def pod(root: Tree) -> Workload | None:
     status = mapping(root.get("status"), "status")
     if status.get("phase") in _TERMINAL:
         return None
-    ref, observed = observed_as(*PODS, root, 1, workloads.pod_template(root.get("spec"), status))
-    if mapping(root.get("metadata"), "metadata").get("deletionTimestamp") is not None:
+    metadata = mapping(root.get("metadata"), "metadata")
+    template = workloads.pod_template(root.get("spec"), status, metadata.get("generation"))
+    ref, observed = observed_as(*PODS, root, 1, template)
+    if metadata.get("deletionTimestamp") is not None:
         observed.owner = None
     return ref, observed
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 Tree: TypeAlias = Any
 """A decoded body: dict, list, str, int, float, bool or None, as JSON has them."""
@@ -289,6 +289,23 @@ class Verdict(StrEnum):
     """Refused because the gate does not know, never because of quota (docs/design.md rule 6)."""
 
 
+class Refusal(StrEnum):
+    """Why a write is refused, in four words that stay (docs/status.md). ``Decision.reason`` says it more exactly."""
+
+    EXCEEDS_HARD = "ExceedsHard"
+    """It never fits: what it asks for is by itself more than the limit."""
+    WAITING_FOR_ROOM = "WaitingForRoom"
+    """It fits once others use less, or the limit is higher."""
+    MISCONFIGURED = "Misconfigured"
+    """Somebody has to mend the workload or a quota first."""
+    UNKNOWN = "Unknown"
+    """The gate does not know enough to decide it."""
+
+
+MISCONFIGURED: Final = frozenset({"must-specify", "illegible-quota"})
+"""Reasons of decisions that mean ``Refusal.MISCONFIGURED``."""
+
+
 class Fetch(Enum):
     """What a decision may need that is not in memory."""
 
@@ -377,3 +394,17 @@ class Decision(NamedTuple):
     """With ``clamped_to``: the resourceVersion that the write with that count must be bound to."""
     needs: NeedsFetch | None = None
     """What to fetch first. Then the write is decided again. ``None``: the decision is final."""
+    never_fits: bool = False
+    """It is denied, and would be if nobody else used anything: what it asks for is by itself more than a limit."""
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why it is refused, or would be (``would``); ``None``: it is not."""
+        answer = self.would or self.verdict
+        if answer is Verdict.ALLOW:
+            return None
+        if self.reason in MISCONFIGURED:
+            return Refusal.MISCONFIGURED
+        if answer is Verdict.UNAVAILABLE:
+            return Refusal.UNKNOWN
+        return Refusal.EXCEEDS_HARD if self.never_fits else Refusal.WAITING_FOR_ROOM

@@ -148,6 +148,13 @@ class Queries:
         entry = self._ledger.get(ref)
         return self._charged(entry.root) if entry is not None else None
 
+    def workspaces(self, ref: WorkloadRef) -> list[QuotaNode]:
+        """The lowest quotas that a workload counts in, or may come to: its own, without their ancestors."""
+        entry = self._ledger.get(ref)
+        nodes = self._ledger.usage.position(entry.root).envelope_in if entry is not None else ()
+        above = {node.parent for node in nodes}
+        return [node for node in nodes if node not in above]
+
     def counts_in(self, ref: WorkloadRef, quota: str) -> bool:
         """Whether a workload counts in a quota, or may come to."""
         entry, node = self._ledger.get(ref), self._node(quota)

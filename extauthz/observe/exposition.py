@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -16,13 +16,10 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.queries import QuotaUse
+from extauthz.observe import workspaces
 from extauthz.observe.table import TABLE, Family
-
-NANOS = 10**9
-
-Level: TypeAlias = Mapping[tuple[str, ...], float]
-"""Values of the labels, in the table's order, to the value of the series."""
+from extauthz.observe.workspaces import Level, Waiting
 
 
 class Times(NamedTuple):
@@ -38,7 +35,10 @@ class Snapshot(NamedTuple):
 
     levels: Mapping[str, Level]
     times: Mapping[str, Times]
-    quotas: Sequence[UsageRow]
+    quotas: Sequence[QuotaUse]
+    """Those that have series, each after its parent."""
+    waiting: Sequence[Waiting]
+    """Workloads that are refused and go on asking."""
 
 
 def encode(snapshot: Snapshot, accept: str) -> tuple[bytes, str]:
@@ -70,13 +70,12 @@ PROCESS = _process()
 
 
 def _ours(snapshot: Snapshot) -> Iterable[Metric]:
+    levels = {**snapshot.levels, **workspaces.levels(snapshot.quotas, snapshot.waiting)}
     for family in TABLE:
         if family.kind == "histogram":
             yield _histogram(family, snapshot.times[family.name])
-        elif family.name in QUOTA_COLUMNS:
-            yield _by_quota(family, snapshot.quotas)
         else:
-            yield _plain(family, snapshot.levels[family.name])
+            yield _plain(family, levels[family.name])
 
 
 def _plain(family: Family, level: Level) -> Metric:
@@ -84,21 +83,6 @@ def _plain(family: Family, level: Level) -> Metric:
     metric = kind(family.name, family.help, labels=family.labels)
     for labels, value in level.items():
         metric.add_metric(labels, value)
-    return metric
-
-
-QUOTA_COLUMNS: Mapping[str, Callable[[UsageRow], int]] = {
-    "extauthz_quota_used": lambda row: row.used,
-    "extauthz_quota_reserved": lambda row: row.reserved,
-    "extauthz_quota_hard": lambda row: row.hard,
-}
-
-
-def _by_quota(family: Family, rows: Sequence[UsageRow]) -> Metric:
-    column = QUOTA_COLUMNS[family.name]
-    metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
-    for row in rows:
-        metric.add_metric((row.quota, row.resource), column(row) / NANOS)
     return metric
 
 

@@ -37,6 +37,9 @@ LOWERED = "WorkspaceQuotaClamped"
 UNBLOCKED = "WorkspaceQuotaHasRoom"
 ACTION = "Growing"
 
+REFUSAL = "extauthz.dev/refusal"
+"""Annotation of an event."""
+
 MAX_NOTE = 1024
 """Bytes (``NoteLengthLimit`` in ``pkg/apis/core/validation/events.go``)."""
 
@@ -152,7 +155,8 @@ class KubeEvents:
                 note.name = ""
             if not note.name:
                 reason = LOWERED if episode.lowered else BLOCKED
-                note.name = await self._created(note.about, episode, reason, episode.sentence, count)
+                told = fitted(episode.sentence, hint(episode.ref))
+                note.name = await self._created(note.about, episode, reason, told, count)
 
     async def _tell_the_end(self, ended: Ended[Note]) -> None:
         episode = ended.episode
@@ -161,7 +165,7 @@ class KubeEvents:
             if episode.count > episode.told:
                 await self._updated(note, episode, episode.count)
             if ended.good_news:
-                await self._created(note.about, episode, UNBLOCKED, ended.good_news)
+                await self._created(note.about, episode, UNBLOCKED, fitted(ended.good_news))
 
     async def _subjects(self, ref: WorkloadRef) -> list[Subject]:
         """The workload, if it is there, and the autoscalers that name it. The workload is first."""
@@ -174,17 +178,17 @@ class KubeEvents:
 
     # Requests.
 
-    async def _created(self, about: Subject, episode: Episode[Note], reason: str, sentence: str, count: int = 1) -> str:
+    async def _created(self, about: Subject, episode: Episode[Note], reason: str, told: str, count: int = 1) -> str:
         """Create an event; its name."""
         name = f"{about.name[:_NAME_MAX].rstrip('-.')}.{uuid4().hex[:16]}"
         event = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": name, "namespace": about.namespace},
+            "metadata": {"name": name, "namespace": about.namespace, "annotations": _annotations(episode)},
             "type": "Normal" if reason == UNBLOCKED else "Warning",
             "reason": reason,
             "action": ACTION,
-            "note": fitted(sentence),
+            "note": told,
             "eventTime": _stamp(self._clock() if reason == UNBLOCKED else episode.began_s),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
@@ -223,12 +227,27 @@ class KubeEvents:
             await asyncio.sleep(self._pause_s)
 
 
-def fitted(sentence: str) -> str:
-    """A sentence as long as a note may be. The count that fits, at its end, stays where the middle is cut out."""
+def hint(ref: WorkloadRef) -> str:
+    """What to run to learn more."""
+    return f"; see: extauthz explain {ref.group_resource}/{ref.name} -n {ref.namespace}"
+
+
+def fitted(sentence: str, after: str = "") -> str:
+    """A sentence and what comes ``after`` it, as long as a note may be.
+
+    That, and the count that fits at the end of the sentence, stay where the middle is cut out.
+    """
+    most = MAX_NOTE - len(after.encode())
     head, semicolon, tail = sentence.rpartition("; ")
-    if len(sentence.encode()) <= MAX_NOTE or len(tail) > _LAST_CLAUSE_MAX:
-        return cut(sentence, MAX_NOTE)
-    return cut(head, MAX_NOTE - len((semicolon + tail).encode())) + semicolon + tail
+    if len(sentence.encode()) <= most or len(tail) > _LAST_CLAUSE_MAX:
+        return cut(sentence, most) + after
+    return cut(head, most - len((semicolon + tail).encode())) + semicolon + tail + after
+
+
+def _annotations(episode: Episode[Note]) -> Tree:
+    """For programs: why growth is refused, in a word that stays (docs/status.md)."""
+    refusal = episode.latest.refusal
+    return {REFUSAL: refusal.value} if refusal is not None else {}
 
 
 def _series(count: int, episode: Episode[Note]) -> Tree:

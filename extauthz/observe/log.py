@@ -24,6 +24,7 @@ import orjson
 
 from extauthz.core import quantities, texts
 from extauthz.core.model import Decision, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.observe import log_text
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -182,6 +183,8 @@ def decision_fields(decision: Decision, user_agent: str, at: float, user: str = 
     }
     if decision.would is not None:
         fields["would"] = decision.would
+    if decision.refusal is not None:
+        fields["refusal"] = decision.refusal
     if decision.ref is not None:
         _add_write(fields, decision, decision.ref)
     if user_agent:
@@ -272,17 +275,4 @@ def _json(fields: Fields) -> str:
         return json.dumps(fields, separators=(",", ":"), default=str)
 
 
-def _text(fields: Fields) -> str:
-    """For people. Values are quoted as JSON strings where they hold spaces, so that no value can forge a line."""
-    rest = {key: value for key, value in fields.items() if key not in ("time", "level", "event")}
-    pairs = (f"{key}={_quoted(value)}" for key, value in rest.items())
-    return " ".join((fields["time"], fields["level"].upper().ljust(7), fields["event"], *pairs))
-
-
-def _quoted(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    plain = text.isascii() and text.isprintable() and not set(text) & set(' "=')
-    return text if plain else json.dumps(text)
-
-
-STYLES: Mapping[str, Callable[[Fields], str]] = {"json": _json, "text": _text}
+STYLES: Mapping[str, Callable[[Fields], str]] = {"json": _json, "text": log_text.line}

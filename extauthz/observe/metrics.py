@@ -7,10 +7,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Decision
+from extauthz.core.queries import QuotaUse
 from extauthz.observe import exposition
-from extauthz.observe.exposition import Level, Snapshot
+from extauthz.observe.exposition import Snapshot
+from extauthz.observe.workspaces import Level, Waiting, auditing, refusing
 
 BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0)
 """A decision takes tens of microseconds; the upper ones show a body of megabytes, or a stalled process."""
@@ -19,8 +20,8 @@ BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01
 class Levels(NamedTuple):
     """What a scrape reads of the running gate, all at once, so the numbers fit each other."""
 
-    rows: Sequence[UsageRow]
-    """Of at most ``metrics-max-quotas`` quotas."""
+    uses: Sequence[QuotaUse]
+    """Of at most ``metrics-max-quotas`` quotas, each after its parent."""
     quotas: int
     left_out: int
     pending_writes: int
@@ -38,6 +39,10 @@ class Levels(NamedTuple):
     """The same of Kubernetes events."""
     certificates: Mapping[str, float] = {}
     """Seconds until they end, by their use."""
+    waiting: Sequence[Waiting] = ()
+    """Workloads that are refused and go on asking."""
+    notices: Mapping[tuple[str, ...], int] = {}
+    """By receiver and by what became of them."""
 
 
 class Metrics:
@@ -52,6 +57,8 @@ class Metrics:
         self._decisions: dict[tuple[str, ...], int] = {}
         self._audited = 0
         self._would: dict[tuple[str, ...], int] = {}
+        self._refusals: dict[tuple[str, ...], int] = {}
+        self._audits: dict[tuple[str, ...], int] = {}
         self._clamps: dict[tuple[str, ...], int] = {}
         self._answers: dict[tuple[str, ...], int] = {}
         self._skipped: dict[tuple[str, ...], int] = {}
@@ -81,6 +88,20 @@ class Metrics:
         if decision.would is not None:
             would = (decision.would, decision.reason)
             self._would[would] = self._would.get(would, 0) + 1
+        if decision.refusal is not None or decision.audit or decision.unspecified:
+            self._by_quota(decision)
+
+    def _by_quota(self, decision: Decision) -> None:
+        """Count it once for each quota and resource that refuses, or would."""
+        audits = [(row.quota, row.resource) for row in auditing(decision)]
+        refused = [(row.quota, row.resource) for row in refusing(decision)]
+        if decision.would is not None:
+            audits, refused = [*audits, *refused], []
+        for key in dict.fromkeys(audits):
+            self._audits[key] = self._audits.get(key, 0) + 1
+        for quota, resource in dict.fromkeys(refused):
+            word = (quota, resource, decision.refusal or "")
+            self._refusals[word] = self._refusals.get(word, 0) + 1
 
     def clamp(self, proposal: Decision) -> None:
         """Count a write that was asked for with fewer replicas, once for each resource of each quota without room."""
@@ -138,12 +159,17 @@ class Metrics:
 
     def _snapshot(self) -> Snapshot:
         now = self._levels()
-        shown = {(row.quota, row.resource) for row in now.rows}
-        self._clamps = {key: count for key, count in self._clamps.items() if key in shown}
+        shown = {(row.quota, row.resource) for use in now.uses for row in use.rows}
+        self._refusals, self._audits, self._clamps = (
+            {key: count for key, count in counts.items() if key[:2] in shown}
+            for counts in (self._refusals, self._audits, self._clamps)
+        )
         levels: dict[str, Level] = {
             "extauthz_decisions_total": dict(self._decisions),
             "extauthz_audit_refusals_total": {(): self._audited},
             "extauthz_would_refuse_total": dict(self._would),
+            "extauthz_quota_refusals_total": dict(self._refusals),
+            "extauthz_quota_audit_refusals_total": dict(self._audits),
             "extauthz_clamps_total": dict(self._clamps),
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_left_out": {(): now.left_out},
@@ -167,6 +193,7 @@ class Metrics:
             "extauthz_status_writes_total": {(result,): count for result, count in now.status_writes.items()},
             "extauthz_event_writes_total": {(result,): count for result, count in now.event_writes.items()},
             "extauthz_certificate_ends_in_seconds": {(use,): left_s for use, left_s in now.certificates.items()},
+            "extauthz_notices_total": dict(now.notices),
             "extauthz_workloads": {(): now.workloads},
             "extauthz_reload_total": dict(self._reloads),
             "extauthz_source_last_good_timestamp_seconds": dict(self._last_good),
@@ -174,4 +201,4 @@ class Metrics:
             "extauthz_log_dropped_total": {(): now.log_dropped},
         }
         times = exposition.Times(BUCKETS_S, tuple(self._buckets), self._seconds)
-        return Snapshot(levels, {"extauthz_check_seconds": times}, now.rows)
+        return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)

@@ -30,6 +30,15 @@ TABLE = (
         "Requests that were allowed only because the setting mode is audit, by the answer that they would have had.",
     ),
     Family(
+        "extauthz_quota_refusals_total", "counter", "decisions", ("quota", "resource", "refusal"),
+        "Refused requests, by each quota and resource that refused, and by why: ExceedsHard, WaitingForRoom, "
+        "Misconfigured.",
+    ),
+    Family(
+        "extauthz_quota_audit_refusals_total", "counter", "decisions", ("quota", "resource"),
+        "Allowed requests that this quota would have refused, were it or the gate not only auditing.",
+    ),
+    Family(
         "extauthz_clamps_total", "counter", "writes", ("quota", "resource"),
         "Writes that were asked for with fewer replicas (mode Clamp), by what had no room for all of them.",
     ),
@@ -49,6 +58,30 @@ TABLE = (
         "extauthz_quota_hard", "gauge", "cores, bytes or objects", ("quota", "resource"),
         "The limit.",
     ),
+    Family(
+        "extauthz_quota", "gauge", "cores, bytes or objects", ("quota", "resource", "type"),
+        "The same three numbers by type: hard, used, reserved. For dashboards made for kube_resourcequota.",
+    ),
+    Family(
+        "extauthz_quota_headroom", "gauge", "cores, bytes or objects", ("quota", "resource"),
+        "What may still be added, here and in all quotas above that refuse growth. Below zero: over the limit.",
+    ),
+    Family(
+        "extauthz_quota_denied_demand", "gauge", "cores, bytes or objects", ("quota", "resource"),
+        "By how much the limit would have to be higher for all that workloads ask for and are refused.",
+    ),
+    Family(
+        "extauthz_quota_episodes", "gauge", "workloads", ("quota", "resource", "refusal"),
+        "Workloads that are refused by this quota and go on asking, by why.",
+    ),
+    Family(
+        "extauthz_quota_oldest_episode_seconds", "gauge", "seconds", ("quota", "resource", "refusal"),
+        "How long the one of them has been refused that has waited longest.",
+    ),
+    Family(
+        "extauthz_episodes", "gauge", "workloads", ("refusal",),
+        "Workloads that are refused, by whatever quota or limit, and go on asking.",
+    ),
     Family("extauthz_quotas", "gauge", "quotas", (), "Quotas in force."),
     Family(
         "extauthz_quotas_left_out", "gauge", "quotas", (),
@@ -65,7 +98,7 @@ TABLE = (
     ),
     Family(
         "extauthz_reads_total", "counter", "reads", ("result",),
-        "Consistent reads of a workload: ok, unreachable, forbidden, refused, unknown-kind.",
+        "Consistent reads of a workload: ok, unreachable, forbidden, refused, unknown-kind, behind.",
     ),
     Family(
         "extauthz_intents_ended_by_read_total", "counter", "intents", (),
@@ -124,6 +157,11 @@ TABLE = (
         "extauthz_certificate_ends_in_seconds", "gauge", "seconds", ("use",),
         "Time until a certificate that the gate shows ends: grpc, webhook, api; and webhook-authority, where the gates "
         "make it themselves.",
+    ),
+    Family(
+        "extauthz_notices_total", "counter", "notices", ("receiver", "result"),
+        "Notices by what became of them: delivered; retried (an attempt failed, another follows); dropped as refused, "
+        "expired, overflow, unsent (the gate stopped) or failed. Receiver -: dropped before it was known whom to tell.",
     ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads that the gate knows."),
     Family(

@@ -7,21 +7,21 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from itertools import groupby
+from itertools import islice
 from typing import TextIO
 
 import grpc.aio
 import uvloop
 from aiohttp import web
 
-from extauthz.core.ledger.accounts import UsageRow
 from extauthz.kube.connection import Connection, connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.observe.workspaces import Waiting
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import People
 from extauthz.servers.api.rights import Access, ThisHost
@@ -124,7 +124,7 @@ class App:
             return None
         assert self._connection is not None
         app = web.Application()
-        self._add_api(app, People(self._connection, self._log.event))
+        self._add_api(app, People(self._connection, self._log.event, audience=self._settings.api_audience))
         runner, address = await listening.bind_api(app, self._settings, tls.context)
         stack.push_async_callback(runner.cleanup)
         return address
@@ -247,7 +247,7 @@ class App:
         most = self._settings.metrics_max_quotas
         queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
         return Levels(
-            rows=list(_of_first(most, queries.rows())),
+            uses=list(islice(queries.quotas(), most)),
             quotas=queries.quota_count,
             left_out=max(queries.quota_count - most, 0),
             pending_writes=queries.pending_count,
@@ -259,13 +259,7 @@ class App:
             calls=self._connection.calls if self._connection is not None else {},
             status_writes=inputs.quotas.status_writes() if inputs is not None else {},
             event_writes=inputs.state.event_writes() if inputs is not None else {},
+            notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
+            waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )
-
-
-def _of_first(quotas: int, rows: Iterable[UsageRow]) -> Iterable[UsageRow]:
-    """How many quotas are read for /metrics at a time. The rows of one quota follow each other."""
-    for number, (_, group) in enumerate(groupby(rows, key=lambda row: row.quota)):
-        if number == quotas:
-            return
-        yield from group

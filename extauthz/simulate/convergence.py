@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from extauthz.core.model import Verdict
+from extauthz.kube import backoff
 from extauthz.ledger_store.payload import PayloadError, decode
 
 from . import objects
@@ -24,7 +25,8 @@ STEPS_LAST_S = 6.0
 """After this time the last steps are over: gates that were killed or stopped are back."""
 
 GROWS_WITHIN_S = 5.0
-"""How soon a write that fits must be allowed, once no faults happen any more."""
+"""How soon a write that fits must be allowed, once no faults happen any more. A gate that is out of date may have to
+wait before it connects again."""
 
 IDLE_FOR_S = 1.0
 """Several rounds of housekeeping."""
@@ -134,9 +136,12 @@ class Convergence:
         fits = all(amount <= hard[one] for one, amount in after.items() if amount > before[one])
         expected = Verdict.ALLOW if fits else Verdict.DENY
         decision: Answer | None = None
-        until_s = world.loop.time() + GROWS_WITHIN_S
-        while world.loop.time() < until_s:
+        began_s = world.loop.time()
+        within_s = GROWS_WITHIN_S
+        while world.loop.time() < began_s + within_s:
             decision = await world.client.ask(sent, world.dice, member)
+            if decision is not None and decision.reason == "stale":
+                within_s = GROWS_WITHIN_S + backoff.LONGEST_S
             if decision is not None and decision.verdict is expected:
                 break
             await asyncio.sleep(0.2)

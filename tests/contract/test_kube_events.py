@@ -14,7 +14,7 @@ from extauthz.core.model import Verdict
 from extauthz.kube.connection import connect
 from extauthz.observe.autoscalers import KINDS
 from extauthz.observe.episodes import UPDATE_S
-from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, UNBLOCKED, KubeEvents
+from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, REFUSAL, UNBLOCKED, KubeEvents
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from extauthz.testing.kubecalls import ScriptedApi
 
@@ -157,8 +157,10 @@ async def test_a_refusal_is_told_on_the_workload_and_on_its_autoscaler(server: A
     for event in await server.events():
         assert event["note"] == (
             'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=4, '
-            "used: requests.cpu=1, limited: requests.cpu=2; largest allowed replicas: 2"
+            "used: requests.cpu=1, limited: requests.cpu=2; largest allowed replicas: 2; "
+            f"see: extauthz explain deployments.apps/web -n {server.namespace}"
         )
+        assert event["metadata"]["annotations"] == {REFUSAL: "ExceedsHard"}
         assert (event["type"], event["reportingController"]) == ("Warning", "extauthz.dev/gate")
         assert event["eventTime"] == "2027-01-15T08:00:15.000000Z"
         assert ("related" in event) == (event["regarding"]["kind"] != "Deployment")
@@ -219,4 +221,5 @@ async def test_a_sentence_that_is_too_long_is_cut_and_keeps_how_many_would_fit(s
     await cluster.written()
     (event,) = await server.events()
     assert MAX_NOTE - 3 <= len(event["note"].encode()) <= MAX_NOTE
-    assert event["note"].endswith("…; largest allowed replicas: 2")
+    hint = f"; see: extauthz explain deployments.apps/web -n {server.namespace}"
+    assert event["note"].endswith(f"…; largest allowed replicas: 2{hint}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ CONFIG = ("serving/core/configmaps", "networking/config-network.yaml")
 DEFINITIONS = ("serving/core/300-resources", "networking")
 WANTED = ("metrics", "podautoscalers", "serverlessservices", "ingresses", "revisions")
 
-QUICK = {
+QUICK: Mapping[str, dict[str, str]] = {
     "config-leader-election": {"lease-duration": "5s", "renew-deadline": "3s", "retry-period": "1s"},
     "config-autoscaler": {
         "stable-window": "6s",
@@ -39,6 +39,7 @@ QUICK = {
     },
 }
 """The quickest that the autoscaler takes; as they come it would be minutes."""
+NOTHING: Mapping[str, Mapping[str, str]] = {}
 
 ENVIRONMENT = {
     "SYSTEM_NAMESPACE": NAMESPACE,
@@ -51,7 +52,7 @@ ENVIRONMENT = {
 }
 
 
-def install(plane: Plane, version: str) -> None:
+def install(plane: Plane, version: str, more: Mapping[str, Mapping[str, str]] = NOTHING) -> None:
     """Custom resource definitions and config maps of one version, over those of another."""
     config = parts.config(f"autoscaler-{version}")
     definitions = [tree for tree in _objects(config, DEFINITIONS) if tree["spec"]["names"]["plural"] in WANTED]
@@ -61,7 +62,7 @@ def install(plane: Plane, version: str) -> None:
     maps = list(_objects(config, CONFIG))
     for tree in maps:
         tree["data"].pop("_example", None)
-        tree["data"] |= QUICK.get(tree["metadata"]["name"], {})
+        tree["data"] |= QUICK.get(tree["metadata"]["name"], {}) | dict(more.get(tree["metadata"]["name"], {}))
     _apply(plane, *maps)
 
 
@@ -79,9 +80,12 @@ def _objects(config: Path, places: tuple[str, ...]) -> Iterator[Tree]:
 
 
 @contextlib.contextmanager
-def running_autoscaler(plane: Plane, version: str, server: str, folder: Path) -> Iterator[Child]:
-    """One autoscaler, installed and led, whose requests go to ``server`` with a bearer token."""
-    install(plane, version)
+def running_autoscaler(
+    plane: Plane, version: str, server: str, folder: Path, more: Mapping[str, Mapping[str, str]] = NOTHING
+) -> Iterator[Child]:
+    """One autoscaler, installed and led, whose requests go to ``server`` with a bearer token. ``more`` of its config
+    maps goes over ``QUICK``."""
+    install(plane, version, more)
     token = service_account(plane, NAMESPACE, "controller", "cluster-admin")
     kubeconfig = folder / f"autoscaler-{version}.kubeconfig"
     write_kubeconfig(kubeconfig, server, plane.ca, {"token": token})

@@ -78,8 +78,8 @@ class Module:
     def cache(self) -> Path:
         """Where it is built: another version, another go.mod or other flags are another folder."""
         digest = hashlib.sha256(self.ldflags.encode())
-        for file in ("go.mod", "tools.go"):
-            digest.update((self.source / file).read_bytes())
+        for file in (self.source / "go.mod", *sorted(self.source.glob("*.go"))):
+            digest.update(file.read_bytes())
         return cache_root() / self.folder / f"{self.version}-{digest.hexdigest()[:12]}"
 
 
@@ -87,6 +87,11 @@ def _knative(version: str) -> Module:
     autoscaler = Part(f"autoscaler-{version}", "knative.dev/serving/cmd/autoscaler")
     configs = ("knative.dev/serving", "knative.dev/networking")
     return Module(f"knative-{version}", (autoscaler,), configs=configs)
+
+
+def _decider(version: str) -> Module:
+    """Knative's own arithmetic, asked without a cluster."""
+    return Module(f"decider-{version}", (Part(f"decider-{version}", "."),))
 
 
 def _istiod(name: str, target: str) -> Module:
@@ -122,6 +127,8 @@ MODULES: tuple[Module, ...] = (
     ),
     _knative("v0.50.0"),
     _knative("v0.42.2"),
+    _decider("v0.50.0"),
+    _decider("v0.42.2"),
     Module("cert-manager", configs=("github.com/cert-manager/cert-manager",), config_folder="deploy/crds"),
     _istiod("istiod", "istiod"),
     _istiod("istiod-1.30", "istiods"),
@@ -145,8 +152,8 @@ MODULES: tuple[Module, ...] = (
 _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for module in MODULES for part in module.parts}
 
 NAMES = tuple(_BY_NAME)
-"""All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2, istiod (of
-Istio 1.31), istiod-1.30, keda-operator, helm."""
+"""All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
+decider-v0.50.0, decider-v0.42.2, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

@@ -63,9 +63,10 @@ def holds(
         started = {"name": name, "image": "x", "imageID": "", "ready": True, "restartCount": 0}
         return started | {"allocatedResources": {"cpu": given}, "resources": wants(runs_with)}
 
+    generation = plane.api.call("GET", POD)["metadata"]["generation"]
     status = {
         "phase": "Running",
-        "conditions": [*conditions],
+        "conditions": [one | {"observedGeneration": generation} for one in conditions],
         "containerStatuses": [of("main", given, runs_with)],
         "initContainerStatuses": [of("proxy", *sidecar)],
     }

@@ -148,6 +148,29 @@ def test_a_pod_that_is_resized_is_asked_about_and_no_other_write_of_pods(guarded
     guarded.api.patch("Pod", "lone", "shop", {"metadata": {"labels": {"a": "b"}}})
 
 
+def test_a_webhook_is_shown_the_next_generation_of_a_pod_that_is_resized(guarded: Plane):
+    """So that what a kubelet has said of the one before is not taken for said of this one."""
+    lone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "l", "namespace": "spared"}, "spec": pod()["spec"]}
+    guarded.api.create(lone)
+    asks = webhook.configuration(WebhookOptions(url="https://127.0.0.1:1"))
+    asks["metadata"] = {"name": "generation"}
+    expression = "object.metadata.generation == oldObject.metadata.generation + 1"
+    asks["webhooks"][0]["matchConditions"] = [{"name": "next", "expression": expression}]
+    guarded.api.create(asks)
+
+    def is_next(cpu: str) -> bool:
+        wanted = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
+        path = path_of("Pod", "spared", "l", "resize") + "?dryRun=All"
+        try:
+            guarded.api.call("PATCH", path, wanted, "application/strategic-merge-patch+json")
+        except RefusedError as error:
+            return ASKED in str(error)
+        return False
+
+    eventually(lambda: is_next("2"))
+    assert not is_next("1"), "nothing changes"
+
+
 def test_a_scale_from_zero_is_asked_about(guarded: Plane):
     """A Scale leaves a count of zero out."""
     asked = [is_asked(guarded, "Deployment", {"spec": {"replicas": n}}, "none", "scale") for n in (0, 1)]

@@ -240,9 +240,10 @@ async def test_headroom_of_an_object_that_exists_is_what_it_may_have_with_its_ne
         assert (await api.post("/api/v1/decisions", asked))[1]["verdict"] == verdict
 
 
-async def test_headroom_of_a_change_is_not_certain_while_another_write_may_land_on_it(api: Api):
-    _, page = await api.post("/api/v1/headroom", {"object": workload("web", 1, {"cpu": "3"})})
-    assert page["items"][0]["certain"] is False, "the 5 replicas that pend may each come to cost 3"
+async def test_a_change_has_no_headroom_at_any_size_while_a_count_pends_that_it_would_make_too_dear(api: Api):
+    status, problem = await api.post("/api/v1/headroom", {"object": workload("web", 1, {"cpu": "3"})})
+    assert status == 409, "the 5 replicas that pend may each come to cost 3"
+    assert "exceeded workspace quota" in problem["detail"]
 
 
 async def test_an_object_that_would_be_refused_at_any_size_is_no_headroom(api: Api):

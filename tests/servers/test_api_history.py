@@ -80,6 +80,7 @@ async def test_a_decision_has_who_what_and_why(world: World):
     assert (one["namespace"], one["resource"], one["name"]) == ("team-a", "deployments.apps", "web")
     assert (one["time"], one["operation"], one["from"], one["to"]) == ("2023-11-14T22:13:20.000Z", "patch", 3, 9)
     assert (one["verdict"], one["reason"], one["fits"]) == ("deny", "exceeded-quota", 4)
+    assert one["refusal"] == "ExceedsHard"
     assert (one["user"], one["userAgent"], one["dryRun"]) == ("hpa", "kubectl/v1", False)
     assert one["shortages"][0]["path"] == ["corp", "acme"]
     assert "acme" in one["sentence"]

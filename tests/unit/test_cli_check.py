@@ -131,6 +131,7 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
     assert tree == {
         "verdict": "deny",
         "reason": "exceeded-quota",
+        "refusal": "ExceedsHard",
         "workload": {"group": "apps", "resource": "statefulsets", "namespace": "shop", "name": "db"},
         "operation": "patch",
         "scale": True,

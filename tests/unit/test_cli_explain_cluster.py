@@ -39,6 +39,8 @@ class Calls:
             },
             PODS: {"items": objects[:12]},
             METRICS: {"items": objects[12:]},
+            "/apis/autoscaling.internal.knative.dev/v1alpha1/namespaces/shop/podautoscalers": 404,
+            "/apis/keda.sh/v1alpha1/namespaces/shop/scaledobjects": 403,
             "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-controller-manager": {"items": []},
         } | answers
 

@@ -61,6 +61,7 @@ def test_a_decision_is_one_json_line_with_its_evidence() -> None:
         "id": "d1",
         "verdict": "deny",
         "reason": "exceeded-quota",
+        "refusal": "WaitingForRoom",
         "workload": "deployments.apps/shop/web",
         "operation": "patch",
         "scale": True,
@@ -101,12 +102,63 @@ def test_no_value_can_forge_a_line_in_either_style() -> None:
         assert json.dumps(agent) in line
 
 
-def test_text_is_for_people() -> None:
+def test_text_reads_like_a_sentence() -> None:
     (line,) = written("info", "text", (Decision("d2", Verdict.ALLOW, "fits", "fits every quota", WEB), "kpa"))
     assert line == (
-        "2027-01-15T08:00:00.500Z INFO    decision id=d2 verdict=allow reason=fits "
-        'workload=deployments.apps/shop/web user_agent=kpa sentence="fits every quota"'
+        "2027-01-15T08:00:00.500Z INFO    allowed deployments.apps/shop/web: fits every quota "
+        "(id=d2 reason=fits user_agent=kpa)"
     )
+
+
+def test_a_refusal_as_text_begins_with_who_and_how_many_and_keeps_what_the_sentence_does_not_say() -> None:
+    refused = denied()._replace(sentence='deployments.apps "web" is forbidden: so', audit=(SHORT,), dry_run=True)
+    (line,) = written("info", "text", (refused, "kubectl"))
+    begins, ends = line.removeprefix("2027-01-15T08:00:00.500Z WARNING ").split(" (", 1)
+    assert begins == 'denied deployments.apps/shop/web 3 → 5: deployments.apps "web" is forbidden: so'
+    assert "id=d1 reason=exceeded-quota refusal=WaitingForRoom operation=patch scale=true dry_run=true fits=4" in ends
+    assert "quota=big/acme" in ends
+    assert "audit=" in ends
+    assert ends.endswith("user_agent=kubectl)")
+
+
+@pytest.mark.parametrize(
+    ("decision", "begins"),
+    [
+        (denied(clamped_to=4), "clamped deployments.apps/shop/web 3 → 5 to 4: it is forbidden ("),
+        (denied(), "clamped deployments.apps/shop/web 3 → 5: it is forbidden ("),
+    ],
+    ids=["with-a-count", "without"],
+)
+def test_a_clamp_as_text_says_the_count_that_is_asked_for(decision: Decision, begins: str) -> None:
+    stream = io.StringIO()
+    log = Log(stream, "info", "text", clock=lambda: 1_800_000_000.5)
+    log.clamp(decision, "")
+    log.close()
+    assert lines_of(stream)[0].removeprefix("2027-01-15T08:00:00.500Z WARNING ").startswith(begins)
+
+
+def test_what_only_would_be_refused_says_both_as_text() -> None:
+    (line,) = written("info", "text", (denied(would=Verdict.DENY)._replace(verdict=Verdict.ALLOW), ""))
+    assert "WARNING allowed (else denied) deployments.apps/shop/web 3 → 5: it is forbidden" in line
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"source": "quotas", "quotas": 3}, "happened source=quotas quotas=3"),
+        ({"why": "nothing was heard", "growth": "deny"}, "happened growth=deny: nothing was heard"),
+        ({"problems": ["a.yaml:3: no", "b.yaml: no"], "source": "q"}, "happened source=q: a.yaml:3: no; b.yaml: no"),
+        ({"error": "e\n2027 INFO x", "seconds": 2.5}, "happened seconds=2.5: e\\n2027 INFO x"),
+        ({"error": "e", "why": "w w"}, "happened error=e: w w"),
+    ],
+    ids=["pairs", "why", "problems", "no-forged-line", "one-of-two"],
+)
+def test_an_event_as_text_ends_with_what_it_says_in_words(fields: dict, said: str) -> None:
+    stream = io.StringIO()
+    log = Log(stream, "info", "text", clock=lambda: 1_800_000_000.5)
+    log.event("info", "happened", **fields)
+    log.close()
+    assert lines_of(stream) == [f"2027-01-15T08:00:00.500Z INFO    {said}"]
 
 
 SECRET = "s3cret"

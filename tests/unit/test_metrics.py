@@ -9,19 +9,26 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Decision, Shortage, Unspecified, Verdict
+from extauthz.core.queries import QuotaUse
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import table
 from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
+from extauthz.observe.workspaces import Waiting
+from extauthz.testing.builders import quota
 
 NANOS = 10**9
+SHORT = Shortage("acme", ("acme",), "requests.cpu", 12 * NANOS, NANOS * 3 // 2, NANOS // 4, 10 * NANOS)
+DENIED = Decision("d", Verdict.DENY, "exceeded-quota", "", shortages=(SHORT,))
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 @pytest.fixture
 def metrics() -> Metrics:
-    rows = [UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)]
+    node = QuotaTree.build([quota("acme", {"cpu": "10"})]).nodes[0]
+    row = UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)
     watches = [("deployments.apps", 12.5, 3)]
     levels = Levels(
-        rows,
+        [QuotaUse(node, (row,), 1, 0, True)],
         quotas=7,
         left_out=6,
         pending_writes=2,
@@ -33,6 +40,8 @@ def metrics() -> Metrics:
         status_writes={"written": 4},
         event_writes={"created": 5},
         certificates={"webhook": 60.0},
+        notices={("ops", "delivered"): 3},
+        waiting=[Waiting(DENIED, 90.0)],
     )
     return Metrics(lambda: levels)
 
@@ -93,6 +102,8 @@ async def test_a_refused_reload_leaves_the_time_of_the_last_good_one(metrics: Me
 async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(metrics: Metrics) -> None:
     metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), 0.1)
     metrics.decision(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), 0.1)
+    metrics.decision(DENIED, 0.1)
+    metrics.decision(Decision("4", Verdict.ALLOW, "fits", "", audit=(SHORT,)), 0.1)
     metrics.reload("state", "ok", 1.0)
     metrics.clamp(Decision("3", Verdict.DENY, "", "", shortages=(Shortage("acme", (), "requests.cpu", 1, 1, 0, 1),)))
     metrics.answer("refused")

@@ -36,10 +36,19 @@ def held(cpu: str, given: str | None = None, name: str = "c") -> dict[str, Any]:
     return status | ({"allocatedResources": {"cpu": given}} if given is not None else {})
 
 
+GENERATION = 7
+"""Of all specs here."""
+
+
+def of_now(status: dict[str, Any]) -> dict[str, Any]:
+    """Its conditions are of what the pod asks for now."""
+    return status | {"conditions": [one | {"observedGeneration": GENERATION} for one in status.get("conditions", ())]}
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_pod_costs_what_resource_quota_charges_for_it(case):
     charged = {resources.canonical(key): nanos for key, nanos in case["costs"].items()}
-    assert cost(pod_template(case["pod"]["spec"], case["pod"]["status"])) == charged
+    assert cost(pod_template(case["pod"]["spec"], of_now(case["pod"]["status"]), GENERATION)) == charged
 
 
 def test_the_recording_has_pods_that_ask_for_less_and_for_more_than_they_hold():
@@ -66,8 +75,16 @@ INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "rea
 )
 def test_of_pod_level_resources_the_largest_counts(status, cpu, limit):
     asked = {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}
-    charged = cost(pod_template({"containers": [container("1")], "resources": asked}, status))
+    charged = cost(pod_template({"containers": [container("1")], "resources": asked}, of_now(status), GENERATION))
     assert (charged["requests.cpu"], charged["limits.cpu"]) == (cpu * CPU, limit * CPU)
+
+
+@pytest.mark.parametrize(("told", "generation"), [(6, 7), (None, 7), (None, None), (7, None), (8, 7)])
+def test_what_the_node_said_of_an_earlier_resize_is_not_said_of_this_one(told: int | None, generation: int | None):
+    """Kubelets before Kubernetes 1.34 do not tell of which."""
+    (condition,) = INFEASIBLE["conditions"]
+    status = {"containerStatuses": [held("1")], "conditions": [condition | {"observedGeneration": told}]}
+    assert cost(pod_template({"containers": [container("3")]}, status, generation))["requests.cpu"] == 3 * CPU
 
 
 def test_what_is_not_asked_for_at_pod_level_is_not_counted_there():

@@ -17,6 +17,8 @@ from extauthz.core.decision import sentences
 from extauthz.core.decision.effects import is_harmless, is_patch, left_by
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.effects.resolve import resolve
+from extauthz.core.kinds import PODS, RESIZES
+from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.model import Apply, Decision, Observed, Operation, Outcome, Template, Verdict, Write
 from extauthz.core.objects.alike import alike
@@ -31,6 +33,9 @@ def under_way(asked: Evaluation) -> Decision | None:
     pending_write = asked.pending_write
     if not pending_write.touches or asked.entry is None or is_harmless(asked.observed, pending_write):
         return None
+    resizes = _resizes_of(asked.entry, asked) if _moves(pending_write, asked.observed) else []
+    if resizes:
+        return _refusal(asked, resizes)
     others = [one for one in asked.entry.live_pending_writes() if one.touches]
     if not is_patch(asked.write):
         others = _in_the_way(asked, pending_write, others)
@@ -43,6 +48,22 @@ def under_way(asked: Evaluation) -> Decision | None:
         return _refusal(asked, others)
     asked.pending_write = _with(pending_write, left)
     return None
+
+
+def _moves(pending_write: PendingWrite, observed: Observed | None) -> bool:
+    """Whether it may bring what is there under other quotas."""
+    return observed is not None and replace(pending_write, templates=()).changes(observed)
+
+
+def _resizes_of(entry: Entry, asked: Evaluation) -> list[PendingWrite]:
+    """Resizes under way of the pods that are charged with ``entry``."""
+    ledger = asked.state.ledger
+    found: list[PendingWrite] = []
+    for ref in ledger.workloads.of_unit(RESIZES, entry.ref.namespace):
+        pod, resizes = ledger.observations.pod(ref._replace(resource=PODS[1])), ledger.get(ref)
+        if pod is not None and resizes is not None and pod.root.ref == entry.root.ref:
+            found += resizes.live_pending_writes()
+    return found
 
 
 def _disturb(asked: Evaluation, pending_write: PendingWrite, others: list[PendingWrite]) -> bool:

@@ -49,4 +49,4 @@ def _denied(asked: Evaluation, replicas: int, bound: Bound, most: int) -> Decisi
     old = f" (as of {bound.age_s:.0f} s ago)" if bound.freshness is Freshness.KEPT else ""
     sentence = sentences.exceeded_scale(asked.write.ref, replicas, before, most, fits, old)
     denied = asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, fits=fits)
-    return denied._replace(max_scale=most, audit=asked.proposal.growth.audit)
+    return denied._replace(max_scale=most, audit=asked.proposal.growth.audit, never_fits=True)

@@ -9,7 +9,7 @@ that the pod is known to hold: by the gate, or by the API server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from extauthz.core.decision import granting, pending_limits, sentences, unknowns, weighing
@@ -22,6 +22,7 @@ from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.model import (
     Amounts,
     Decision,
+    Labels,
     Observed,
     Operation,
     Outcome,
@@ -40,11 +41,13 @@ Step: TypeAlias = Callable[[Evaluation], Decision | None]
 
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: some quota has no room for what it adds."""
-    short, audit = asked.proposal.growth.shortages, asked.proposal.growth.audit
+    short, _ = weighing.refusing(asked)
     if not short:
         return None
     sentence = sentences.exceeded(asked.write.ref, short, None, 0)
-    return asked.answer(Verdict.DENY, "exceeded-quota", sentence, shortages=short, audit=audit)
+    audit = asked.proposal.growth.audit
+    denied = asked.answer(Verdict.DENY, weighing.EXCEEDED, sentence, shortages=short, audit=audit)
+    return denied._replace(never_fits=weighing.never_fits(asked.proposal.step.own.envelope.amounts, short))
 
 
 STEPS: Final[tuple[Step, ...]] = (
@@ -98,7 +101,7 @@ def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:
 def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Amounts, now_s: float) -> None:
     """What the steps of a write find out first."""
     template = Template(intern({"resize": dict(added)}).text)
-    labels = tuple(dict.fromkeys(seen.root.all_labels())) if seen is not None else ()
+    labels = tuple(dict.fromkeys(_labels(seen))) if seen is not None else ()
     evaluation.ref = resize.ref._replace(resource=RESIZES[1])
     evaluation.entry, evaluation.observed = evaluation.state.ledger.get(evaluation.ref), None
     evaluation.creates = seen is not None
@@ -115,6 +118,17 @@ def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Am
         source=evaluation.source,
     )
     evaluation.free = _why_free(evaluation, added)
+
+
+def _labels(seen: Entry) -> Iterator[Labels]:
+    """Those by which quotas may come to count the pod: of what it is charged through, and of an owner that may leave
+    that."""
+    yield from seen.root.all_labels()
+    one = seen
+    while one.head is not None:
+        if one.may_leave():
+            yield from one.all_labels()
+        one = one.head
 
 
 def _why_free(evaluation: Evaluation, added: Amounts) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from extauthz.core.decision import sentences
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.ledger.coverage import Nodes
-from extauthz.core.model import Decision, Requester, Shortage, Verdict
+from extauthz.core.model import Amounts, Decision, Requester, Shortage, Verdict
 
 EXCEEDED = "exceeded-quota"
 
@@ -23,17 +26,63 @@ def weighed(asked: Evaluation) -> None:
 
 def exceeded(asked: Evaluation) -> Decision | None:
     """Step: some quota has no room for what grows."""
-    proposal, pending_write, ledger = asked.proposal, asked.pending_write, asked.state.ledger
-    if not proposal.growth.shortages:
+    short, free = refusing(asked)
+    if not short:
         return None
-    free = unbound(proposal.growth.grows, asked.requester)
-    short, audit = _of_others(proposal.growth.shortages, free), proposal.growth.audit
+    proposal, pending_write, ledger = asked.proposal, asked.pending_write, asked.state.ledger
+    fits = _largest(asked, free)
+    short = _tightest_first(asked, short, fits, free)
+    sentence = sentences.exceeded(asked.write.ref, short, fits, ledger.surge(proposal, pending_write))
+    audit = proposal.growth.audit
+    denied = asked.answer(Verdict.DENY, EXCEEDED, sentence, pending_write.replicas, short, audit, fits)
+    return denied._replace(never_fits=never_fits(proposal.step.own.envelope.amounts, short))
+
+
+def refusing(asked: Evaluation) -> tuple[tuple[Shortage, ...], Nodes]:
+    """What has too little room, of quotas that bind who asks; and the quotas that do not."""
+    growth = asked.proposal.growth
+    if not growth.shortages:
+        return (), ()
+    free = unbound(growth.grows, asked.requester)
+    short = _of_others(growth.shortages, free)
     if not short:
         asked.reason, asked.why = "not-bound", f"fits every quota that binds who asks; {_names(free)} does not"
-        return None
-    fits = ledger.largest_replicas(asked.ref, pending_write, proposal, free)
-    sentence = sentences.exceeded(asked.write.ref, short, fits, ledger.surge(proposal, pending_write))
-    return asked.answer(Verdict.DENY, EXCEEDED, sentence, pending_write.replicas, short, audit, fits)
+    return short, free
+
+
+def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
+    """Whether what a workload would come to by itself is more than a limit, whatever others use."""
+    return any(alone.get(row.resource, 0) > row.hard for row in short)
+
+
+def _largest(asked: Evaluation, free: Nodes) -> int | None:
+    """The largest count that would be granted; ``None``: none can be named.
+
+    The ledger takes it that a new template comes with the count of its own write alone. A count that pends, or stays,
+    may meet that template too. Then no smaller count of this write helps.
+    """
+    pending_write = asked.pending_write
+    fits = asked.state.ledger.largest_replicas(asked.ref, pending_write, asked.proposal, free)
+    if fits is None or pending_write.counts_alone or not _short_at(asked, fits, free):
+        return fits
+    return None
+
+
+def _tightest_first(
+    asked: Evaluation, short: tuple[Shortage, ...], fits: int | None, free: Nodes
+) -> tuple[Shortage, ...]:
+    """Quotas that have no room for one more than ``fits`` come first. Rows of one quota stay together."""
+    if fits is None or all(row.quota == short[0].quota for row in short):
+        return short
+    tight = _short_at(asked, fits + 1, free)
+    return tuple(sorted(short, key=lambda row: row.quota not in tight))
+
+
+def _short_at(asked: Evaluation, count: int, free: Nodes) -> set[str]:
+    """Quotas without room for the same write with another count."""
+    tried = replace(asked.pending_write, replicas=count)
+    growth = asked.state.ledger.propose(asked.ref, tried, asked.born, asked.entry).growth
+    return {row.quota for row in _of_others(growth.shortages, free)}
 
 
 def unbound(nodes: Nodes, requester: Requester | None) -> Nodes:

@@ -181,7 +181,10 @@ def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
     pod, observed = metadata.observed(*PODS, before)
     if pod != ref or not observed.resource_version:
         raise BodyError("not-an-object", "request.oldObject is not the stored Pod of request.name")
-    held, wanted = (pod_template(one.get("spec"), before.get("status")) for one in (before, after))
+    held, wanted = (
+        pod_template(one.get("spec"), before.get("status"), preconditions.metadata(one).get("generation"))
+        for one in (before, after)
+    )
     return Resize(ref, held, wanted, observed.resource_version, boolean(request.get("dryRun"), "request.dryRun"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from extauthz.core.ledger.claims import Claims
 from extauthz.core.ledger.pending_write import PendingWrite
@@ -72,6 +72,16 @@ class Entry:
             above = below.head = below.head._copy()
             above.children = {**(above.children or {}), below.ref: below}
             below = above
+        return copy
+
+    def without_children(self, go: Callable[[Entry], bool]) -> Entry:
+        """A copy without children that ``go``; itself, if none does."""
+        children = self.children or {}
+        stay = {ref: child for ref, child in children.items() if not go(child)}
+        if len(stay) == len(children):
+            return self
+        copy = self._copy()
+        copy.children = stay or None
         return copy
 
     def _copy(self) -> Entry:

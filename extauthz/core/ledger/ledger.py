@@ -98,10 +98,33 @@ class Ledger:
         after = self._with(entry, (*pending, pending_write))
         if not pending:
             return Step(before, after, before, after)
-        base = self._with(entry, ())
-        return Step(before, after, base, self._own(entry, base, pending, pending_write))
+        whole = [one for one in pending if one.templates and one.replicas is not None]
+        apart = self._without_landed(entry, whole) if whole and entry.children else entry
+        base = self._with(apart, ())
+        return Step(before, after, base, self._own(apart, base, pending, whole, pending_write))
 
-    def _own(self, entry: Entry, base: Position, pending: tuple[PendingWrite, ...], write: PendingWrite) -> Position:
+    def _without_landed(self, entry: Entry, whole: Iterable[PendingWrite]) -> Entry:
+        """``entry`` as it is observed before writes of a count and a template that pend.
+
+        A ReplicaSet may be seen before the write of its Deployment that has made it. Then its template meets the count
+        from before that write. Nobody has granted that, so it is no licence for a count in between.
+        """
+        costs = NamespaceCosts(entry.ref.namespace, self.pod_costs)
+        landed = [costs.highest(one.templates) for one in whole]
+
+        def is_landed(child: Entry) -> bool:
+            return child.observed is not None and costs.one(child.observed.template) in landed
+
+        return entry.without_children(is_landed)
+
+    def _own(
+        self,
+        entry: Entry,
+        base: Position,
+        pending: Iterable[PendingWrite],
+        whole: Iterable[PendingWrite],
+        write: PendingWrite,
+    ) -> Position:
         """``Step.own``: what the write raises by itself, and what it lets other writes raise.
 
         A count lands on nothing: where no object is observed, a create comes first. An object that is made gives those
@@ -110,7 +133,6 @@ class Ledger:
         makes = write.creates and (entry.observed is None or write.write is None)
         first = tuple(one for one in pending if makes or (one.creates and entry.observed is None))
         own = self._with(entry, (*first, write))
-        whole = [one for one in pending if one.templates and one.replicas is not None]
         if write.replicas is None or not write.counts_alone or not whole:
             return own
         return own._replace(envelope=self._after_whole(entry, base.envelope, own.envelope, whole, write.replicas))

@@ -1,7 +1,10 @@
 """What a Pod holds while it is resized in place: the largest of what it asks for, was given, and runs with.
 
 The three differ until the kubelet is done (KEP-1287). A resize that the node can never do (``Infeasible``) is not
-counted, only what is there. The rule is that of ``PodRequests`` and ``PodLimits`` with ``UseStatusResources``
+counted, only what is there. But only if the kubelet says that of what the Pod asks for now (``observedGeneration``,
+Kubernetes 1.34): what was asked for since may fit the node.
+
+For the rest the rule is that of ``PodRequests`` and ``PodLimits`` with ``UseStatusResources``
 (``k8s.io/component-helpers/resource/helpers.go``), by which the scheduler and ResourceQuota (``PodUsageFunc`` in
 ``pkg/quota/v1/evaluator/core/pods.go``) count.
 """
@@ -18,9 +21,9 @@ from extauthz.core.objects.fields import amounts, items, mapping, text
 _KINDS: Final = ("limits", "requests")
 
 
-def hold(pod: Tree, status: Mapping[str, Tree]) -> None:
-    """Put what a Pod holds by its status into its pruned spec. Raises ObjectError."""
-    infeasible = _is_infeasible(status)
+def hold(pod: Tree, status: Mapping[str, Tree], generation: Tree) -> None:
+    """Put what a Pod holds by its status into its pruned spec, which is of that generation. Raises ObjectError."""
+    infeasible = _is_infeasible(status, generation)
     of_pod = _held(status, "status")
     if of_pod is not None and "resources" in pod:
         pod["resources"] = _of_pod(pod["resources"], of_pod, infeasible)
@@ -40,11 +43,12 @@ def _drop_empty(owner: Tree) -> None:
         owner["resources"] = kept
 
 
-def _is_infeasible(status: Mapping[str, Tree]) -> bool:
+def _is_infeasible(status: Mapping[str, Tree], generation: Tree) -> bool:
     """Whether the node can never do what is asked; the first condition of the type says it."""
     for condition, at in items(status.get("conditions"), "status.conditions"):
         if condition.get("type") == "PodResizePending":
-            return text(condition.get("reason"), f"{at}.reason") == "Infeasible"
+            is_of_it = generation is not None and condition.get("observedGeneration") == generation
+            return text(condition.get("reason"), f"{at}.reason") == "Infeasible" and is_of_it
     return False
 
 

@@ -85,13 +85,13 @@ def prune(spec: Tree) -> Tree:
     return pruned
 
 
-def pod_template(spec: Tree, status: Tree = None) -> Template:
-    """What an existing Pod costs, by its spec and its status. Raises ObjectError.
+def pod_template(spec: Tree, status: Tree = None, generation: Tree = None) -> Template:
+    """What an existing Pod costs, by its spec, which is of that generation, and its status. Raises ObjectError.
 
     No patch of it is ever read, so that of names only those that its claims have are kept: pods of one owner are alike.
     """
     pod = _pod(spec, "spec")
-    resized.hold(pod, mapping(status, "status"))
+    resized.hold(pod, mapping(status, "status"), generation)
     for key in ("containers", "initContainers"):
         if key in pod:
             pod[key] = [{name: value for name, value in item.items() if name != "name"} for item in pod[key]]

@@ -132,6 +132,7 @@ class History:
             "observedReplicas": observed.replicas if observed is not None else None,
             "fits": latest.fits,
             "reason": latest.reason,
+            "refusal": shown.refusal(latest),
             "sentence": latest.sentence,
             "shortages": [shown.shortage(row) for row in latest.shortages],
         }
@@ -156,6 +157,7 @@ def _decided(noted: Noted) -> Json:
         "verdict": decision.verdict.value,
         "would": decision.would.value if decision.would is not None else None,
         "reason": decision.reason,
+        "refusal": shown.refusal(decision),
         "sentence": decision.sentence,
         "operation": decision.operation.value if decision.operation is not None else None,
         "dryRun": decision.dry_run,

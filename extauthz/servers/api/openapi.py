@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+from extauthz.core.model import Refusal
 from extauthz.servers.api.answers import MOST
 from extauthz.servers.api.problems import CONTENT_TYPE
 from extauthz.servers.api.questions import MOST_IN_BATCH
@@ -18,6 +19,7 @@ _QUANTITIES: Final[Schema] = {"type": "object", "additionalProperties": _QUANTIT
 _TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 _NUMBER_OR_NULL: Final[Schema] = {"type": ["integer", "null"]}
 _VERDICT: Final[Schema] = {"enum": ["allow", "deny", "unavailable"]}
+_REFUSAL: Final[Schema] = {"enum": [*(word.value for word in Refusal), None]}
 _REPLICAS_OR_NULL: Final[Schema] = {"type": ["integer", "null"], "description": "null: no quota sets a bound."}
 
 
@@ -92,6 +94,7 @@ _SCHEMAS: Final = {
         verdict=_VERDICT,
         would=_TEXT_OR_NULL | {"description": "What the verdict would have been without mode audit."},
         reason=_TEXT,
+        refusal=_REFUSAL,
         sentence=_TEXT,
         operation=_TEXT_OR_NULL,
         dryRun=_FLAG,
@@ -112,10 +115,11 @@ _SCHEMAS: Final = {
         observedReplicas=_NUMBER_OR_NULL,
         fits=_NUMBER_OR_NULL,
         reason=_TEXT,
+        refusal=_REFUSAL,
         sentence=_TEXT,
         shortages={"type": "array", "items": _SHORTAGE},
     ),
-    "Decision": _object(verdict=_VERDICT, reason=_TEXT, sentence=_TEXT),
+    "Decision": _object(verdict=_VERDICT, reason=_TEXT, refusal=_REFUSAL, sentence=_TEXT),
 }
 
 

@@ -77,6 +77,7 @@ def decision(decided: Decision) -> Json:
     return {
         "verdict": decided.verdict.value,
         "reason": decided.reason,
+        "refusal": refusal(decided),
         "sentence": decided.sentence,
         "workload": None if ref is None else ref._asdict(),
         "operation": None if decided.operation is None else decided.operation.value,
@@ -88,6 +89,11 @@ def decision(decided: Decision) -> Json:
         "audit": [exact(row) for row in decided.audit],
         "unspecified": [row._asdict() for row in decided.unspecified],
     }
+
+
+def refusal(decided: Decision) -> str | None:
+    """Why it is refused, in one of the words of ``docs/status.md``."""
+    return decided.refusal.value if decided.refusal is not None else None
 
 
 AMOUNTS = ("requested", "used", "reserved", "hard")

@@ -106,6 +106,17 @@ def test_a_count_does_not_multiply_a_dear_template_that_pends_with_a_smaller_cou
     assert ask(scale("web", 6)).verdict is Verdict.ALLOW
 
 
+def test_nor_where_a_replica_set_of_that_template_is_seen_before_its_deployment():
+    """Its cost meets the old count then, which nobody has granted: no licence for a count in between."""
+    ask = asker(workload("web", 4), revision("web-0", 4))
+    assert ask(put(2, "4")).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(revision("web-0", 0, version="2")))
+    ask.gate.observe(*observe(revision("web-1", 1, cpu="4")))
+    assert books(ask)[0] > 10
+    assert ask(scale("web", 3)).verdict is Verdict.DENY, "12 CPUs, if it lands after 2 at 4 CPUs"
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+
 def test_an_object_that_is_made_anew_gives_a_count_that_pends_its_object_back():
     made = workload("web", 4)
     ask = asker(made)
@@ -184,8 +195,9 @@ def test_a_label_that_moves_a_workload_is_growth_there_though_an_earlier_move_is
     assert ask(scale("web", 0)).verdict is Verdict.ALLOW
 
 
-def revision(name: str, replicas: int) -> dict:
-    return workload(name, replicas, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+def revision(name: str, replicas: int, cpu: str = "1", version: str = "1") -> dict:
+    owner = {"labels": {"app": "web"}, "ownerReferences": owned_by("web")}
+    return workload(name, replicas, {"cpu": cpu}, kind="ReplicaSet", version=version, **owner)
 
 
 def test_what_pends_on_others_of_the_family_stays_as_it_is():

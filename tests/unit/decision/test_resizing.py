@@ -14,10 +14,22 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.admission import Review, read
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.model import Decision, Fetch, NeedsFetch, Resize, Template, Unreadable, Verdict, WorkloadRef
+from extauthz.core.model import (
+    Decision,
+    Fetch,
+    NeedsFetch,
+    Refusal,
+    Request,
+    Requester,
+    Resize,
+    Template,
+    Unreadable,
+    Verdict,
+    WorkloadRef,
+)
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Snapshot, admission, owned_by, quota, workload
+from extauthz.testing.builders import Asker, Snapshot, admission, owned_by, patch, path, quota, scale, workload
 
 Tree = Any
 CPU = 10**9
@@ -64,13 +76,13 @@ class Resizer:
     def __init__(self, asked: Gate) -> None:
         self.gate, self.count, self.now_s = asked, 0, 0.0
 
-    def __call__(self, new: Tree, old: Tree, **request: Any) -> Decision:
+    def __call__(self, new: Tree, old: Tree, *, by: Requester | None = None, **request: Any) -> Decision:
         self.count += 1
         resource = {"group": "", "version": "v1", "resource": "pods"}
         body = json.dumps(admission(new, old, subresource="resize", resource=resource, **request)).encode()
         review = read(body)
         assert isinstance(review, Review)
-        return self.gate.decide(review.question.reading, f"d{self.count}", self.now_s)
+        return self.gate.decide(review.question.reading, f"d{self.count}", self.now_s, requester=by)
 
     def see(self, tree: Tree) -> None:
         found = object_readers.pod(tree)
@@ -78,8 +90,8 @@ class Resizer:
         assert self.gate.observe(*found)
 
 
-def charged(asked: Gate, key: str = "requests.cpu") -> float:
-    row = next(row for row in asked.usage() if row.resource == key)
+def charged(asked: Gate, key: str = "requests.cpu", of: str = "acme") -> float:
+    row = next(row for row in asked.usage() if (row.quota, row.resource) == (of, key))
     return (row.used + row.reserved) / CPU
 
 
@@ -103,12 +115,14 @@ def test_what_does_not_fit_is_refused_with_the_sentence_and_charges_nothing():
     ask = Resizer(gate(*PODS_OF_WEB))
     decision = ask(pod("5"), pod("1"))
     assert (decision.verdict, decision.reason) == (Verdict.DENY, "exceeded-quota")
+    assert decision.refusal is Refusal.WAITING_FOR_ROOM
     assert decision.sentence == (
         'pods "a" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=4, used: requests.cpu=2, '
         "limited: requests.cpu=5"
     )
     assert charged(ask.gate) == 2
-    assert ask(pod("9"), pod("1")).verdict is Verdict.DENY
+    denied = ask(pod("9"), pod("1"))
+    assert (denied.verdict, denied.refusal) == (Verdict.DENY, Refusal.EXCEEDS_HARD)
 
 
 def test_two_at_once_have_no_more_room_than_there_is():
@@ -150,6 +164,28 @@ def test_what_holds_no_more_than_it_did_is_not_recorded():
     assert (back.verdict, back.pending_write) == (Verdict.ALLOW, None), "the node has not given it back"
 
 
+def infeasible(cpu: str, version: str, generation: int) -> Tree:
+    """It runs with one CPU, and its node said of generation 2 that it can never do what is asked for."""
+    made = pod(cpu, version, held="1")
+    made["metadata"]["generation"] = generation
+    never = {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "observedGeneration": 2}
+    made["status"]["conditions"] = [never]
+    return made
+
+
+def test_what_a_node_can_never_do_is_free_and_what_is_asked_for_in_its_place_is_not():
+    ask = Resizer(gate(infeasible("64", "6", 2), pod("1", name="b")))
+    assert charged(ask.gate) == 2
+    assert ask(pod("3", name="b"), pod("1", name="b")).verdict is Verdict.ALLOW
+    smaller = infeasible("3", "6", 3), infeasible("64", "6", 2)
+    assert ask(*smaller).verdict is Verdict.DENY, "the node may well do this one"
+    ask.see(pod("1", "7", name="b"))
+    assert ask(*smaller).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 4
+    ask.see(infeasible("3", "8", 3))
+    assert (charged(ask.gate), ask.gate.ledger.pending_writes) == (4, 0), "the kubelet has not looked at it yet"
+
+
 def test_another_resource_of_the_pod_counts_by_itself():
     ask = Resizer(gate(*PODS_OF_WEB))
     assert ask(pod("1", limit="9"), pod("1")).verdict is Verdict.ALLOW
@@ -178,8 +214,9 @@ def test_what_is_never_seen_ends_with_its_window():
     ask = Resizer(gate(*PODS_OF_WEB))
     ask(pod("4"), pod("1"))
     after_s = ask.gate.policy.window_s + 1
-    ask.gate.tick(after_s)
     resizes = REF._replace(resource=RESIZES[1])
+    assert ask.gate.ledger.pending.due(after_s - 2) == []
+    ask.gate.tick(after_s)
     assert list(ask.gate.ledger.pending.due(after_s)) == [resizes]
     assert ask.gate.ledger.pending.read(resizes, after_s) == 1
     assert charged(ask.gate) == 2
@@ -224,6 +261,79 @@ def test_dry_runs_and_audits_charge_nothing():
     assert (of_quota.verdict, len(of_quota.audit)) == (Verdict.ALLOW, 1)
 
 
+def two_quotas(hard: str = "2") -> Resizer:
+    """The Deployment's own quota, and another one that covers what has the label ``tier=back``."""
+    ask = Resizer(gate(*PODS_OF_WEB))
+    front = quota("acme", {"requests.cpu": "5"}, workloads={"tier": "front"})
+    back = quota("back", {"requests.cpu": hard}, namespaces={"workspace": "acme"}, workloads={"tier": "back"})
+    ask.gate.load_quotas(QuotaTree.build([front, back]), 0.0)
+    return ask
+
+
+def relabel(name: str = "web", resource: str = "deployments") -> Request:
+    return patch(path(name, resource=resource), {"metadata": {"labels": {"tier": "back"}}})
+
+
+def test_a_move_to_another_quota_waits_for_a_resize_that_may_land_after_it():
+    """Else what the pod then holds comes to count where nobody asked for room."""
+    ask = two_quotas()
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    move = Asker(ask.gate, "move")
+    assert move(relabel()).reason == "change-under-way"
+    assert move(scale("web", 1)).verdict is Verdict.ALLOW, "a count waits for nothing"
+    ask.see(pod("4", "6"))
+    assert move(relabel()).verdict is Verdict.DENY, "two pods and what one of them holds more"
+    assert charged(ask.gate, of="back") == 0
+
+
+def test_a_move_of_something_else_does_not_wait():
+    ask = two_quotas()
+    ask.gate.observe(*observe(workload("other", 1, {"cpu": "1"})))
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    assert Asker(ask.gate, "move")(relabel("other")).verdict is Verdict.ALLOW
+    ask.gate.observe(REF, None)
+    assert Asker(ask.gate, "gone")(relabel()).reason == "exceeded-quota", "what was to be resized has gone"
+
+
+def test_a_resize_is_charged_where_a_move_that_is_under_way_may_bring_it():
+    ask = two_quotas()
+    assert Asker(ask.gate, "move")(relabel()).verdict is Verdict.ALLOW
+    assert ask(pod("2"), pod("1")).verdict is Verdict.DENY
+
+
+def test_a_resize_is_charged_where_an_owner_that_may_be_set_free_counts():
+    ask = two_quotas(hard="4")
+    free = patch(path("web-1", resource="replicasets"), {"metadata": {"labels": {"tier": "back", "app": "api"}}})
+    assert Asker(ask.gate, "free")(free).verdict is Verdict.ALLOW
+    assert charged(ask.gate, of="back") == 4, "with those that the Deployment makes in their place"
+    refused = ask(pod("2"), pod("1"))
+    assert [(row.quota, row.resource) for row in refused.shortages] == [("back", "requests.cpu")]
+
+
+def test_a_resize_is_not_charged_by_the_labels_of_what_its_root_covers():
+    ask = two_quotas(hard="1")
+    its = workload("web-1", 2, {"cpu": "1"}, kind="ReplicaSet", ownerReferences=owned_by("web"), version="2")
+    its["metadata"]["labels"] = {"app": "web", "tier": "back"}
+    its["spec"]["selector"]["matchLabels"] = {"app": "web"}
+    ask.gate.observe(*observe(its))
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    assert charged(ask.gate, of="back") == 0
+
+
+def test_who_is_not_bound_is_not_refused_and_charged_all_the_same():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    bound = {"include": {"users": ["autoscaler"]}}
+    ask.gate.load_quotas(
+        QuotaTree.build([quota("acme", {"requests.cpu": "5"}, workloads={"tier": "front"}, requesters=bound)]), 0.0
+    )
+    decision = ask(pod("9"), pod("1"), by=Requester("person"))
+    assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "not-bound")
+    assert charged(ask.gate) == 10
+    second = pod("2", name="b"), pod("1", name="b")
+    assert ask(*second, by=Requester("autoscaler")).verdict is Verdict.DENY
+    assert ask(*second).verdict is Verdict.DENY, "who is not known is bound"
+
+
 def test_growth_waits_during_a_hold_and_less_does_not():
     ask = Resizer(gate(*PODS_OF_WEB))
     ask.gate.hold(60.0)
@@ -233,6 +343,29 @@ def test_growth_waits_during_a_hold_and_less_does_not():
     ask.gate.stale("a watch is silent")
     assert ask(pod("2"), pod("1")).reason == "stale"
     assert ask(pod("500m"), pod("1")).verdict is Verdict.ALLOW
+
+
+def test_where_quotas_or_labels_are_not_known_it_waits():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask.gate.state_synced(False)
+    assert ask(pod("2"), pod("1")).reason == "unsynced"
+    ask.gate.state_synced(True)
+    ask.gate.observe_namespace("team-a", {})
+    ask.gate.stale("a watch is silent")
+    assert ask(pod("2"), pod("1")).reason == "stale", "a quota may have come to cover the namespace"
+
+
+def test_those_of_one_pod_that_may_still_land_are_bounded():
+    ask = Resizer(gate(*PODS_OF_WEB, policy=Policy(max_intents_per_workload=2)))
+    reasons = [ask(pod(cpu, "5"), pod("1")).reason for cpu in ("2", "3", "4")]
+    assert reasons == ["fits", "fits", "too-many-intents"]
+
+
+def test_what_a_resize_says_of_its_status_is_not_looked_at():
+    """The API server keeps the status that there is (``podResizeStrategy``)."""
+    ask = Resizer(gate(*PODS_OF_WEB))
+    assert ask(pod("500m", held="9"), pod("1")).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 2
 
 
 def test_what_costs_nobody_knows_what_is_not_decided():

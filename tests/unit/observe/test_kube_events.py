@@ -13,7 +13,7 @@ from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
 from extauthz.observe.episodes import RETRY_S
-from extauthz.observe.kube_events import EVENTS, LOWERED, MAX_NOTE, KubeEvents, fitted
+from extauthz.observe.kube_events import EVENTS, LOWERED, MAX_NOTE, KubeEvents, fitted, hint
 from extauthz.testing.builders import gate, quota, workload
 from extauthz.testing.kubecalls import ScriptedApi
 
@@ -117,7 +117,8 @@ async def test_a_count_that_was_lowered_is_told_by_a_reason_of_its_own_and_the_r
     await cluster.refused()
     (event,) = cluster.api.writes(EVENTS.collection("team-a"))
     assert (event.body["reason"], event.body["type"]) == (LOWERED, "Warning")
-    assert event.body["note"] == "asked for 8 and may have 6"
+    hint = "; see: extauthz explain deployments.apps/web -n team-a"
+    assert event.body["note"] == f"asked for 8 and may have 6{hint}"
 
 
 async def test_no_more_than_a_few_autoscalers_are_told():
@@ -236,5 +237,9 @@ async def test_episodes_that_were_never_told_end_untold():
     ids=["short", "with an end worth keeping", "without", "long end", "exactly"],
 )
 def test_a_note_is_cut_to_what_an_event_may_hold(sentence: str, expected: str):
+    what_to_run = hint(WorkloadRef("a" * 200, "b" * 60, "c" * 63, "d" * 253))
+    for text in (sentence, sentence * 9):
+        assert fitted(text, what_to_run).endswith(what_to_run)
+        assert len(fitted(text, what_to_run).encode()) <= MAX_NOTE
     assert fitted(sentence) == expected
     assert len(fitted(sentence).encode()) <= MAX_NOTE

@@ -1,0 +1,68 @@
+"""``extauthz explain`` for a HorizontalPodAutoscaler (HPA)."""
+
+from __future__ import annotations
+
+import argparse
+
+from extauthz.cli import explain_quota, explain_report
+from extauthz.cli.explain_report import Json
+from extauthz.core.model import Tree
+from extauthz.core.quantities import QuantityError
+from extauthz.explain import flags as controller
+from extauthz.explain import specs
+from extauthz.explain.changes import changes
+from extauthz.explain.decide import at_tolerance, decide, scene_of
+from extauthz.explain.flags import Flags
+from extauthz.explain.objects import Objects, milli
+from extauthz.explain.specs import Scene
+from extauthz.service.loading import SettingsError
+
+
+def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: float) -> Json:
+    """All fields of the answer."""
+    scene = _with_fields(scene_of(objects, hpa, _flags(arguments, objects), now), arguments.tolerance)
+    answer = decide(scene, _values(hpa, arguments.at))
+    would = changes(scene, answer) if not arguments.at else []
+    ref = explain_quota.workload(hpa["spec"]["scaleTargetRef"], scene.namespace)
+    wanted = max(answer.desired, scene.target.asked + 1)
+    return explain_report.shown(scene, answer, would, explain_quota.said(arguments, objects, ref, wanted))
+
+
+def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
+    known = {one.name: one for one in specs.of_hpa(hpa)}
+    values = {}
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        if name not in known:
+            raise SettingsError(f"--at {text}: the HPA has no metric {name!r}; it has {', '.join(known)}")
+        try:
+            is_percent = known[name].measure == "Utilization"
+            values[name] = int(value.rstrip(" %")) if is_percent else milli(value)
+        except (ValueError, QuantityError):
+            raise SettingsError(f"--at {text}: write for example cpu=83, or queue=1500") from None
+    return values
+
+
+def _flags(arguments: argparse.Namespace, objects: Objects) -> Flags:
+    """Of the controller: its pod's, then those that are given."""
+    for text in arguments.controller:
+        name = text.lstrip("-").removeprefix(controller.PREFIX).partition("=")[0]
+        if name not in controller.names():
+            raise SettingsError(f"--controller {text}: there are {', '.join(controller.names())}")
+    plain = [f"tolerance={text}" for text in arguments.tolerance if "=" not in text]
+    try:
+        return controller.of_cluster(objects).with_texts([*arguments.controller, *plain])
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+def _with_fields(scene: Scene, texts: list[str]) -> Scene:
+    for text in texts:
+        way, given, value = text.partition("=")
+        if not given:
+            continue
+        try:
+            scene = at_tolerance(scene, **{{"up": "up", "down": "down"}[way]: float(value)})
+        except (KeyError, ValueError):
+            raise SettingsError(f"--tolerance {text}: write 0.05, up=0.05 or down=0.05") from None
+    return scene

@@ -1,0 +1,226 @@
+"""What KEDA does itself with a ScaledObject: pauses, the way from and to zero, fallback. The rest its HPA decides.
+
+In the order of ``RequestScale`` of KEDA (``pkg/scaling/executor/scale_scaledobjects.go``). Whether triggers are active
+is known of its last look only, so what follows from that is likely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from extauthz.core.model import Tree
+
+from .answer import Step
+from .objects import ExplainError, Objects, at, condition, moment
+
+KIND: Final = "ScaledObject"
+NOTES: Final = "autoscaling.keda.sh/"
+COOLDOWN_S: Final = 300
+FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What KEDA does. ``outcome`` is empty if it leaves the count to its HPA."""
+
+    current: int
+    desired: int
+    outcome: str
+    certain: bool
+    steps: tuple[Step, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that is known of one ScaledObject."""
+
+    tree: Tree
+    replicas: int
+    now: float
+
+    @property
+    def name(self) -> str:
+        return str(self.tree["metadata"]["name"])
+
+    @property
+    def idle(self) -> int | None:
+        found: int | None = at(self.tree, "spec", "idleReplicaCount")
+        return found
+
+    @property
+    def least(self) -> int:
+        return at(self.tree, "spec", "minReplicaCount") or 0
+
+    def note(self, name: str) -> str | None:
+        found: str | None = (at(self.tree, "metadata", "annotations") or {}).get(NOTES + name)
+        return found
+
+    def says(self, name: str) -> bool:
+        """An annotation that is there and not false: KEDA takes what is no boolean for true."""
+        found = self.note(name)
+        return found is not None and found not in FALSE
+
+
+def of(objects: Objects, tree: Tree, now: float) -> Scene:
+    """What there is to see.
+
+    Raises:
+        ExplainError: what it scales is not among the objects.
+    """
+    kind, name = target(tree)
+    namespace = tree["metadata"].get("namespace", "default")
+    workload = objects.one("Scale", namespace, name) or objects.one(kind, namespace, name)
+    if workload is None:
+        own = tree["metadata"]["name"]
+        raise ExplainError(
+            f"{kind} {namespace}/{name}, which scaledobject/{own} scales, is not among the objects; add it "
+            f"(kubectl get {kind.lower()} {name} -n {namespace} -o yaml)"
+        )
+    replicas = at(workload, "spec", "replicas")
+    usual = 0 if workload.get("kind") == "Scale" else 1
+    return Scene(tree, usual if replicas is None else replicas, now)
+
+
+def target(tree: Tree) -> tuple[str, str]:
+    """Kind and name of what it scales."""
+    ref = tree["spec"]["scaleTargetRef"]
+    return ref.get("kind") or "Deployment", ref["name"]
+
+
+def hpa_name(tree: Tree) -> str:
+    """Of the HPA that KEDA makes for it."""
+    config = at(tree, "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
+    return str(at(tree, "status", "hpaName") or config or f"keda-hpa-{tree['metadata']['name']}")
+
+
+def decide(scene: Scene) -> Answer:
+    """KEDA's next decision."""
+    if scene.note("paused-replicas") is not None or scene.says("paused"):
+        return _paused(scene)
+    active = condition(scene.tree, "Active")
+    if scene.says("force-activation") or active.get("status") == "True":
+        return _active(scene)
+    if active.get("status") != "False":
+        step = Step("active", "KEDA has not said yet whether its triggers are active", None, certain=False)
+        return _left_to_hpa(scene, step)
+    return _inactive(scene)
+
+
+def _paused(scene: Scene) -> Answer:
+    current, text = scene.replicas, scene.note("paused-replicas")
+    if text is None:
+        why = f"it is paused (annotation {NOTES}paused); KEDA has taken its HPA away"
+        return Answer(current, current, "paused", True, (Step("paused", why, current, certain=True),), why)
+    if not text.lstrip("+-").isdigit():
+        why = f"annotation {NOTES}paused-replicas is {text!r}, which is no number"
+        return Answer(current, current, "paused", True, (Step("paused", why, current, certain=True),), why)
+    why = f"it is paused at {int(text)} (annotation {NOTES}paused-replicas)"
+    step = Step("paused", f"{why}; KEDA has taken its HPA away", int(text), certain=True)
+    return Answer(current, int(text), "paused", True, (step,), why)
+
+
+def _active(scene: Scene) -> Answer:
+    forced = scene.says("force-activation")
+    why = f"activation is forced (annotation {NOTES}force-activation)" if forced else "its triggers are active"
+    current, least = scene.replicas, scene.least
+    if not (current == 0 or (scene.idle is not None and current < least)):
+        return _left_to_hpa(scene, Step("active", why, None, forced))
+    wanted = max(least, 1)
+    if scene.says("paused-scale-out"):
+        text = f"{why}, but scaling out is paused (annotation {NOTES}paused-scale-out)"
+        return Answer(current, current, "paused", forced, (Step("active", text, current, forced),), text)
+    step = Step("active", f"{why}, so KEDA takes it to {wanted} (minReplicaCount {least})", wanted, forced)
+    return _unless_refused(scene, Answer(current, wanted, "scales-up", forced, (step,), why))
+
+
+def _unless_refused(scene: Scene, answer: Answer) -> Answer:
+    ready = condition(scene.tree, "Ready")
+    if ready.get("reason") != "ErrorScalingTarget":
+        return answer
+    text = f"its write was refused: {ready.get('message', '')}"
+    step = Step("write", text, answer.current, certain=False)
+    return Answer(answer.current, answer.desired, "refused", False, (*answer.steps, step), text)
+
+
+def _inactive(scene: Scene) -> Answer:
+    current, least, idle = scene.replicas, scene.least, scene.idle
+    why = "its triggers are not active"
+    if fault := _trigger_fault(scene):
+        return _left_to_hpa(scene, Step("active", fault, None, certain=False))
+    if current > (idle or 0) and (idle is not None or least == 0):
+        return _to_rest(scene, why, idle or 0)
+    if idle is None and current < least:
+        step = Step("active", f"{why}; {current} is less than minReplicaCount {least}", least, certain=True)
+        return _unless_refused(scene, Answer(current, least, "scales-up", True, (step,), step.text))
+    if current == (idle or 0) and (idle is not None or least == 0):
+        step = Step("active", f"{why}, so KEDA leaves it at {current}", current, certain=False)
+        return Answer(current, current, "idle", False, (step,), why)
+    return _left_to_hpa(scene, Step("active", f"{why}; minReplicaCount {least} stays", None, certain=False))
+
+
+def _trigger_fault(scene: Scene) -> str:
+    """Where a trigger fails KEDA does not go to zero."""
+    ready, fallback = condition(scene.tree, "Ready"), at(scene.tree, "spec", "fallback")
+    failing = sorted(
+        name for name, one in (at(scene.tree, "status", "health") or {}).items() if one.get("status") == "Failing"
+    )
+    if fallback is not None and fallback.get("replicas") and failing:
+        return f"triggers fail ({', '.join(failing)}), so KEDA does not take it to zero, because of its fallback"
+    if ready.get("reason") in ("TriggerError", "PartialTriggerError"):
+        return f"triggers fail ({ready['reason']}: {ready.get('message', '')}), so KEDA changes nothing"
+    return ""
+
+
+def _to_rest(scene: Scene, why: str, rest: int) -> Answer:
+    current = scene.replicas
+    if scene.says("paused-scale-in"):
+        text = f"{why}, but scaling in is paused (annotation {NOTES}paused-scale-in)"
+        return Answer(current, current, "paused", False, (Step("active", text, current, certain=False),), text)
+    last, made = at(scene.tree, "status", "lastActiveTime"), at(scene.tree, "metadata", "creationTimestamp")
+    name = "initialCooldownPeriod" if last is None else "cooldownPeriod"
+    period = at(scene.tree, "spec", name)
+    period = (0 if last is None else COOLDOWN_S) if period is None else period
+    since = last or made
+    left = 0.0 if since is None else moment(since) + period - scene.now
+    if left > 0:
+        text = f"{why}, and KEDA waits {period} s for new work ({name}), {left:.0f} s from now; then it goes to {rest}"
+        return Answer(current, current, "cooldown", False, (Step("cooldown", text, current, certain=False),), text)
+    text = f"{why}, and {name} of {period} s is over, so KEDA takes it to {rest}"
+    step = Step("cooldown", text, rest, certain=False)
+    return _unless_refused(scene, Answer(current, rest, "scales-down", False, (step,), text))
+
+
+def _left_to_hpa(scene: Scene, step: Step) -> Answer:
+    steps = [step, *_fallback(scene)]
+    why = steps[-1].text
+    for way, name in (("in", "scaleDown"), ("out", "scaleUp")):
+        if scene.says(f"paused-scale-{way}"):
+            text = f"scaling {way} is paused (annotation {NOTES}paused-scale-{way}): {name}.selectPolicy is Disabled"
+            steps.append(Step("paused", text, None, certain=True))
+    return Answer(scene.replicas, scene.replicas, "", step.certain, tuple(steps), why)
+
+
+def _fallback(scene: Scene) -> list[Step]:
+    """What the HPA is told in place of a metric that fails."""
+    fallback = at(scene.tree, "spec", "fallback")
+    if fallback is None or condition(scene.tree, "Fallback").get("status") != "True":
+        return []
+    limit, count = fallback.get("failureThreshold", 0), fallback.get("replicas", 0)
+    behavior = fallback.get("behavior") or "static"
+    failing = [
+        f"{name}: {one.get('numberOfFailures', 0)}"
+        for name, one in sorted((at(scene.tree, "status", "health") or {}).items())
+        if one.get("status") == "Failing" and one.get("numberOfFailures", 0) > limit
+    ]
+    counts = {
+        "static": count,
+        "currentReplicas": scene.replicas,
+        "currentReplicasIfHigher": max(scene.replicas, count),
+        "currentReplicasIfLower": min(scene.replicas, count),
+    }
+    wanted = counts.get(behavior)
+    asks = f"the HPA is told what makes {wanted}" if wanted is not None else "its formula decides"
+    text = f"more than {limit} failures in a row ({', '.join(failing)}): fallback {behavior}, {asks}"
+    return [Step("fallback", text, wanted, certain=False)]

@@ -1,0 +1,195 @@
+"""The settings that a PodAutoscaler is decided by: its annotations, over the config map ``config-autoscaler``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from extauthz.core.model import Tree
+from extauthz.explain.objects import Objects, at
+
+from . import numbers
+from .numbers import annotation, duration, integer, number
+
+NAMESPACE: Final = "knative-serving"
+CONFIG: Final = "config-autoscaler"
+DEPLOYMENTS: Final = "config-deployment"
+KPA: Final = "kpa.autoscaling.knative.dev"
+TARGET_LEAST: Final = 0.01
+ACTIVATION_BUFFER_S: Final = 30.0
+
+NUMBERS: Final = {
+    "max-scale-up-rate": 1000.0,
+    "max-scale-down-rate": 2.0,
+    "container-concurrency-target-percentage": 0.7,
+    "container-concurrency-target-default": 100.0,
+    "requests-per-second-target-default": 200.0,
+    "target-burst-capacity": 211.0,
+    "panic-window-percentage": 10.0,
+    "panic-threshold-percentage": 200.0,
+}
+COUNTS: Final = {"initial-scale": 1, "min-scale": 0, "max-scale": 0, "max-scale-limit": 0}
+TIMES: Final = {
+    "stable-window": 60.0,
+    "scale-down-delay": 0.0,
+    "scale-to-zero-grace-period": 30.0,
+    "scale-to-zero-pod-retention-period": 0.0,
+}
+SWITCHES: Final = {"enable-scale-to-zero": True, "allow-zero-initial-scale": False}
+"""What the autoscaler takes where the config map says nothing (knative.dev/serving, ``pkg/autoscaler/config``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The cluster's. Times are in seconds."""
+
+    values: Mapping[str, float]
+    switches: Mapping[str, bool]
+    progress_deadline_s: float
+    known: bool
+    """False: defaults stand in, for all of it or for a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Of one PodAutoscaler. Times are in seconds."""
+
+    metric: str
+    """``concurrency`` or ``rps``."""
+    total: float
+    """What a replica is meant to take at most."""
+    target: float
+    """What the autoscaler aims at: a part of it."""
+    up_rate: float
+    down_rate: float
+    panic_threshold: float
+    stable_window_s: float
+    panic_window_s: float
+    delay_s: float
+    activation: int
+    reachable: bool
+    least: int
+    most: int
+    """0: no limit."""
+    initial: int
+    to_zero: bool
+    grace_s: float
+    retention_s: float
+    burst: float
+    activation_within_s: float
+    limit: int
+    """``max-scale-limit``: what an annotation may ask for at most; 0: no limit."""
+    config_known: bool
+
+
+def config_of(objects: Objects) -> Config:
+    """What the config maps say."""
+    found = _config_map(objects, CONFIG)
+    data: Mapping[str, str] = at(found, "data") or {}
+    known = found is not None
+    values: dict[str, float] = {}
+    tables: list[tuple[Mapping[str, float], object]] = [(NUMBERS, number), (COUNTS, integer), (TIMES, duration)]
+    for table, parse in tables:
+        for name, usual in table.items():
+            given = parse(data.get(name)) if callable(parse) else None
+            known &= name not in data or given is not None
+            values[name] = usual if given is None else given
+    if values["container-concurrency-target-percentage"] > 1.0:
+        values["container-concurrency-target-percentage"] /= 100.0
+    switches = {name: SWITCHES[name] if (said := numbers.truth(data.get(name))) is None else said for name in SWITCHES}
+    deadline = duration(at(_config_map(objects, DEPLOYMENTS), "data", "progress-deadline"))
+    return Config(values, switches, 600.0 if deadline is None else deadline, known)
+
+
+def _config_map(objects: Objects, name: str) -> Tree | None:
+    """Of Knative's usual namespace; else of the only other one that has it."""
+    others = [one for one in objects.of("ConfigMap") if one["metadata"]["name"] == name]
+    return objects.one("ConfigMap", NAMESPACE, name) or (others[0] if len(others) == 1 else None)
+
+
+def of(autoscaler: Tree, config: Config) -> Rules:
+    """As ``MakeDecider``, ``ScaleBounds`` and ``MakeMetric`` of knative.dev/serving put them together."""
+    notes: Mapping[str, str] = at(autoscaler, "metadata", "annotations") or {}
+    cluster = config.values
+    metric, total, target = _target(autoscaler, notes, config)
+    reachable = at(autoscaler, "spec", "reachability") != "Unreachable"
+    window = numbers.first([duration(annotation(notes, "window")), cluster["stable-window"]])
+    share = numbers.first(
+        [
+            number(annotation(notes, "panic-window-percentage", "panicWindowPercentage")),
+            cluster["panic-window-percentage"],
+        ]
+    )
+    threshold = numbers.first(
+        [
+            number(annotation(notes, "panic-threshold-percentage", "panicThresholdPercentage")),
+            cluster["panic-threshold-percentage"],
+        ]
+    )
+    deadline = duration(notes.get("serving.knative.dev/progress-deadline"))
+    return Rules(
+        metric=metric,
+        total=total,
+        target=target,
+        up_rate=cluster["max-scale-up-rate"],
+        down_rate=cluster["max-scale-down-rate"],
+        panic_threshold=threshold / 100.0,
+        stable_window_s=window,
+        panic_window_s=max(1.0, math.floor(window * share / 100.0 + 0.5)),
+        delay_s=numbers.first(
+            [duration(annotation(notes, "scale-down-delay", "scaleDownDelay")), cluster["scale-down-delay"]]
+        ),
+        activation=integer(annotation(notes, "activation-scale")) or 0,
+        reachable=reachable,
+        least=_count(notes, cluster, "min-scale", "minScale") if reachable else 0,
+        most=_count(notes, cluster, "max-scale", "maxScale"),
+        initial=_initial(notes, config),
+        to_zero=config.switches["enable-scale-to-zero"],
+        grace_s=cluster["scale-to-zero-grace-period"],
+        retention_s=_retention(notes, cluster) if reachable else 0.0,
+        burst=numbers.first(
+            [
+                number(annotation(notes, "target-burst-capacity", "targetBurstCapacity")),
+                cluster["target-burst-capacity"],
+            ]
+        ),
+        activation_within_s=(config.progress_deadline_s if deadline is None else deadline) + ACTIVATION_BUFFER_S,
+        limit=int(cluster["max-scale-limit"]),
+        config_known=config.known,
+    )
+
+
+def _target(autoscaler: Tree, notes: Mapping[str, str], config: Config) -> tuple[str, float, float]:
+    """The metric, what a replica takes, and what is aimed at (``ResolveMetricTarget``)."""
+    named = annotation(notes, "metric") or "concurrency"
+    hard = float(at(autoscaler, "spec", "containerConcurrency") or 0)
+    if named == "rps":
+        total, part = config.values["requests-per-second-target-default"], 0.7
+    else:
+        total = hard or config.values["container-concurrency-target-default"]
+        part = config.values["container-concurrency-target-percentage"]
+    given = number(annotation(notes, "target"))
+    if given is not None:
+        total = min(given, hard) if named == "concurrency" and hard else given
+    percent = number(annotation(notes, "target-utilization-percentage", "targetUtilizationPercentage"))
+    if percent is not None:
+        part = percent / 100
+    return "rps" if named == "rps" else "concurrency", total, max(TARGET_LEAST, total * part)
+
+
+def _count(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> int:
+    return int(numbers.first([integer(annotation(notes, *names)), cluster[names[0]]]))
+
+
+def _initial(notes: Mapping[str, str], config: Config) -> int:
+    given = integer(annotation(notes, "initial-scale", "initialScale"))
+    if given is None or (given == 0 and not config.switches["allow-zero-initial-scale"]):
+        return int(config.values["initial-scale"])
+    return given
+
+
+def _retention(notes: Mapping[str, str], cluster: Mapping[str, float]) -> float:
+    given = duration(annotation(notes, "scale-to-zero-pod-retention-period", "scaleToZeroPodRetentionPeriod"))
+    return numbers.first([given, cluster["scale-to-zero-pod-retention-period"]])

@@ -1,0 +1,141 @@
+"""What a PodAutoscaler is explained from: itself, what it scales, its pods, and what was refused before."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.explain.objects import ExplainError, Objects, at, condition, moment
+
+from . import numbers, rules
+from .decider import Memory
+from .numbers import INT32
+from .rules import KPA, Rules
+
+KIND: Final = "PodAutoscaler"
+EVENT: Final = "Event"
+REVISION: Final = "serving.knative.dev/revision"
+_REFUSED: Final = re.compile(r"failed to apply scale (\d+) to scale target", re.IGNORECASE)
+
+
+class Refusal(NamedTuple):
+    """A write of the autoscaler that was not let through."""
+
+    replicas: int
+    text: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that is known of one PodAutoscaler."""
+
+    objects: Objects
+    autoscaler: Tree
+    rules: Rules
+    replicas: int
+    """``spec.replicas`` of what it scales."""
+    ready: int
+    ready_known: bool
+    scale: int
+    """``status.desiredScale``; -1 as long as there is none."""
+    refused: tuple[Refusal, ...]
+    """The oldest first."""
+    memory: Memory
+    now: float
+
+    @property
+    def name(self) -> str:
+        return str(self.autoscaler["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.autoscaler["metadata"].get("namespace", "default"))
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it has had its initial scale once."""
+        return bool(condition(self.autoscaler, "ScaleTargetInitialized").get("status") == "True")
+
+
+def of(objects: Objects, autoscaler: Tree, now: float) -> Scene:
+    """What there is to see.
+
+    Raises:
+        ExplainError: what it scales is not among the objects.
+    """
+    ref, namespace = autoscaler["spec"]["scaleTargetRef"], autoscaler["metadata"].get("namespace", "default")
+    target = objects.one(ref["kind"], namespace, ref["name"])
+    if target is None:
+        name = autoscaler["metadata"]["name"]
+        raise ExplainError(
+            f"{ref['kind']} {namespace}/{ref['name']}, which kpa/{name} scales, is not among the objects; add it "
+            f"(kubectl get {ref['kind'].lower()} {ref['name']} -n {namespace} -o yaml)"
+        )
+    own = rules.of(autoscaler, rules.config_of(objects))
+    replicas = at(target, "spec", "replicas")
+    ready = _ready(objects, autoscaler, namespace)
+    scale = at(autoscaler, "status", "desiredScale")
+    refused = _refusals(objects, autoscaler)
+    scale = -1 if scale is None else scale
+    return Scene(
+        objects=objects,
+        autoscaler=autoscaler,
+        rules=own,
+        replicas=1 if replicas is None else replicas,
+        ready=ready or 0,
+        ready_known=ready is not None,
+        scale=scale,
+        refused=refused,
+        memory=_memory(objects, own, scale, ready or 0, refused),
+        now=now,
+    )
+
+
+def autoscaler_class(autoscaler: Tree) -> str:
+    """What decides it: ``kpa.…`` or ``hpa.autoscaling.knative.dev``, or somebody's own."""
+    return str(numbers.annotation(at(autoscaler, "metadata", "annotations") or {}, "class") or KPA)
+
+
+def _memory(objects: Objects, own: Rules, scale: int, ready: int, refused: tuple[Refusal, ...]) -> Memory:
+    """A write that is refused leaves the status at the count before it, so without events nothing is sure. An
+    autoscaler that was started anew begins with as many as are ready."""
+    if EVENT not in objects.asked and not objects.of(EVENT):
+        return Memory(INT32, max(scale, 0))
+    last = max(scale, 0)
+    most = max(last, ready, *(one.replicas for one in refused), 0)
+    # At its maximum, or above, the status does not tell what was wanted.
+    return Memory(INT32 if own.most and most >= own.most else most, last)
+
+
+def _ready(objects: Objects, autoscaler: Tree, namespace: str) -> int | None:
+    """Of the pods if they are there, else by its status; ``None``: nobody says."""
+    revision = at(autoscaler, "metadata", "labels", REVISION)
+    pods = objects.of("Pod", namespace)
+    own = [one for one in pods if revision and at(one, "metadata", "labels", REVISION) == revision]
+    if own or "Pod" in objects.asked:
+        return sum(map(_is_ready, own))
+    actual = at(autoscaler, "status", "actualScale")
+    return None if actual is None else int(actual)
+
+
+def _is_ready(pod: Tree) -> bool:
+    running = at(pod, "status", "phase") == "Running" and not at(pod, "metadata", "deletionTimestamp")
+    return running and condition(pod, "Ready").get("status") == "True"
+
+
+def _refusals(objects: Objects, autoscaler: Tree) -> tuple[Refusal, ...]:
+    """From events on it. A write that was refused is in no status."""
+    name, namespace = autoscaler["metadata"]["name"], autoscaler["metadata"].get("namespace", "default")
+    found = []
+    for event in objects.of(EVENT, namespace):
+        about = event.get("involvedObject") or {}
+        if (about.get("kind"), about.get("name")) != (KIND, name):
+            continue
+        text = str(event.get("message", ""))
+        if match := _REFUSED.search(text):
+            time = event.get("lastTimestamp") or at(event, "metadata", "creationTimestamp")
+            found.append(Refusal(int(match[1]), text, moment(time) if time else 0.0))
+    return tuple(sorted(found, key=lambda one: one.at))

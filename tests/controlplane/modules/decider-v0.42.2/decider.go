@@ -1,0 +1,1 @@
+../decider-v0.50.0/decider.go

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	autoscalingv1alpha1 "knative.dev/serving/pkg/apis/autoscaling/v1alpha1"
+	"knative.dev/serving/pkg/autoscaler/scaling"
+)
+
+func newScaler(pa *autoscalingv1alpha1.PodAutoscaler, said *stand, spec *scaling.DeciderSpec) scaling.UniScaler {
+	return scaling.New(attribute.NewSet(), noop.NewMeterProvider(), pa.Namespace, pa.Name, said, said, spec)
+}

@@ -1,0 +1,66 @@
+"""A program of Debian's that tests need: named with its cure, installed by its target, required by CI."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import tools
+from tests.observability.promtool import PROMTOOL
+from tests.tools import Tool
+
+ROOT = Path(__file__).parents[2]
+ABSENT = Tool("no-such-program", "its-package")
+
+
+@pytest.fixture
+def item(request: pytest.FixtureRequest) -> pytest.Item:
+    """This test, marked as one that needs the program."""
+    node: pytest.Item = request.node
+    node.keywords[ABSENT.program] = True
+    node.own_markers.append(pytest.Mark(ABSENT.program, (), {}, _ispytest=True))
+    return node
+
+
+def test_what_is_missing_is_named_with_the_target_that_installs_it() -> None:
+    assert ABSENT.missing == "no-such-program is not on PATH: run `make no-such-program`"
+    assert Tool("sh", "dash").missing == ""
+
+
+def test_a_test_that_needs_it_is_skipped_loudly_without_it(item: pytest.Item) -> None:
+    with pytest.raises(pytest.skip.Exception, match="run `make no-such-program`"):
+        ABSENT.pytest_runtest_setup(item)
+
+
+def test_where_it_is_required_the_test_fails(item: pytest.Item, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "asked_for", lambda _: {ABSENT.program})
+    with pytest.raises(pytest.fail.Exception, match="run `make no-such-program`"):
+        ABSENT.pytest_runtest_setup(item)
+
+
+def test_the_target_installs_the_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted: list[object] = []
+    monkeypatch.setattr(tools, "install", wanted.append)
+    assert ABSENT.main() == 0
+    assert wanted == [{"no-such-program": "its-package"}]
+    assert capsys.readouterr().out == "no-such-program: here\n"
+
+
+def test_what_cannot_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fails(_: object) -> None:
+        raise tools.CannotInstallError("there is no apt-get")
+
+    monkeypatch.setattr(tools, "install", fails)
+    assert ABSENT.main() == 1
+    assert capsys.readouterr().err == "make no-such-program: there is no apt-get\n"
+
+
+def test_ci_installs_promtool_before_it_requires_it() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    required = [number for number, line in enumerate(lines) if line.startswith("EXTAUTHZ_REQUIRE=")]
+    assert lines.index("make promtool") < required[0]
+    assert all("promtool" in lines[number] for number in required)
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+    assert f"make {PROMTOOL.program}" in listed
