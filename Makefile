@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool helm containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench render clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench render clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,8 +20,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built
-	@$(BIN)/python -m tests.controlplane.demo
+demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built (KEEP=1: the page stays open)
+	@KEEP=$(KEEP) $(BIN)/python -m tests.controlplane.demo
 
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
 	@$(BIN)/python -m tests.controlplane.build
@@ -32,6 +32,12 @@ netns: setup  ## install iptables and iproute2 (Debian's, as root or with sudo) 
 promtool: setup  ## install Debian's prometheus (as root or with sudo) where promtool is missing: it tests metrics, alerts and dashboard
 	@$(BIN)/python -m tests.observability.promtool
 
+chromium: setup  ## install Debian's Chromium (as root or with sudo) where missing: tests of the page look at it there
+	@$(BIN)/python -m tests.page.chromium
+
+screenshots: chromium  ## take the pictures of docs/page.md anew
+	@SCREENSHOTS=docs/pictures EXTAUTHZ_REQUIRE=chromium $(BIN)/python -m pytest -q tests/page/test_pictures.py
+
 helm: setup  ## build or find Helm, which the tests of charts/ and `make render` need (Go builds it once; a minute or four)
 	@$(BIN)/python -m tests.controlplane.build --only helm
 
@@ -41,8 +47,8 @@ istiod: setup netns  ## the same and istiod, which the tests of istio/ need; fir
 istiods: istiod  ## the same and istiod of an older release
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
-full: istiods keda containers promtool  ## all tests with every part required: more than CI asks for
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool $(MAKE) --no-print-directory test
+full: istiods keda containers promtool chromium  ## all tests with every part required: more than CI asks for
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool,chromium $(MAKE) --no-print-directory test
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator

@@ -5,17 +5,14 @@ With its name in ``EXTAUTHZ_REQUIRE`` such a test fails instead.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+from tests.controlplane.marker import asked_for, skip
 from tests.controlplane.netns import CannotInstallError, environment, install
-
-REQUIRED = frozenset(os.environ.get("EXTAUTHZ_REQUIRE", "").replace(",", " ").split())
-"""Read when this is imported: ``tests/controlplane/marker.py`` takes the variable out of the environment."""
 
 
 class Tool:
@@ -27,7 +24,6 @@ class Tool:
     def __init__(self, program: str, package: str) -> None:
         self.program = program
         self._package = package
-        self._skipped: list[str] = []
 
     @property
     def path(self) -> str | None:
@@ -54,13 +50,6 @@ class Tool:
         """Before any fixture is set up."""
         if item.get_closest_marker(self.program) is None or not self.missing:
             return
-        if self.program in REQUIRED:
+        if self.program in asked_for(item.config):
             pytest.fail(self.missing, pytrace=False)
-        self._skipped.append(item.nodeid)
-        pytest.skip(self.missing)
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """What did not run must not look like what passed."""
-        if self._skipped:
-            said = f"NOT TESTED, {len(self._skipped)} tests: {self.missing}"
-            terminalreporter.write_line(said, yellow=True, bold=True)
+        skip(item, self.missing)

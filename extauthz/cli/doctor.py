@@ -101,6 +101,13 @@ def _cluster(group: argparse._ArgumentGroup) -> None:
         metavar="NAMESPACE/NAME",
         help="The gate's service account. Default: extauthz-system/extauthz.",
     )
+    group.add_argument(
+        "--webhook-secret",
+        type=_namespaced,
+        metavar="NAMESPACE/NAME",
+        help="Where gates keep the webhook's certificate, if they make it. Default: extauthz-webhook, beside the "
+        "service account.",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -116,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         service=arguments.service,
         zone=arguments.zone,
         account="/".join(arguments.gate_account),
+        secret=arguments.webhook_secret,
     )
     try:
         rows = asyncio.run(examine(options))

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -38,6 +38,8 @@ def add(parser: argparse.ArgumentParser, fields: Iterable[str]) -> None:
         kind: dict[str, Any] = {"metavar": _metavar(info)}
         if info.annotation is bool:
             kind = {"action": argparse.BooleanOptionalAction}
+        elif get_origin(info.annotation) is tuple:
+            kind = {"action": "append", "metavar": "TEXT"}
         group.add_argument(
             f"--{word(field)}", dest=SET + field, default=argparse.SUPPRESS, help=_help(field, info), **kind
         )
@@ -70,6 +72,6 @@ def _metavar(info: FieldInfo) -> str:
 
 
 def _help(field: str, info: FieldInfo) -> str:
-    default = "" if info.default in (None, "") else f"Default: {info.default}. "
+    default = "" if info.default in (None, "", ()) else f"Default: {info.default}. "
     text = LINK.sub(r"docs/\1", info.description or "")
     return f"{text} {default}[{variable(field)}]".replace("%", "%%")

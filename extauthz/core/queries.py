@@ -148,10 +148,25 @@ class Queries:
         entry = self._ledger.get(ref)
         return self._charged(entry.root) if entry is not None else None
 
+    def workspaces(self, ref: WorkloadRef) -> list[QuotaNode]:
+        """The lowest quotas that a workload counts in, or may come to: its own, without their ancestors."""
+        entry = self._ledger.get(ref)
+        nodes = self._ledger.usage.position(entry.root).envelope_in if entry is not None else ()
+        above = {node.parent for node in nodes}
+        return [node for node in nodes if node not in above]
+
     def counts_in(self, ref: WorkloadRef, quota: str) -> bool:
         """Whether a workload counts in a quota, or may come to."""
         entry, node = self._ledger.get(ref), self._node(quota)
         return entry is not None and node in self._ledger.usage.position(entry.root).envelope_in
+
+    def quotas_of(self, ref: WorkloadRef) -> list[str]:
+        """The quotas that a workload counts in, or may come to, each after its parent. Empty: it is not known."""
+        entry = self._ledger.get(ref)
+        if entry is None:
+            return []
+        found = sorted(self._ledger.usage.position(entry.root).envelope_in, key=lambda node: node.index)
+        return [node.quota.name for node in found]
 
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""

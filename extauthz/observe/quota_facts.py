@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from extauthz.core.queries import Queries, QuotaUse
+from extauthz.core.quota.problems import shown
 from extauthz.core.quota.standing import Standing
 from extauthz.observe.quota_status import Facts, Selected
 
@@ -25,6 +26,8 @@ class Survey:
     above_parent: Mapping[str, tuple[str, ...]]
     parents: frozenset[str]
     """Those that have children."""
+    receivers: frozenset[str] = frozenset()
+    """Names that ``spec.notify`` may have."""
 
     def facts(self, standing: Standing) -> Facts:
         """What the status of one object depends on."""
@@ -39,6 +42,7 @@ class Survey:
             above_parent=self.above_parent.get(name, ()),
             selected=self._selected(use),
             unpriced=use.unpriced,
+            strangers=strangers(use.node.quota.notify or (), self.receivers),
         )
 
     def _selected(self, use: QuotaUse) -> Selected:
@@ -52,7 +56,17 @@ class Survey:
         return Selected.NO_WORKLOAD if quota.workload_selector is None else Selected.NO_LABELLED_WORKLOAD
 
 
-async def survey(queries: Queries) -> Survey:
+def strangers(notify: Iterable[str], receivers: Container[str]) -> tuple[str, ...]:
+    """A sentence for each name in ``spec.notify`` that is no receiver's. A URL may be a secret: it is not shown."""
+    return tuple(
+        f"spec.notify[{number}]: {'a URL' if ':' in name else shown(name)} is no receiver of the gates; write a name "
+        "of their setting notify (notices.receivers in the chart), or have one added there"
+        for number, name in enumerate(notify)
+        if name not in receivers
+    )
+
+
+async def survey(queries: Queries, receivers: frozenset[str] = frozenset()) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
     above: dict[str, tuple[str, ...]] = {}
     for warning in queries.tree_warnings():
@@ -62,6 +76,7 @@ async def survey(queries: Queries) -> Survey:
         quotas={use.node.quota.name: use for use in uses},
         above_parent=above,
         parents=frozenset(use.node.parent.quota.name for use in uses if use.node.parent is not None),
+        receivers=receivers,
     )
 
 

@@ -24,6 +24,10 @@ MAX_SUMMARY = 256
 """Characters of one cell of ``kubectl get``, as in the schema of the summary."""
 
 
+WITHIN_HARD = "WithinHard"
+"""The condition that says whether a quota is over a limit."""
+
+
 class Selected(StrEnum):
     """Whom the selectors of a quota find."""
 
@@ -47,6 +51,8 @@ class Facts(NamedTuple):
     selected: Selected = Selected.WORKLOADS
     unpriced: int = 0
     """Workloads whose cost is not known."""
+    strangers: tuple[str, ...] = ()
+    """A sentence for each name in ``spec.notify`` that is none of a receiver."""
 
 
 class Finding(NamedTuple):
@@ -134,6 +140,12 @@ def _usage_known(facts: Facts) -> Finding:
     return Finding("False", "UnknownFootprint", f"{some} no known cost, and what is used cannot be told; {cure}")
 
 
+def _receivers_known(facts: Facts) -> Finding:
+    if facts.strangers:
+        return Finding("False", "UnknownReceiver", f"{'; '.join(facts.strangers)}; until then the others are told")
+    return Finding("True", "Known", "each receiver of spec.notify is known")
+
+
 TABLE: tuple[Condition, ...] = (
     Condition(
         "Ready",
@@ -163,7 +175,7 @@ TABLE: tuple[Condition, ...] = (
         _selects_workloads,
     ),
     Condition(
-        "WithinHard",
+        WITHIN_HARD,
         {
             "WithinHard": "Nothing is used beyond its limit.",
             "OverLimit": "Something is, after a cut of the limit or growth that nobody could refuse. What needs more "
@@ -178,6 +190,14 @@ TABLE: tuple[Condition, ...] = (
             "UnknownFootprint": "Some have no known cost; `on-unknown-footprint` says what is done about growth.",
         },
         _usage_known,
+    ),
+    Condition(
+        "ReceiversKnown",
+        {
+            "Known": "Each name in `spec.notify` is a receiver of [notices](notices.md), or there is none.",
+            "UnknownReceiver": "Some are not, and nobody is told in their place; the message names them.",
+        },
+        _receivers_known,
     ),
 )
 

@@ -54,6 +54,8 @@ class StatusWriter:
         now: the wall clock, for ``lastTransitionTime``.
         sweep_s: seconds between two looks at the gate.
         writes_per_s: at most so many writes a second.
+        receivers: names that ``spec.notify`` may have.
+        wrote: told of each status that was written: what it was made from, and what it says.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class StatusWriter:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sweep_s: float = SWEEP_S,
         writes_per_s: float = WRITES_PER_S,
+        receivers: frozenset[str] = frozenset(),
+        wrote: Callable[[Facts, Tree], None] | None = None,
     ) -> None:
         self._connection = connection
         self._gate = gate
@@ -75,6 +79,8 @@ class StatusWriter:
         self._now = now
         self._sweep_s = sweep_s
         self._pause_s = 1 / writes_per_s
+        self._receivers = receivers
+        self._wrote = wrote
         self._said: dict[str, Facts] = {}
         """What each quota's status says, by name."""
         self._answers: dict[str, tuple[str, bytes]] = {}
@@ -99,7 +105,7 @@ class StatusWriter:
         """
         if not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._queries)
+        seen = await survey(self._queries, self._receivers)
         standings = list(self._standings())
         for number, standing in enumerate(standings, 1):
             facts = seen.facts(self._newest(standing))
@@ -123,6 +129,8 @@ class StatusWriter:
                 await self._write(facts.standing.name, status)
             except (ApiError, Unreachable) as error:
                 return self._failed(facts, error)
+            if self._wrote is not None:
+                self._wrote(facts, status)
             await asyncio.sleep(self._pause_s)
         self._said[facts.standing.name] = facts
         return True

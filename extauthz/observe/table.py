@@ -98,7 +98,7 @@ TABLE = (
     ),
     Family(
         "extauthz_reads_total", "counter", "reads", ("result",),
-        "Consistent reads of a workload: ok, unreachable, forbidden, refused, unknown-kind.",
+        "Consistent reads of a workload: ok, unreachable, forbidden, refused, unknown-kind, behind.",
     ),
     Family(
         "extauthz_intents_ended_by_read_total", "counter", "intents", (),
@@ -157,6 +157,11 @@ TABLE = (
         "extauthz_certificate_ends_in_seconds", "gauge", "seconds", ("use",),
         "Time until a certificate that the gate shows ends: grpc, webhook, api; and webhook-authority, where the gates "
         "make it themselves.",
+    ),
+    Family(
+        "extauthz_notices_total", "counter", "notices", ("receiver", "result"),
+        "Notices by what became of them: delivered; retried (an attempt failed, another follows); dropped as refused, "
+        "expired, overflow, unsent (the gate stopped) or failed. Receiver -: dropped before it was known whom to tell.",
     ),
     Family("extauthz_workloads", "gauge", "workloads", (), "Workloads that the gate knows."),
     Family(

@@ -29,6 +29,8 @@ from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.ext_proc import Processor
 from extauthz.servers.http import Readiness, application
+from extauthz.servers.page.knows import Knowledge
+from extauthz.servers.page.routes import Page
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
@@ -102,13 +104,19 @@ class App:
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
         app = application(self._ready, self._metrics.scrape)
-        app.add_routes(self._api_for(ThisHost()))
+        self._add_api(app, ThisHost())
         runner, address = await listening.bind_http(app, self._settings)
         stack.push_async_callback(runner.cleanup)
         return address
 
-    def _api_for(self, access: Access) -> list[web.RouteDef]:
-        return routes(lambda: None if self._gate.missing() else self._answers, access)
+    def _add_api(self, app: web.Application, access: Access) -> None:
+        """The API and the page, for those whom ``access`` lets in."""
+
+        def known() -> Answers | None:
+            return None if self._gate.missing() else self._answers
+
+        app.add_routes(routes(known, access))
+        Page(known, access, self._knowledge).add_to(app)
 
     async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""
@@ -116,7 +124,7 @@ class App:
             return None
         assert self._connection is not None
         app = web.Application()
-        app.add_routes(self._api_for(People(self._connection, self._log.event)))
+        self._add_api(app, People(self._connection, self._log.event, audience=self._settings.api_audience))
         runner, address = await listening.bind_api(app, self._settings, tls.context)
         stack.push_async_callback(runner.cleanup)
         return address
@@ -223,6 +231,18 @@ class App:
             return Readiness(self._gate.missing() or told or [self._stage], self._gate.notes())
         return Readiness(self._gate.missing(), [*self._gate.notes(), *told])
 
+    def _knowledge(self) -> Knowledge:
+        queries, inputs = self._gate.queries, self._gate.inputs
+        return Knowledge(
+            VERSION,
+            self._gate.stale or "",
+            self._gate.notes(),
+            queries.quota_count,
+            queries.workload_count,
+            queries.pending_count,
+            [(one.resource, one.age_s) for each in inputs or () for one in each.watches()],
+        )
+
     def _levels(self) -> Levels:
         most = self._settings.metrics_max_quotas
         queries, inputs, now_s = self._gate.queries, self._gate.inputs, time.time()
@@ -239,6 +259,7 @@ class App:
             calls=self._connection.calls if self._connection is not None else {},
             status_writes=inputs.quotas.status_writes() if inputs is not None else {},
             event_writes=inputs.state.event_writes() if inputs is not None else {},
+            notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

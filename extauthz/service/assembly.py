@@ -31,6 +31,7 @@ from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Stale
+from extauthz.service.notifying import each, notifying
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 from extauthz.settlement.settlement import Settlement
@@ -86,6 +87,8 @@ class Assembly:
         self._around = around
         self._log = around.log
         self._clock = around.clock
+        self.notifying = notifying(settings, self.gate, around.log, around.clock)
+        """``None``: there are no receivers of notices."""
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
 
     async def run(
@@ -114,12 +117,16 @@ class Assembly:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(one.follow()) for one in inputs]
                 running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
+                if self.notifying is not None:
+                    running.append(group.create_task(self.notifying.run()))
                 try:
                     if await _known(inputs, stop):
                         self._holding.take_over()
                         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
                         await serve(self._worded(deciding))
                         self._holding.hand_over()
+                        if self.notifying is not None:
+                            await self.notifying.leave()
                 except Exception as error:  # noqa: BLE001 (a group would wrap what is meant for the person)
                     refused = error
                 for task in running:
@@ -133,7 +140,7 @@ class Assembly:
         if asked is not None:
             await stack.enter_async_context(asked.client)
             self.gate.bounds = asked.bounds
-        into = sources.Into(self.gate, log, metrics, clock)
+        into = sources.Into(self.gate, log, metrics, clock, self.notifying)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         aside = self._around.aside
         reader = Reader(aside.at_once_bytes) if aside is not None else Reader()
@@ -152,6 +159,7 @@ class Assembly:
             read=reader.at_once if aside is not None else reader,
             read_aside=aside.read if aside is not None else None,
             recent=self.recent,
+            notify=self.notifying.decided if self.notifying is not None else None,
         )
         self.clamping = self._clamping(deciding, inputs, reader.at_once)
         return deciding, inputs
@@ -164,7 +172,7 @@ class Assembly:
             self._around.metrics,
             self._log,
             fetch=deciding.fetch,
-            heed=inputs.state.heed,
+            heed=each(inputs.state.heed, self.notifying.decided if self.notifying is not None else None),
             clock=self._clock,
             ids=self._around.ids,
             read=read,

@@ -90,6 +90,7 @@ class Deciding:
         read: what a request means; ``None`` where that takes longer than others should wait.
         read_aside: what such a request means, where it holds nobody up.
         recent: told of each decision, with its user and user-agent.
+        notify: the same, for notices; must neither block nor raise.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Deciding:
         read: Callable[[Request], Reading | None] = read,
         read_aside: Callable[[Request], Awaitable[Reading]] | None = None,
         recent: Recent | None = None,
+        notify: Callable[[Decision, str, str], None] | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
@@ -126,6 +128,7 @@ class Deciding:
         self._read = read
         self._read_aside = read_aside
         self._recent = recent
+        self._notify = notify
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
@@ -217,6 +220,8 @@ class Deciding:
         self._log.decision(decision, asked.user_agent, asked.user)
         if self._recent is not None:
             self._recent.decided(decision, asked.user, asked.user_agent)
+        if self._notify is not None:
+            self._notify(decision, asked.user, asked.user_agent)
         if self._heed is not None:
             self._heed(decision)
         return decision

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
 from extauthz.cluster.reads import Reader
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import WorkloadRef
+from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
 from extauthz.kube.discovery import Keys
@@ -20,6 +21,7 @@ from extauthz.ledger_store.replica import Progress
 from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.quota_status import Facts
 from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock, Stale
 from extauthz.settlement.reads import ConsistentReads, Result
@@ -64,6 +66,14 @@ def waiting(watches: Iterable[Watch]) -> list[str]:
     ]
 
 
+class StatusWritten(NamedTuple):
+    """What a status says beside what the gate knows itself, and who is told of it."""
+
+    receivers: frozenset[str]
+    """Names that ``spec.notify`` may have."""
+    wrote: Callable[[Facts, Tree], None] | None
+
+
 class LiveQuotaInput:
     """WorkspaceQuotas of a cluster."""
 
@@ -78,7 +88,7 @@ class LiveQuotaInput:
         metrics: Metrics,
         clock: Clock,
         *,
-        write_status: bool,
+        status: StatusWritten | None,
     ) -> None:
         self.known = asyncio.Event()
         self._clock = clock
@@ -88,7 +98,11 @@ class LiveQuotaInput:
         self._log = log
         self._metrics = metrics
         self._quotas = LiveQuotas(connection, self._accept, clock=clock)
-        self._status = StatusWriter(connection, gate, self._standings, tell=log.event) if write_status else None
+        self._status: StatusWriter | None = None
+        if status is not None:
+            self._status = StatusWriter(
+                connection, gate, self._standings, tell=log.event, receivers=status.receivers, wrote=status.wrote
+            )
         self._in_force: Quotas | None = None
         self._faults: dict[str, str] = {}
 

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from extauthz.notify import receivers
 from extauthz.service import addresses
 
 HTTP = ("https", "http")
@@ -64,6 +65,16 @@ def templates(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _receivers(given: object) -> object:
+    """A list, or one text; both with several where white space is between."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+        raise ValueError(f"this is no list of receivers; {receivers.FORM}")
+    found = tuple(part for text in texts for part in text.split())
+    receivers.parse_all(found)
+    return found
+
+
 def scheme(text: str) -> str:
     """Of a URL; empty for what is none."""
     found = re.match(r"([A-Za-z][\w+.-]*)://", text)
@@ -93,5 +104,6 @@ Listen = Annotated[str, AfterValidator(_listen)]
 ListenOrOff = Annotated[str, AfterValidator(_listen_or_off)]
 NamespacedName = Annotated[str, AfterValidator(_object)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
+Receivers = Annotated[tuple[str, ...], BeforeValidator(_receivers)]
 Mode = Annotated[str, AfterValidator(_mode)]
 Templates = Annotated[str, AfterValidator(_templates)]

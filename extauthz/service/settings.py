@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from extauthz.core.decision.policy import GateMode, Policy
 from extauthz.core.model import OnUnknown
+from extauthz.notify import receivers
 from extauthz.service.setting_types import (
     HTTP,
     OFF,
@@ -19,6 +20,7 @@ from extauthz.service.setting_types import (
     ListenOrOff,
     Mode,
     NamespacedName,
+    Receivers,
     Seconds,
     Templates,
     Url,
@@ -174,6 +176,31 @@ class Settings(BaseModel):
         description="Authorities whose client certificates name a user (CN) and groups (O), PEM. Without it, only "
         "bearer tokens do.",
     )
+    api_audience: str = Field(
+        "",
+        description="Whom a bearer token must be made for (`kubectl create token --audience`). Without it, the API "
+        "server: then a token that was given away to the gate could be used there too.",
+    )
+    notify: Receivers = Field(
+        (),
+        description="Where [notices](notices.md) are sent: `NAME=https://…`, for several repeated, or with spaces "
+        "between them. Options stand after the name: `NAME,slack,grants,named,allow-http=…`. `NAME=file:PATH`: the URL "
+        "is in a file, so that the command line does not show it. `spec.notify` of a quota names receivers.",
+    )
+    notify_keys: Path | None = Field(
+        None,
+        description="Folder with a file `NAME.key` for each receiver: the key by which its notices are signed. Without "
+        "it, they are not signed.",
+    )
+    notify_ca: Path | None = Field(
+        None, description="Authorities that receivers' certificates must come from, PEM. Default: the system's."
+    )
+    notify_source: str = Field(
+        "/extauthz",
+        pattern=r"^[!-~]{1,200}$",
+        description="Who sends notices, as CloudEvents' attribute `source`: a URI reference, such as "
+        "`/clusters/east/extauthz`.",
+    )
     refusals: Literal["full", "terse"] = Field(
         "full",
         description="What a refused client is told. `full`: the quota and its numbers, which autoscalers show to the "
@@ -304,11 +331,19 @@ class Settings(BaseModel):
         "api_cert",
         "api_key",
         "api_client_ca",
+        "notify_ca",
     )
     @classmethod
     def _readable(cls, path: Path | None) -> Path | None:
         if path is not None and not path.is_file():
             raise ValueError(f"no such file: {path}")
+        return path
+
+    @field_validator("notify_keys")
+    @classmethod
+    def _folder(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_dir():
+            raise ValueError(f"no such folder: {path}")
         return path
 
     @model_validator(mode="after")
@@ -366,6 +401,8 @@ class Settings(BaseModel):
             )
         if self.api_client_ca is not None and self.api is None:
             raise ValueError("api-client-ca needs api, api-cert and api-key")
+        if self.api_audience and self.api is None:
+            raise ValueError("api-audience needs api, api-cert and api-key")
         return self
 
     @model_validator(mode="after")
@@ -395,8 +432,10 @@ def variable(field: str) -> str:
 
 
 def shown(settings: Settings) -> dict[str, Any]:
-    """The effective settings under the names that flags and files use."""
-    return {word(name): value for name, value in settings.model_dump(mode="json").items()}
+    """The effective settings under the names that flags and files use, without the URLs of receivers, which are
+    secrets."""
+    told = settings.model_dump(mode="json") | {"notify": [receivers.shown(one) for one in settings.notify]}
+    return {word(name): value for name, value in told.items()}
 
 
 def policy(settings: Settings) -> Policy:
@@ -429,6 +468,6 @@ def _table(fields: Iterable[str]) -> str:
     lines = ["| flag, key of the file | variable | default | meaning |", "| --- | --- | --- | --- |"]
     for field in fields:
         info = Settings.model_fields[field]
-        default = "" if info.default in (None, "") else f"`{info.default}`"
+        default = "" if info.default in (None, "", ()) else f"`{info.default}`"
         lines.append(f"| `--{word(field)}` | `{variable(field)}` | {default} | {info.description} |")
     return "\n".join(lines) + "\n"

@@ -16,11 +16,12 @@ from extauthz.ledger_store.kubernetes import KubernetesStore
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
-from extauthz.service import unmatched
+from extauthz.service import notifying, unmatched
 from extauthz.service.agreeing import LedgerInput
 from extauthz.service.http import ServiceQuotaInput
 from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
-from extauthz.service.live import LiveQuotaInput, LiveStateInput, Watchdog
+from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusWritten, Watchdog
+from extauthz.service.notifying import Notifying
 from extauthz.service.setting_types import templates
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.sharing import Together
@@ -34,6 +35,8 @@ class Into(NamedTuple):
     log: Log
     metrics: Metrics
     clock: Clock
+    notifying: Notifying | None = None
+    """``None``: there are no receivers of notices."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +83,21 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
 
 
 def _quotas(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> QuotaInput:
-    gate, log, metrics, clock = into
+    gate, log, metrics, clock, notices = into
+    known = notifying.names(settings)
 
     def from_file(quotas: quota_file.Quotas) -> Taken:
         gate.load_quotas(quotas.tree, clock())
+        for problem in notifying.odd(quotas.tree, known):
+            log.event("warning", "odd", source="quotas", problem=problem)
         odd = [*quotas.warnings, *_unmatched(settings, gate)]
         return Taken({"quotas": len(quotas.tree.nodes)}, odd)
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, write_status=settings.write_status)
+        wrote = notices.status_written if notices is not None else None
+        written = StatusWritten(known, wrote) if settings.write_status else None
+        return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, gate, log, metrics, clock)
     assert settings.quotas is not None
@@ -104,7 +112,7 @@ def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
 
 
 def _state(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> StateInput:
-    gate, log, metrics, clock = into
+    gate, log, metrics, clock, _ = into
 
     def from_file(file: state_file.StateFile) -> Taken:
         state = file.state

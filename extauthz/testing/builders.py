@@ -34,6 +34,7 @@ def quota(
     mode: str = "Enforce",
     on_unknown: Mapping[str, str] | None = None,
     requesters: Mapping[str, Any] | None = None,
+    notify: Sequence[str] | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
 
@@ -45,6 +46,8 @@ def quota(
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:
         spec["requesters"] = dict(requesters)
+    if notify is not None:
+        spec["notify"] = list(notify)
     if workloads is not None:
         spec["workloadSelector"] = {"matchLabels": dict(workloads)}
     if parent is not None:

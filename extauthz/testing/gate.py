@@ -108,6 +108,11 @@ class Gate:
         page = self.page("/metrics").splitlines()
         return next((float(line.rpartition(" ")[2]) for line in page if line.rpartition(" ")[0] == series), 0.0)
 
+    @property
+    def address(self) -> str:
+        """The operators' server as a URL, where a browser finds the page."""
+        return f"http://{self._http}/"
+
     def page(self, path: str) -> str:
         """A page of the operators' server: ``/metrics``, ``/readyz``.
 

@@ -77,6 +77,18 @@ SPECS: dict[str, Tree] = {
             "not a mapping": ["a"],
         }.items()
     },
+    **{
+        f"notify {name}": {"notify": notify}
+        for name, notify in {
+            "nobody": [],
+            "two": ["ops", "team-a"],
+            "a URL": ["https://evil.example/x"],
+            "an empty name": [""],
+            "a text": "ops",
+            "a number": [1],
+            "a mapping": {"ops": True},
+        }.items()
+    },
     "whole pods": {"hard": {"pods": "3"}},
     "half a pod": {"hard": {"pods": "1.5"}},
     "half a claim": {"hard": {"gold.storageclass.storage.k8s.io/persistentvolumeclaims": "500m"}},

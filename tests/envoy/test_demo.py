@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +31,30 @@ def test_the_demo_ends_with_0_and_fits_into_100_columns_without_colour(authority
     for outcome in Outcome:
         assert outcome in run.stdout
     table = run.stdout[run.stdout.index("what happened") :].split("\n\n")[0]
-    assert table in (ROOT / "README.md").read_text(), "the README shows another run: paste the demo's table anew"
+    assert table in (ROOT / "docs" / "demo.md").read_text(), "docs/demo.md shows another run: paste the table anew"
+
+
+def test_the_readme_shows_rows_of_the_demo_as_they_are():
+    readme, shown = (ROOT / "README.md").read_text(), (ROOT / "docs" / "demo.md").read_text()
+    excerpt = readme[readme.index("#   who asked") :].split("\n```")[0].splitlines()
+    assert len(excerpt) == 11
+    assert set(excerpt) <= set(shown.splitlines())
+
+
+def test_with_keep_the_page_stays_open_and_tells_who_is_refused_until_ctrl_c(authority):
+    environment = {**os.environ, "KEEP": "1", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "extauthz.testing.demo"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
+        assert run.stdout is not None
+        lines = iter(run.stdout.readline, "")
+        address = next(line for line in lines if line.startswith("the page: ")).split()[2]
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            page = answer.read().decode()
+        assert "acme" in page
+        assert "asks 6 more" in page
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+    assert (run.returncode, errors) == (0, "")
 
 
 def test_its_requests_are_the_recorded_ones():

@@ -26,7 +26,7 @@ _METADATA_FIELDS = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "ownerReferences", "managedFields",
     "generateName", "selfLink",
 )  # fmt: skip
-_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown", "requesters")
+_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown", "requesters", "notify")
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
 
@@ -58,6 +58,8 @@ class WorkspaceQuota:
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
     requesters: Requesters | None = None
     """Whom it binds; ``None``: everybody."""
+    notify: tuple[str, ...] | None = None
+    """Receivers of notices about its workloads; ``None``: those of its parent."""
     generation: int = 0
     illegible: bool = False
     """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
@@ -113,6 +115,7 @@ def salvage(tree: Tree) -> WorkspaceQuota:
         workload_selector=quota.workload_selector if selects else None,
         hard={},
         requesters=None,
+        notify=None if "notify" in spoilt else quota.notify,
         illegible=True,
     )
 
@@ -133,6 +136,7 @@ def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=requesters.parse(spec.get("requesters"), ("spec", "requesters"), problems),
+        notify=_notify(spec.get("notify"), problems),
         generation=generation,
     )
 
@@ -196,6 +200,15 @@ def _on_unknown(tree: Tree, problems: Problems) -> dict[Unknown, OnUnknown]:
         elif value is not None:
             problems.add((*path, unknown), f"{shown(value)} is neither Deny nor Allow", "write Deny or Allow")
     return said
+
+
+def _notify(tree: Tree, problems: Problems) -> tuple[str, ...] | None:
+    """Names. Whether there are such receivers, the gate's configuration says; that takes no limit out of force."""
+    if tree is None:
+        return None
+    path: Path = ("spec", "notify")
+    names = (problems.text(item, (*path, number)) for number, item in enumerate(problems.items(tree, path)))
+    return tuple(name for name in names if name is not None)
 
 
 def _hard(tree: Tree, problems: Problems) -> dict[str, int]:

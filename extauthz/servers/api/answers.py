@@ -113,6 +113,10 @@ class Answers:
             raise _unknown(ref)
         return shown.workload(use)
 
+    def quotas_of(self, ref: WorkloadRef) -> list[str]:
+        """Names of the quotas that a workload counts in, each after its parent."""
+        return self._queries.quotas_of(ref)
+
     # What fits.
 
     def headroom(self, ref: WorkloadRef) -> Json:

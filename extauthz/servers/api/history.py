@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
@@ -82,10 +83,20 @@ class History:
     def decisions(self, by: Filter, before: int | None, limit: int, visible: Container[str] = ALL) -> Json:
         """Decisions about workloads of namespaces that are ``visible``, newest first."""
         fits = self._fitting(by, visible)
-        found = (one for one in self._remembers.decisions(before) if fits(one.decision))
-        items = list(islice(found, limit + 1))
-        after = str(items[limit - 1].number) if len(items) > limit else None
-        return shown.page("DecisionList", map(_decided, items[:limit]), after)
+        return _decisions((one for one in self._remembers.decisions(before) if fits(one.decision)), limit)
+
+    def decisions_of(self, ref: WorkloadRef, limit: int) -> Json:
+        """Those about one workload."""
+        return _decisions((one for one in self._remembers.decisions() if one.decision.ref == ref), limit)
+
+    def refusing(self, visible: Container[str] = ALL) -> Counter[str]:
+        """Of each quota that refuses now: how many workloads of namespaces that are ``visible`` go on asking."""
+        return Counter(
+            quota
+            for one in self._remembers.episodes()
+            if one.ref.namespace in visible
+            for quota in _refusing(one.latest)
+        )
 
     def episodes(self, by: Filter, limit: int, visible: Container[str] = ALL) -> Json:
         """Workloads of namespaces that are ``visible`` which are refused and go on asking: longest first."""
@@ -125,6 +136,16 @@ class History:
             "sentence": latest.sentence,
             "shortages": [shown.shortage(row) for row in latest.shortages],
         }
+
+
+def _refusing(decision: Decision) -> set[str]:
+    return {row.quota for row in decision.shortages} | {row.quota for row in decision.unspecified}
+
+
+def _decisions(found: Iterator[Noted], limit: int) -> Json:
+    items = list(islice(found, limit + 1))
+    after = str(items[limit - 1].number) if len(items) > limit else None
+    return shown.page("DecisionList", map(_decided, items[:limit]), after)
 
 
 def _decided(noted: Noted) -> Json:

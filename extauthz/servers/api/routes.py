@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Container
@@ -26,6 +27,9 @@ ROOT = "/api/v1"
 
 MAX_BODY_BYTES = 64 << 10
 """Of a question. The largest one asks about an object that does not exist yet."""
+
+BODY_WITHIN_S = 10.0
+"""How long a body may take to come."""
 
 WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
@@ -51,6 +55,16 @@ class Asked:
         ref = reference(self.request.match_info)
         await self.must_see(Kind.NAMESPACE, ref.namespace)
         return ref
+
+    async def veiled(self, found: Json) -> Json:
+        """An answer about a workload, without names and amounts of quotas that who asks may not see."""
+        return veil.over(found, await self.rights.visible(Kind.QUOTA, veil.named(found)))
+
+    async def all_veiled(self, found: Json) -> Json:
+        """The same of a page of such answers."""
+        named = {name for one in found["items"] for name in veil.named(one)}
+        seen = await self.rights.visible(Kind.QUOTA, named)
+        return found | {"items": [veil.over(one, seen) for one in found["items"]]}
 
 
 Answer: TypeAlias = Callable[[Asked], Awaitable[Json]]
@@ -113,7 +127,7 @@ async def _workload(asked: Asked) -> Json:
 
 async def _headroom(asked: Asked) -> Json:
     ref = await asked.workload()
-    return await _veiled(asked, asked.answers.headroom(ref))
+    return await asked.veiled(asked.answers.headroom(ref))
 
 
 async def _headrooms(asked: Asked) -> Json:
@@ -123,13 +137,13 @@ async def _headrooms(asked: Asked) -> Json:
         return shown.page("HeadroomList", [await _headroom_of(asked, questions.manifest(body))], None)
     named = [ref.namespace for ref in refs if isinstance(ref, WorkloadRef)]
     found = await asked.answers.headrooms(refs, await asked.rights.visible(Kind.NAMESPACE, named))
-    return await _all_veiled(asked, found)
+    return await asked.all_veiled(found)
 
 
 async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
     await asked.must_see(Kind.NAMESPACE, manifest.ref.namespace)
     try:
-        return await _veiled(asked, asked.answers.headroom_of(manifest))
+        return await asked.veiled(asked.answers.headroom_of(manifest))
     except Refused as refused:
         seen = await asked.rights.visible(Kind.QUOTA, refused.quotas)
         if all(name in seen for name in refused.quotas):
@@ -141,7 +155,7 @@ async def _decision(asked: Asked) -> Json:
     reading = questions.write(await _body(asked.request))
     if not isinstance(reading, NotAWrite) and reading.ref is not None:
         await asked.must_see(Kind.NAMESPACE, reading.ref.namespace)
-    return await _veiled(asked, asked.answers.decision(reading))
+    return await asked.veiled(asked.answers.decision(reading))
 
 
 async def _pending(asked: Asked) -> Json:
@@ -159,12 +173,12 @@ async def _decisions(asked: Asked) -> Json:
         raise Problem(400, "continue: must be the field continue of the page before")
     by, visible = await _filtered(asked, given)
     found = asked.answers.history.decisions(by, int(before) if before else None, _limit(asked.request), visible)
-    return await _all_veiled(asked, found)
+    return await asked.all_veiled(found)
 
 
 async def _episodes(asked: Asked) -> Json:
     by, visible = await _filtered(asked, _query(asked.request, "quota", "namespace"))
-    return await _all_veiled(asked, asked.answers.history.episodes(by, _limit(asked.request), visible))
+    return await asked.all_veiled(asked.answers.history.episodes(by, _limit(asked.request), visible))
 
 
 async def _filtered(asked: Asked, given: dict[str, str]) -> tuple[Filter, Container[str]]:
@@ -179,17 +193,6 @@ async def _filtered(asked: Asked, given: dict[str, str]) -> tuple[Filter, Contai
         await asked.must_see(Kind.NAMESPACE, by.namespace)
         return by, ALL
     return by, await asked.rights.visible(Kind.NAMESPACE, asked.answers.history.namespaces())
-
-
-async def _all_veiled(asked: Asked, found: Json) -> Json:
-    """A page about workloads, whose items tell of quotas."""
-    named = {name for one in found["items"] for name in veil.named(one)}
-    seen = await asked.rights.visible(Kind.QUOTA, named)
-    return found | {"items": [veil.over(one, seen) for one in found["items"]]}
-
-
-async def _veiled(asked: Asked, found: Json) -> Json:
-    return veil.over(found, await asked.rights.visible(Kind.QUOTA, veil.named(found)))
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:
@@ -209,7 +212,10 @@ def _limit(request: web.Request) -> int:
 
 async def _body(request: web.Request) -> Json:
     try:
-        raw = await request.clone(client_max_size=MAX_BODY_BYTES).read()
+        async with asyncio.timeout(BODY_WITHIN_S):
+            raw = await request.clone(client_max_size=MAX_BODY_BYTES).read()
+    except TimeoutError:
+        raise Problem(408, f"the body took more than {BODY_WITHIN_S:g} s") from None
     except web.HTTPRequestEntityTooLarge:
         raise Problem(413, f"the body is longer than {MAX_BODY_BYTES} bytes") from None
     try:
@@ -245,7 +251,10 @@ def _answers(known: Known) -> Answers:
 
 def _refusal(problem: Problem) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
-    return web.json_response(problem.shown(), status=problem.status, content_type=CONTENT_TYPE, headers=headers)
+    response = web.json_response(problem.shown(), status=problem.status, content_type=CONTENT_TYPE, headers=headers)
+    if problem.status in (401, 408):
+        response.force_close()  # a stranger keeps no connection, nor does half a question
+    return response
 
 
 def _response(request: web.Request, found: Json) -> web.Response:

@@ -1,7 +1,13 @@
-"""Runs the demo. Exit code 0 if every scene went as it must, 1 otherwise."""
+"""Runs the demo. Exit code 0 if every scene went as it must, 1 otherwise.
+
+With ``KEEP=1`` the gate's page then stays open until Ctrl-C.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import sys
 import tempfile
 import time
@@ -10,9 +16,12 @@ from pathlib import Path
 
 from ..processes import StartError
 from .cluster import Cluster, StandIn
-from .scenes import Scene, complaints, outcome_of, scenes, sentence_of
+from .scenes import Outcome, Scene, complaints, outcome_of, scenes, sentence_of
 from .screen import Row, Screen
 from .world import World
+
+ASKS_EVERY_S = 15.0
+"""An HPA asks so often (``--horizontal-pod-autoscaler-sync-period``)."""
 
 ABOUT = """\
 Workspace acme may use 12 CPUs and 4 GPUs, of big-corp's 16 CPUs; its lab 3 pods. Requests are sent as recorded from
@@ -33,14 +42,16 @@ def main(start: Callable[[Path], Cluster] = StandIn) -> int:
             _start(world, screen)
             screen.heading("requests")
             results = [_play(scene, world, screen) for scene in scenes()]
+            failed = _secret(world, screen) + sum(1 for _, wrong in results if wrong)
+            screen.heading("what happened")
+            screen.table([row for row, _ in results])
+            code = _end(screen, len(results), failed, time.monotonic() - began)
+            if os.environ.get("KEEP"):
+                _keep(world, screen)
         except (StartError, TimeoutError) as error:
             screen.complain(f"{error}; the gate's log ends with: {world.gate_log()}")
             return 1
-        secret = _secret(world, screen)
-    screen.heading("what happened")
-    screen.table([row for row, _ in results])
-    failed = secret + sum(1 for _, wrong in results if wrong)
-    return _end(screen, len(results), failed, time.monotonic() - began)
+    return code
 
 
 def _start(world: World, screen: Screen) -> None:
@@ -70,7 +81,8 @@ def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
     wrong = complaints(scene, answer, held)
     if scene.uncharged and world.pending_writes() != pending_writes:
         wrong.append("a question was charged")
-    row = Row(scene.who, scene.what, outcome_of(answer), answer.code, _held(scene, held), sentence_of(answer))
+    said, held_now = sentence_of(answer), _held(scene, held)
+    row = Row(scene.who, scene.what, outcome_of(answer), answer.code, held_now, said, scene.headline)
     screen.step(f"{scene.who}: {scene.what}", f"{answer.protocol}  {row.outcome} {row.code}", good=not wrong)
     for complaint in wrong:
         screen.complain(complaint)
@@ -87,6 +99,26 @@ def _secret(world: World, screen: Screen) -> int:
 
 def _held(scene: Scene, held: int | None) -> str:
     return f"{held} replicas" if scene.workload else "the new Lease"
+
+
+def _keep(world: World, screen: Screen) -> None:
+    """Leave the page open until Ctrl-C.
+
+    Who asked before asks once more, for the page to tell of it. Who is refused then asks again and again, as an
+    autoscaler does.
+    """
+    address = world.restart_gate()
+    asking = [scene for scene in scenes() if scene.outcome in (Outcome.ALLOWED, Outcome.DENIED)]
+    with contextlib.suppress(KeyboardInterrupt):
+        refused = [scene for scene in asking if _ask(world, scene) == 403]
+        screen.heading(f"the page: {address} (Ctrl-C ends it)")
+        for scene in itertools.cycle(refused):
+            time.sleep(ASKS_EVERY_S)
+            _ask(world, scene)
+
+
+def _ask(world: World, scene: Scene) -> int:
+    return world.send(world.cluster.meet(scene.recording, scene.workload)).code
 
 
 def _end(screen: Screen, played: int, failed: int, seconds: float) -> int:

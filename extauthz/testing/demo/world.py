@@ -79,6 +79,14 @@ class World:
         self._running.enter_context(self.gate)
         return f"grpc://127.0.0.1:{self.gate.port}"
 
+    def restart_gate(self) -> str:
+        """A gate where Envoy looks for it, after it was killed; the address of its page."""
+        options = dict.fromkeys((*self.cluster.gate_flags, "--on-unclean-start=allow"))
+        grpc = f"127.0.0.1:{self.gate.port}"
+        again = Gate(self._quotas, self.cluster.state, self._gate_log, tuple(options), grpc=grpc)
+        self.gate = self._running.enter_context(again)
+        return self.gate.address
+
     def start_envoy(self) -> str:
         options = SidecarOptions(
             apiserver=Endpoint("127.0.0.1", self.cluster.port),

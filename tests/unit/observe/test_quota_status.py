@@ -9,6 +9,7 @@ import pytest
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing, compact
+from extauthz.observe.quota_facts import strangers
 from extauthz.observe.quota_status import MAX_MESSAGE, TABLE, Facts, Selected, cut, same, status_of
 
 NOW, BEFORE = "2026-11-21T07:00:00Z", "2026-11-20T00:00:00Z"
@@ -112,10 +113,19 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "1 workload has no known cost, and what is used cannot be told; declare where its kind has its pod "
             "template, or take it out of the selectors",
         ),
+        (
+            Facts(standing(), strangers=strangers(["ops", "ops2", "https://evil.example/T0P"], {"ops"})),
+            "ReceiversKnown",
+            "UnknownReceiver",
+            "spec.notify[1]: 'ops2' is no receiver of the gates; write a name of their setting notify "
+            "(notices.receivers in the chart), or have one added there; spec.notify[2]: a URL is no receiver of the "
+            "gates; write a name of their setting notify (notices.receivers in the chart), or have one added there; "
+            "until then the others are told",
+        ),
     ],
     ids=[
         "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over",
-        "over in audit", "unpriced",
+        "over in audit", "unpriced", "stranger",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
@@ -144,7 +154,7 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), ROWS),
         *(Facts(standing(fault=fault)) for fault in Fault),
         *(Facts(standing(), selected=one) for one in Selected),
-        Facts(standing(), (row("pods", 2, 1),), above_parent=("so",), unpriced=2),
+        Facts(standing(), (row("pods", 2, 1),), above_parent=("so",), unpriced=2, strangers=("so",)),
     ]
     given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}
     assert given == {(one.type, reason) for one in TABLE for reason in one.reasons}

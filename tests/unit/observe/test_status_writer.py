@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from extauthz.core.quota.spec import parse
 from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.observe.quota_status import Facts
 from extauthz.observe.status import COLLECTION, StatusWriter
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.testing.builders import gate, workload
@@ -44,6 +46,7 @@ class Cluster:
         self.gate.load_quotas(QuotaTree.build([parse(quota(name)) for name in NAMES]), 0.0)
         self.standings = [standing(self.api.put(f"{COLLECTION}/{name}", quota(name)), 1) for name in NAMES]
         self.told: list[tuple[str, object]] = []
+        self.said: list[tuple[str, str, str]] = []
         self.writer = StatusWriter(
             self.api,
             self.gate,
@@ -52,7 +55,12 @@ class Cluster:
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
             sweep_s=0.001,
             writes_per_s=writes_per_s,
+            wrote=self._wrote,
         )
+
+    def _wrote(self, facts: Facts, status: Any) -> None:
+        over = next(one for one in status["conditions"] if one["type"] == "WithinHard")
+        self.said.append((facts.standing.name, over["type"], over["status"]))
 
     @property
     def written(self) -> list[str]:
@@ -170,6 +178,7 @@ async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
         "SelectsWorkloads": reason,
         "WithinHard": "WithinHard",
         "UsageKnown": "Priced",
+        "ReceiversKnown": "Known",
     }
 
 
@@ -178,15 +187,36 @@ async def test_a_parent_whose_children_select_nothing_is_told_so():
     assert found["SelectsWorkloads"] == "NoWorkloads"
 
 
+async def test_a_name_in_notify_that_is_none_of_a_receiver_is_told_and_the_limits_stay_in_force():
+    found = await reasons(gate([]), quota("a", notify=["ops", "https://evil.example/"]), receivers=frozenset({"ops"}))
+    assert (found["ReceiversKnown"], found["Ready"]) == ("UnknownReceiver", "InForce")
+    found = await reasons(gate([]), quota("a", notify=["ops"]), receivers=frozenset({"ops"}))
+    assert found["ReceiversKnown"] == "Known"
+
+
+async def test_who_writes_a_status_says_so_and_who_finds_it_written_does_not():
+    cluster = Cluster()
+    await cluster.writer.sweep()
+    assert cluster.said == [(name, "WithinHard", "True") for name in NAMES]
+    await cluster.writer.sweep()
+    assert len(cluster.said) == 3
+    refused = Cluster(ApiError(422, "Invalid", "too long"))
+    await refused.writer.sweep()
+    assert [name for name, *_ in refused.said] == ["b", "c"], "what was not written was not said"
+
+
 async def test_a_limit_above_the_parents_is_told():
     found = await reasons(gate([]), quota("a", parent="b"), quota("b", hard={"cpu": "5"}))
     assert found["WithinParent"] == "AboveParent"
 
 
-async def reasons(known: Gate, *objects) -> dict[str, str]:
+async def reasons(known: Gate, *objects, receivers: frozenset[str] = frozenset()) -> dict[str, str]:
     """Of the conditions of the first of these quotas."""
     api = ScriptedApi()
     known.load_quotas(QuotaTree.build([parse(one) for one in objects]), 0.0)
     standings = [standing(api.put(f"{COLLECTION}/{one['metadata']['name']}", one), 1) for one in objects]
-    await StatusWriter(api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6).sweep()
+    writer = StatusWriter(
+        api, known, lambda: standings, tell=lambda *_, **__: None, writes_per_s=1e6, receivers=receivers
+    )
+    await writer.sweep()
     return {one["type"]: one["reason"] for one in api.objects[f"{COLLECTION}/a"]["status"]["conditions"]}

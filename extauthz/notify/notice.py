@@ -1,0 +1,79 @@
+"""One notice, and the two forms in which it is sent: a CloudEvent, and Slack's payload. Pure.
+
+Source: CloudEvents 1.0.2, ``spec.md`` and ``formats/json-format.md`` (structured mode); Slack, "Sending messages using
+incoming webhooks" and "Formatting text for app surfaces".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import orjson
+
+from extauthz.core.model import Tree
+
+CLOUDEVENT: Final = "application/cloudevents+json; charset=utf-8"
+JSON: Final = "application/json"
+
+
+class Kind(StrEnum):
+    """What a notice is about; the last word of its CloudEvents type."""
+
+    REFUSED = "refused"
+    """A workload may not grow."""
+    CLAMPED = "clamped"
+    """A workload gets fewer replicas than it asked for."""
+    ROOM = "room"
+    """What was refused may grow."""
+    OVER = "over"
+    """A quota has more in use than its limit."""
+    GRANTED = "granted"
+    """A workload grows. Only for receivers that want it."""
+
+
+TYPE_PREFIX: Final = "dev.extauthz.workspace."
+
+
+class Notice(NamedTuple):
+    """One message."""
+
+    id: str
+    """The same for each attempt. Equal ids are the same notice."""
+    kind: Kind
+    subject: str
+    """``deployments.apps/shop/web`` or ``workspacequotas.extauthz.dev/acme``."""
+    time_s: float
+    """Seconds since the epoch."""
+    data: Mapping[str, Tree]
+    """docs/notices.md has the schema."""
+
+
+def cloudevent(notice: Notice, source: str) -> bytes:
+    """The body of structured mode."""
+    return orjson.dumps(
+        {
+            "specversion": "1.0",
+            "id": notice.id,
+            "source": source,
+            "type": TYPE_PREFIX + notice.kind,
+            "subject": notice.subject,
+            "time": stamp(notice.time_s),
+            "datacontenttype": JSON,
+            "data": notice.data,
+        }
+    )
+
+
+def slack(notice: Notice) -> bytes:
+    """The payload of an incoming webhook. Names are a tenant's: none of them becomes a link or calls a channel."""
+    where = ", ".join(notice.data["workspaces"]) or "no workspace"
+    text = f"[{notice.kind}] {where}: {notice.data['sentence']}"
+    return orjson.dumps({"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")})
+
+
+def stamp(at_s: float) -> str:
+    """RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

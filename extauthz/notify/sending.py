@@ -1,0 +1,160 @@
+"""One attempt to send one notice. No error that is made here has a URL, a header or a body."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol, Self
+
+import aiohttp
+
+from extauthz.notify.notice import CLOUDEVENT, JSON, Notice, cloudevent, slack
+from extauthz.notify.receivers import Receiver, ReceiverError
+from extauthz.notify.signing import headers, read_keys
+
+TIMEOUT_S: Final = 10.0
+"""For one attempt, the connection included."""
+
+_PASSING: Final = frozenset({408, 425, 429})
+"""Answers of a receiver, besides 5xx, after which trying again may help."""
+
+
+class Answer(NamedTuple):
+    """What came of an attempt."""
+
+    well: bool
+    again: bool = False
+    """Trying again may help."""
+    why: str = ""
+    after_s: float | None = None
+    """How long the receiver asked to wait (``Retry-After``)."""
+
+
+class Sends(Protocol):
+    """Sends a notice once."""
+
+    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
+        """Try it. Does not raise."""
+
+
+class Sender:
+    """Sends over HTTP. An async context manager.
+
+    Args:
+        source: the CloudEvents attribute: who sends.
+        keys: a folder with ``NAME.key`` for each receiver but Slack's; ``None``: nothing is signed.
+        ca: authorities that receivers' certificates must come from; ``None``: the system's.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        keys: Path | None = None,
+        ca: Path | None = None,
+        *,
+        user_agent: str = "extauthz",
+        clock: Callable[[], float] = time.time,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._source = source
+        self._keys = keys
+        self._ca = ca
+        self._user_agent = user_agent
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | bool = True
+        self._tls_of: tuple[float, int] | None = None
+
+    async def __aenter__(self) -> Self:
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s)
+        self._session = aiohttp.ClientSession(
+            timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), headers={"user-agent": self._user_agent}
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def problem(self, receiver: Receiver) -> str:
+        """Why nothing could be sent to it now, as far as files can tell; empty: nothing is known against it."""
+        try:
+            receiver.url()
+            self._signing_keys(receiver)
+            self._context()
+        except (ReceiverError, OSError) as error:
+            return _brief(error)
+        return ""
+
+    async def send(self, receiver: Receiver, notice: Notice) -> Answer:
+        """POST it once. URL, keys and authorities are read anew, as files may have changed. Redirects are not followed:
+        they would lead where the configuration does not."""
+        assert self._session is not None, "the sender is entered"
+        try:
+            url, tls = receiver.url(), self._context()
+            body = slack(notice) if receiver.slack else cloudevent(notice, self._source)
+            said = headers(self._signing_keys(receiver), notice.id, self._clock(), body)
+        except (ReceiverError, OSError) as error:
+            return Answer(False, again=True, why=_brief(error))
+        said["content-type"] = JSON if receiver.slack else CLOUDEVENT
+        try:
+            asked = self._session.post(url, data=body, headers=said, ssl=tls, allow_redirects=False)
+            async with asked as response:
+                return self._judged(response)  # its body is not read
+        except TimeoutError:
+            return Answer(False, again=True, why=f"no answer within {self._timeout_s:g} s")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Answer(False, again=True, why=_brief(error))
+
+    def _judged(self, response: aiohttp.ClientResponse) -> Answer:
+        status = response.status
+        if 200 <= status < 300:
+            return Answer(True)
+        why = f"it answered {status}" + ("; redirects are not followed" if 300 <= status < 400 else "")
+        after_s = retry_after(response.headers.get("retry-after", ""), self._clock())
+        return Answer(False, status >= 500 or status in _PASSING, why, after_s)
+
+    def _signing_keys(self, receiver: Receiver) -> tuple[bytes, ...]:
+        """Slack knows no signature."""
+        if self._keys is None or receiver.slack:
+            return ()
+        return read_keys(self._keys / f"{receiver.name}.key")
+
+    def _context(self) -> ssl.SSLContext | bool:
+        """Made again when the file has changed."""
+        if self._ca is not None:
+            stat = self._ca.stat()
+            stamp = stat.st_mtime, stat.st_ino
+            if stamp != self._tls_of:
+                self._tls, self._tls_of = ssl.create_default_context(cafile=self._ca), stamp
+        return self._tls
+
+
+def retry_after(text: str, now_s: float) -> float | None:
+    """Seconds to wait by the header ``Retry-After`` (RFC 9110, section 10.2.3); ``None``: it says nothing."""
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return float(text)
+    try:
+        return max(parsedate_to_datetime(text).timestamp() - now_s, 0.0)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _brief(error: Exception) -> str:
+    """What went wrong. Errors of aiohttp may have the URL in their text, and that may be a secret."""
+    if isinstance(error, ReceiverError):
+        return str(error)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not trusted"
+    why = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    words = why.strerror if isinstance(why, OSError) else ""
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

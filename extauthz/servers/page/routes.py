@@ -1,0 +1,128 @@
+"""The page's paths: whole pages, files beside them, and streams. The API's ``Access`` says who may see what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from extauthz.servers.api.people import PersonalRights
+from extauthz.servers.api.problems import Problem
+from extauthz.servers.api.rights import Access, Rights
+from extauthz.servers.api.routes import Asked, Known
+from extauthz.servers.page import knows, places, quota, tree, workload
+from extauthz.servers.page.knows import Knowledge
+from extauthz.servers.page.live import Client, Streams, digest
+from extauthz.servers.page.rendering import HEADERS, KEPT, Templates, files
+from extauthz.servers.page.views import Look
+
+LOOKS: Final[dict[str, Look]] = {places.HOME: tree.look, places.QUOTA: quota.look, places.WORKLOAD: workload.look}
+
+LIVE: Final = "<!-- live -->"
+"""Where the part that lives is put into a page. No value can be that: each is escaped."""
+
+Handler = Callable[[web.Request, Rights], Awaitable[web.StreamResponse]]
+
+
+class Page:
+    """All paths of the page, for those whom ``access`` lets in.
+
+    Args:
+        known: what is known; ``None``: the gate is still reading.
+        knowledge: what the gate says of itself.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, known: Known, access: Access, knowledge: Callable[[], Knowledge], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._known = known
+        self._access = access
+        self._knowledge = knowledge
+        self._clock = clock
+        self._static = files()
+        self._streams = Streams()
+        self._templates = Templates(self._static)
+
+    def add_to(self, app: web.Application) -> None:
+        """Serve it there, and end its streams when that ends: they would hold up a stop."""
+        app.add_routes(self.routes())
+
+        async def leave(_: web.Application) -> None:
+            await self._streams.leave()
+
+        app.on_shutdown.append(leave)
+
+    def routes(self) -> list[web.RouteDef]:
+        """The paths."""
+        pages = [web.get(path, self._guarded(self._page_of(look))) for path, look in LOOKS.items()]
+        streams = [web.get(places.STREAM + path, self._guarded(self._stream_of(look))) for path, look in LOOKS.items()]
+        return [*pages, *streams, web.get(places.STATIC, self._guarded(self._file))]
+
+    def _guarded(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            rights: Rights | None = None
+            try:
+                rights = await self._access.rights(request)
+                return await handler(request, rights)
+            except Problem as problem:
+                self._access.answered(request, rights, problem.status)
+                return self._html(await self._templates.write("problem", problem.shown()), problem.status)
+
+        return guarded
+
+    def _page_of(self, look: Look) -> Handler:
+        async def page(request: web.Request, rights: Rights) -> web.StreamResponse:
+            template, context = await self._view(look, request, rights)
+            part = await self._templates.write(f"{template}.live", context)
+            query = {**request.query, "seen": digest(part)}
+            stream = places.with_query(places.STREAM + request.rel_url.raw_path, query)
+            self._access.answered(request, rights, 200)
+            return self._html(
+                (await self._templates.write(template, {**context, "stream": stream})).replace(LIVE, part)
+            )
+
+        return page
+
+    def _stream_of(self, look: Look) -> Handler:
+        async def stream(request: web.Request, rights: Rights) -> web.StreamResponse:
+            async def write() -> str:
+                now = await self._access.rights(request)  # they may have been taken away meanwhile
+                template, context = await self._view(look, request, now)
+                return await self._templates.write(f"{template}.live", context)
+
+            person = rights.person.user if isinstance(rights, PersonalRights) else None
+            self._streams.admit(person)
+            await self._view(look, request, rights)
+            headers = HEADERS | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+            response = web.StreamResponse(headers=headers)
+            self._access.answered(request, rights, 200)
+            await response.prepare(request)
+            client = Client(response.write, lambda: request.transport is None)
+            await self._streams.follow(client, person, request.query.get("seen", ""), write)
+            return response
+
+        return stream
+
+    async def _view(self, look: Look, request: web.Request, rights: Rights) -> tuple[str, Mapping[str, Any]]:
+        view = await look(self._asked(request, rights), self._clock())
+        said = await knows.shown(self._knowledge(), rights)
+        return view.template, {"title": view.title, "knows": said, **view.context}
+
+    def _asked(self, request: web.Request, rights: Rights) -> Asked:
+        answers = self._known()
+        if answers is None:
+            raise Problem(503, "the gate does not know all quotas and workloads yet; /readyz says what is missing")
+        return Asked(answers, rights, request)
+
+    async def _file(self, request: web.Request, rights: Rights) -> web.StreamResponse:
+        found = self._static.get(request.match_info["file"])
+        if found is None:
+            raise Problem(404, "there is no such file")
+        headers = HEADERS | {"ETag": f'"{found.tag}"', "Cache-Control": KEPT}
+        return web.Response(body=found.body, content_type=found.content_type, charset="utf-8", headers=headers)
+
+    def _html(self, text: str, status: int = 200) -> web.Response:
+        return web.Response(text=text, content_type="text/html", charset="utf-8", headers=HEADERS, status=status)

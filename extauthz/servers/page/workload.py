@@ -1,0 +1,86 @@
+"""A workload's page: what it uses, what it may have, and its history of asked, granted and refused."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from extauthz.core.model import WorkloadRef
+from extauthz.servers.api.rights import Kind
+from extauthz.servers.api.routes import Asked
+from extauthz.servers.api.shown import Json
+from extauthz.servers.page import places
+from extauthz.servers.page.chart import chart
+from extauthz.servers.page.views import View, decided
+
+MOST_DECISIONS = 200
+"""Those of the chart."""
+
+MOST_ROWS = 25
+"""Decisions with their sentences."""
+
+SHORT = {"deployments": "deploy", "statefulsets": "sts", "replicasets": "rs"}
+"""As kubectl takes them."""
+
+
+class Room(NamedTuple):
+    """What a workload may have."""
+
+    sentence: str
+    is_certain: bool
+    bound: Json | None
+    """The quota that stands in the way of one more, with amounts; those may be missing."""
+
+
+async def look(asked: Asked, now_s: float) -> View:
+    """The workload that the path names."""
+    ref = await asked.workload()
+    use = asked.answers.workload(ref)
+    room = await asked.veiled(asked.answers.headroom(ref))
+    past = await asked.all_veiled(asked.answers.history.decisions_of(ref, MOST_DECISIONS))
+    decisions = [decided(one) for one in past["items"]]
+    mine = await _quotas(asked, ref)
+    context = {
+        "ref": ref,
+        "use": use,
+        "amounts": _amounts(asked, use, [name for name, _ in mine]),
+        "room": _room(room),
+        "quotas": mine,
+        "chart": chart(decisions),
+        "decisions": decisions[:MOST_ROWS],
+        "decisions_more": past["continue"] is not None or len(decisions) > MOST_ROWS,
+        "commands": commands(ref, room["observedReplicas"]),
+    }
+    return View(f"{ref.namespace}/{ref.name}", "workload", context)
+
+
+async def _quotas(asked: Asked, ref: WorkloadRef) -> list[tuple[str, str]]:
+    """Those that it counts in and that who asks may see."""
+    names = asked.answers.quotas_of(ref)
+    seen = await asked.rights.visible(Kind.QUOTA, names)
+    return [(name, places.of_quota(name)) for name in names if name in seen]
+
+
+def _amounts(asked: Asked, use: Json, quotas: list[str]) -> list[tuple[str, str, str]]:
+    """What it uses of each resource that those quotas limit, and what is reserved for it."""
+    limited = {key for name in quotas for key in asked.answers.quota(name)["resources"]}
+    return [(key, use["used"].get(key, "0"), use["reserved"].get(key, "")) for key in sorted(limited)]
+
+
+def _room(room: Json) -> Room:
+    most, there = room["replicas"], room["observedReplicas"]
+    has = f"It has {there:,} replica{'' if there == 1 else 's'}"
+    if most is None:
+        return Room(f"{has}, and no quota bounds it.", room["certain"], None)
+    may = f"and may have {most:,}" if most > there else "and may have no more"
+    return Room(f"{has} {may}.", room["certain"], room["bound"])
+
+
+def commands(ref: WorkloadRef, replicas: int) -> list[str]:
+    """What to run for the autoscaler's own reasons, which the gate does not read, and for a question of one's own."""
+    what = shlex.quote(f"{SHORT.get(ref.resource, ref.group_resource)}/{ref.name}")
+    where = shlex.quote(ref.namespace)
+    return [
+        f"kubectl wsq explain {what} -n {where}",
+        f"kubectl wsq check {what} -n {where} --replicas {replicas + 1}",
+    ]

@@ -1,0 +1,232 @@
+"""The page over real HTTP, read with a parser of HTML: what it shows, what it escapes, and what it leaves out."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from extauthz.servers.api.rights import Everything
+from extauthz.servers.api.routes import Asked
+from extauthz.servers.page import tree
+from extauthz.servers.page.knows import Shown
+from extauthz.servers.page.rendering import HEADERS, Templates, files
+from extauthz.testing.builders import quota, scale
+from tests.servers.paging import HOSTILE, WEB, World, small
+
+PAGES = ["/", "/quotas/acme", WEB]
+TEMPLATES = Path(tree.__file__).parent / "templates"
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async for one in small().serve():
+        yield one
+
+
+async def test_the_tree_shows_used_reserved_hard_and_what_is_over_in_words(world: World):
+    world.write(scale("web", 4))
+    page = await world.get("/")
+    assert page.texts("h3") == ["corp", "acme", "over"]
+    assert [one.attributes["class"] for one in page.all("li", "node")] == [
+        "node depth-0",
+        "node depth-1",
+        "node depth-0",
+    ]
+    assert page.texts("p", "meter-foot") == [
+        "8 of 20, 1 reserved",
+        "6 of 50, 1 reserved",
+        "8 of 10, 1 reserved",
+        "3 of 1 ▲ over by 2",
+    ]
+    assert "Audit" in page.texts("span", "badge")
+    assert "It knows 3 quotas and 5 objects, and has 0 pending writes." in page.texts("p")
+    assert "only audits" in page.texts("p")
+
+
+async def test_who_is_refused_is_told_with_why_since_when_and_what_fits(world: World):
+    world.ask("web", 30)
+    world.now_s += 130
+    world.ask("web", 31)
+    for path in ("/", "/quotas/acme"):
+        page = await world.get(path)
+        assert page.texts("p", "who") == ["web team-a ✕ refused for 2 min"]
+        assert page.texts("p", "facts") == ["has 3, wants 31, 5 would fit, asked 2 times, last under a minute ago"]
+        assert page.texts("p", "lack") == [
+            "requests.cpu asks 28 more, 12 free in corp",
+            "requests.cpu asks 28 more, 2 free in acme",
+        ]
+        assert WEB in page.links()
+    assert "✕ 1 workload refused" in (await world.get("/")).texts("span", "badge")
+
+
+async def test_a_quota_s_page_has_who_uses_what_and_may_have_more(world: World):
+    page = await world.get("/quotas/acme")
+    assert page.texts("th")[:4] == ["Workload", "Replicas", "requests.cpu", "May have"]
+    assert page.texts("th")[4:] == [
+        f"{name} {namespace}deployments.apps"
+        for name, namespace in (("big", "team-b"), ("web", "team-a"), (HOSTILE, "team-a"))
+    ]
+    assert page.texts("td") == ["2", "4", "1 more", "3", "3", "2 more", "1", "1", "2 more"]
+    assert {"/quotas/corp", "/quotas/acme?sort=pods", WEB} <= page.links()
+    assert {"/quotas/acme", "/?below=corp"} <= (await world.get("/quotas/corp")).links()
+    by_pods = await world.get("/quotas/acme?sort=pods")
+    assert by_pods.texts("th")[2] == "pods"
+    assert by_pods.texts("th")[4].startswith("web")
+
+
+async def test_what_pends_is_told_with_how_long(world: World):
+    world.write(scale("web", 4))
+    page = await world.get("/quotas/acme")
+    assert "web team-a to 4 replicas, for 1 min at most" in page.texts("li")
+
+
+async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(world: World):
+    for count in (5, 12, 4):
+        world.ask("web", count)
+        world.now_s += 60
+    page = await world.get(WEB)
+    assert page.texts("p", "answer") == ["It has 3 replicas and may have 5."]
+    assert page.texts("dd") == ["corp, acme, over", "3 + 2 reserved", "3 + 2 reserved"]
+    assert page.texts("td")[:5] == ["requests.cpu", "1", "8", "2", "10"]
+    assert page.texts("span", "badge") == ["✓ granted", "✕ refused", "✓ granted"]
+    assert len(list(page.all("circle", "granted"))) == 3, "two marks and the legend"
+    assert len(list(page.all("g", "refused-mark"))) == 2
+    assert "3 decisions" in page.texts("desc")[0]
+    assert "2 granted, 1 refused" in page.texts("desc")[0]
+    assert "kubectl wsq explain deploy/web -n team-a" in page.texts("pre")[0]
+
+
+async def test_a_quota_and_a_workload_that_are_not_there_are_404_and_a_page(world: World):
+    for path in ("/quotas/none", WEB + "2", "/?below=none", "/static/page.py", "/static/VENDORED.txt"):
+        page = await world.get(path, 404)
+        assert page.texts("h1") == ["Not Found"]
+        assert "/" in page.links()
+
+
+async def test_a_gate_that_still_reads_says_so(world: World):
+    world.answers = None
+    page = await world.get("/", 503)
+    assert "does not know all" in page.texts("p", "answer")[0]
+
+
+async def test_a_name_is_text_wherever_it_stands(world: World):
+    """A tenant chooses the names of workloads, and what a sentence quotes."""
+    path = f"/namespaces/team-a/workloads/deployments.apps/{HOSTILE}"
+    world.recent.decided(world.write(scale("web", 30))._replace(sentence=f"no {HOSTILE} {{{{7*7}}}}"), "", HOSTILE)
+    world.recent.decided(world.gate.decide(world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE)
+    for place in (*PAGES, "/?q=" + HOSTILE.replace("&", "%26"), path.replace("&", "%26")):
+        page = await world.get(place)
+        assert not list(page.all("img")), place
+        assert not [name for one in page.elements for name in one.attributes if name.startswith("on")], place
+        assert any(HOSTILE in one.text or HOSTILE in (one.attributes.get("value") or "") for one in page.elements)
+    shown = await world.get(path.replace("&", "%26"))
+    assert shown.texts("h1") == [HOSTILE]
+    assert "'deploy/<img src=x onerror=alert(1)>" in shown.texts("pre")[0], "and it is one word for a shell"
+
+
+def test_no_template_can_leave_a_value_unescaped():
+    for one in TEMPLATES.glob("*.html"):
+        text = one.read_text()
+        assert not re.search(r"\|\s*(safe|tojson)\b|autoescape|\bMarkup\b", text), one.name
+        assert not re.search(r"""=\{\{|\bstyle=|\bon(?!ly)\w+=|<script(?![^>]*\bsrc=)|javascript:""", text), one.name
+
+
+async def test_nothing_is_loaded_from_elsewhere_and_the_policy_forbids_it(world: World):
+    for path in PAGES:
+        page = await world.get(path)
+        named = {one.attributes.get(name) or "" for one in page.elements for name in ("src", "href", "action")}
+        assert all(one.startswith(("/", "#")) or not one for one in named)
+        for source in named:
+            if source.startswith("/static/"):
+                response = await world.client.get(source)
+                assert response.status == 200
+                assert response.headers["X-Content-Type-Options"] == "nosniff"
+                assert "immutable" in response.headers["Cache-Control"]
+    policy = HEADERS["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "*" not in policy
+
+
+async def test_it_is_for_this_host_alone(world: World):
+    for path in (*PAGES, "/events/", "/static/page.css"):
+        for headers in ({"Host": "evil.example"}, {"X-Forwarded-For": "10.0.0.1"}):
+            response = await world.client.get(path, headers=headers)
+            assert response.status == 403
+            assert "acme" not in await response.text()
+
+
+async def test_ten_thousand_quotas_come_a_page_at_a_time():
+    many = [quota(f"q{number:05}", {"pods": "5"}, namespaces={"workspace": "none"}) for number in range(10_000)]
+    async for world in World(*many).serve():
+        page = await world.get("/")
+        assert "10,000 quotas" in page.texts("h2")
+        assert len(page.texts("h3")) == tree.PER_PAGE
+        assert "/?page=2" in page.links()
+        last = await world.get("/?page=200")
+        assert last.texts("h3")[-1] == "q09999"
+        assert (await world.get("/?page=99999")).texts("h3") == last.texts("h3")
+        found = await world.get("/?q=Q0123")
+        assert found.texts("h3") == [f"q0123{number}" for number in range(10)]
+        assert (await world.get("/?q=nobody")).texts("p", "empty")[0].startswith("No quota is like that.")
+        assert "/?q=q0&page=2" in (await world.get("/?q=q0")).links()
+
+
+async def test_only_those_that_refuse_or_are_over_can_be_asked_for(world: World):
+    world.ask("web", 30)
+    assert (await world.get("/?only=refusing")).texts("h3") == ["corp", "acme"]
+    assert (await world.get("/?only=over")).texts("h3") == ["over"]
+    assert (await world.get("/?only=nonsense&page=none")).texts("h3") == ["corp", "acme", "over"]
+    assert (await world.get("/?below=acme")).texts("h3") == ["acme"]
+
+
+async def test_all_of_it_can_be_used_without_a_script(world: World):
+    page = await world.get("/")
+    (form,) = page.all("form")
+    assert (form.attributes["action"], form.attributes["method"]) == ("/", "get")
+    assert {one.attributes.get("name") for one in page.elements if one.tag in ("input", "select")} == {"q", "only"}
+    assert [one.tag for one in page.all("button")] == ["button"]
+    assert not list(page.all("noscript"))
+    (pulse,) = page.all("p", "pulse")
+    assert "hidden" in pulse.attributes, "nothing claims to be live"
+
+
+async def test_each_page_has_landmarks_a_skip_link_and_headings(world: World):
+    for path in PAGES:
+        page = await world.get(path)
+        assert len(page.texts("h1")) == 1
+        (main,) = page.all("main")
+        assert f"#{main.attributes['id']}" in page.links()
+        headings = [one.tag for one in page.elements if re.fullmatch("h[1-6]", one.tag)]
+        assert all(int(after[1]) - int(before[1]) <= 1 for before, after in itertools.pairwise(headings))
+        assert all(one.attributes.get("scope") for one in page.all("th"))
+        ids = [one.attributes["id"] for one in page.elements if "id" in one.attributes]
+        assert len(ids) == len(set(ids))
+
+
+async def turns(making: Awaitable[object]) -> int:
+    """How often others had a turn while something was made."""
+    count, made = 0, asyncio.ensure_future(making)
+    while not made.done():
+        count += 1
+        await asyncio.sleep(0)
+    await made
+    return count
+
+
+async def test_decisions_pass_while_a_page_is_made_and_while_it_is_written():
+    many = [quota(f"q{number:04}", {"pods": "5"}, namespaces={"workspace": "none"}) for number in range(2_000)]
+    async for world in World(*many).serve():
+        assert world.answers is not None
+        for query, least in (("/", 14), ("/?only=over", 400)):
+            asked = Asked(world.answers, Everything(), make_mocked_request("GET", query))
+            assert await turns(tree.look(asked, 0.0)) >= least
+        view = await tree.look(Asked(world.answers, Everything(), make_mocked_request("GET", "/")), 0.0)
+        context = {**view.context, "knows": Shown("1", False, [])}
+        assert await turns(Templates(files()).write("tree.live", context)) >= 10

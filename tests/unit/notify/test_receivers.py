@@ -1,0 +1,89 @@
+"""How a receiver is named, which URLs may be asked, and that no error shows one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extauthz.notify.receivers import Receiver, ReceiverError, parse, parse_all, shown
+
+URL = "https://hooks.example.com/T0PSECRET?token=T0PSECRET"
+
+
+def test_options_stand_after_the_name():
+    assert parse(f"ops={URL}") == Receiver("ops", URL)
+    assert parse(f"team-a,slack,named={URL}") == Receiver("team-a", URL, slack=True, named=True)
+    assert parse(f"a,grants,allow-http={URL}") == Receiver("a", URL, grants=True, allow_http=True)
+
+
+def test_what_follows_the_first_equals_sign_is_the_url():
+    assert parse("ops=https://h.example/?a=b").where == "https://h.example/?a=b"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (URL, "it has no name of a receiver"),
+        ("https://h.example/x", "it has no name of a receiver"),
+        (f"Ops={URL}", "'Ops' is no name of a receiver"),
+        (f"a_b={URL}", "'a_b' is no name"),
+        (f"-={URL}", "'-' is no name"),
+        (f"{'a' * 64}={URL}", "is no name"),
+        (f"={URL}", "'' is no name"),
+        (f"ops,slak={URL}", "ops: there is no option 'slak'; known are slack, grants, named, allow-http"),
+        ("ops=", "ops: this is no https URL"),
+        ("ops=hooks.example.com/T0PSECRET", "ops: this is no https URL"),
+        ("ops=ftp://h.example/T0PSECRET", "ops: this is no https URL"),
+        ("ops=https:///T0PSECRET", "ops: this is no https URL"),
+        ("ops=https://h.example:99999/T0PSECRET", "ops: this is no URL"),
+        ("ops=https://h.example:0/T0PSECRET", "ops: this is no https URL"),
+        ("ops=https://[::1/T0PSECRET", "ops: this is no URL"),
+        ("ops=https://u:T0PSECRET@h.example/", "ops: a URL has no user"),
+        ("ops=https://h.example/#T0PSECRET", "no #fragment"),
+        ("ops=https://h.example/T0PSECRET\x00", "all of them ASCII"),
+        (f"ops=https://h.example/T0PSECRET{'x' * 2048}", "at most 2048 characters"),
+        ("ops=http://h.example/T0PSECRET", "ops: http is not encrypted; write https, or add the option allow-http"),
+        ("ops=http://127.evil.example/T0PSECRET", "http is not encrypted"),
+    ],
+)
+def test_what_is_wrong_is_told_without_the_url(text: str, why: str):
+    with pytest.raises(ReceiverError) as refused:
+        parse(text)
+    assert why in str(refused.value)
+    assert "T0PSECRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3:8080", "[::1]:9"])
+def test_http_is_for_this_host(host: str):
+    assert parse(f"ops=http://{host}/x").url() == f"http://{host}/x"
+
+
+def test_or_where_it_is_allowed_by_name():
+    assert parse("ops,allow-http=http://sink.monitoring.svc/x").url() == "http://sink.monitoring.svc/x"
+
+
+def test_a_url_in_a_file_is_read_anew_and_checked_each_time(tmp_path: Path):
+    file = tmp_path / "ops"
+    receiver = parse(f"ops=file:{file}")
+    with pytest.raises(ReceiverError, match=f"{file}: No such file"):
+        receiver.url()
+    file.write_text(f"{URL}\n")
+    assert receiver.url() == URL
+    file.write_text("http://h.example/T0PSECRET")
+    with pytest.raises(ReceiverError) as refused:
+        receiver.url()
+    assert str(refused.value) == f"{file}: http is not encrypted; write https, or add the option allow-http"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ReceiverError, match="it is no text"):
+        receiver.url()
+
+
+def test_no_two_have_one_name():
+    with pytest.raises(ReceiverError, match="two receivers have the name ops"):
+        parse_all([f"ops={URL}", f"b={URL}", f"ops,slack={URL}"])
+
+
+def test_what_is_shown_has_no_url():
+    assert shown(f"ops,slack={URL}") == "ops,slack=(hidden)"
+    assert shown("ops=file:/etc/x/ops.url") == "ops=file:/etc/x/ops.url"
