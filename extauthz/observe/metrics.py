@@ -99,7 +99,7 @@ class Metrics:
             audits, refused = [*audits, *refused], []
         for key in dict.fromkeys(audits):
             self._audits[key] = self._audits.get(key, 0) + 1
-        for quota, resource in dict.fromkeys(refused):
+        for quota, resource in refused:
             word = (quota, resource, decision.refusal or "")
             self._refusals[word] = self._refusals.get(word, 0) + 1
 

@@ -88,7 +88,7 @@ def _episodes(waiting: Iterable[Waiting], shown: set[tuple[str, str]]) -> dict[s
     for latest, age_s in waiting:
         word = latest.refusal or ""
         in_all[word,] = in_all.get((word,), 0) + 1
-        for quota, resource in dict.fromkeys((row.quota, row.resource) for row in refusing(latest)):
+        for quota, resource in ((row.quota, row.resource) for row in refusing(latest)):
             if (quota, resource) in shown:
                 key = (quota, resource, word)
                 many[key] = many.get(key, 0) + 1

@@ -58,12 +58,12 @@ def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
 def _largest(asked: Evaluation, free: Nodes) -> int | None:
     """The largest count that would be granted; ``None``: none can be named.
 
-    The ledger takes it that a new template comes with the count of its own write alone. A count that pends, or stays,
-    may meet that template too. Then no smaller count of this write helps.
+    The ledger takes it that a count costs what its own pods cost. But a count that pends, or stays, may meet a new
+    template too, or a template that pends a count. Then a smaller count of this write may not help.
     """
-    pending_write = asked.pending_write
-    fits = asked.state.ledger.largest_replicas(asked.ref, pending_write, asked.proposal, free)
-    if fits is None or pending_write.counts_alone or not _short_at(asked, fits, free):
+    fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, asked.proposal, free)
+    is_plain = asked.pending_write.counts_alone and not asked.proposal.entry.pending_writes
+    if fits is None or is_plain or not _short_at(asked, fits, free):
         return fits
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,21 @@ def test_a_limit_above_the_tightest_counts_too() -> None:
     tree = [quota("acme", {"requests.cpu": "3"}, parent="corp"), quota("corp", TEN, namespaces={})]
     ask = Asker(gate(tree, workload("web", 1)))
     assert ask(scale("web", 4)).refusal is Refusal.EXCEEDS_HARD
+
+
+def test_one_limit_that_it_is_above_by_itself_is_enough() -> None:
+    """Eleven are more than ten; the parent's twelve would do, but for the two of others."""
+    tree = [quota("acme", TEN, parent="corp"), quota("corp", {"requests.cpu": "12"}, namespaces={})]
+    ask = Asker(gate(tree, workload("web", 1), workload("other", 2)))
+    denied = ask(scale("web", 11))
+    assert {row.quota for row in denied.shortages} == {"acme", "corp"}
+    assert denied.refusal is Refusal.EXCEEDS_HARD
+
+
+def test_a_quota_that_cannot_be_read_has_to_be_mended() -> None:
+    ask = Asker(gate([replace(quota("acme", {}), illegible=True)], workload("web", 1)))
+    found = ask(scale("web", 2))
+    assert (found.reason, found.refusal) == ("illegible-quota", Refusal.MISCONFIGURED)
 
 
 def test_what_is_allowed_is_no_refusal() -> None:

@@ -79,6 +79,16 @@ async def test_what_only_audits_is_counted_apart(mode: str, policy: Policy | Non
     assert await world.series("extauthz_quota_refusals_total") == {}
 
 
+async def test_a_write_that_only_audits_counts_once_for_a_resource_that_it_lacks_and_does_not_state() -> None:
+    silent = workload("web", 2)
+    silent["spec"]["template"]["spec"]["containers"].append({"name": "silent", "image": "x"})
+    world = World(gate([quota("acme", {"requests.cpu": "10"}, mode="Audit")], silent))
+    found = world.scale("web", 11)
+    assert found.audit
+    assert found.unspecified
+    assert await world.series("extauthz_quota_audit_refusals_total") == {("acme", "requests.cpu"): 1}
+
+
 async def test_quotas_beyond_the_bound_have_no_series() -> None:
     other = quota("zeta", {"requests.cpu": "1"}, namespaces={"workspace": "acme"})
     world = World(gate([ACME, other], workload("web", 1)), most=1)
