@@ -51,7 +51,9 @@ class Api:
         with closing(http.client.HTTPSConnection(host, int(port), timeout=10, context=context)) as connection:
             connection.request("GET", path, headers={"authorization": f"Bearer {token}"} if token else {})
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            body = answer.read()
+            is_page = answer.headers.get_content_type() == "text/html"
+            return answer.status, body.decode() if is_page else json.loads(body)
 
     def names(self, path: str, token: str) -> list[str]:
         status, page = self.ask(path, token)
@@ -144,6 +146,17 @@ def test_an_owner_sees_what_rbac_lets_them_get(api: Api, owner: str):
     assert api.names(f"{ROOT}/quotas/api-acme/workloads", owner) == ["web"]
     assert api.ask(f"{WEB}/headroom", owner)[1]["replicas"] == 8
     assert api.ask(WEB.replace("api-shop", "api-vault"), owner)[0] == 403
+
+
+def test_the_page_shows_an_owner_the_same(api: Api, owner: str):
+    eventually(lambda: api.ask("/quotas/api-acme", owner)[0] == 200, "the quota of the owner")
+    for path in ("/", "/quotas/api-acme"):
+        text = api.ask(path, owner)[1]
+        assert "api-acme" in text
+        assert "api-bolt" not in text
+        assert "safe" not in text
+    assert api.ask("/quotas/api-bolt", owner)[0] == 403
+    assert api.ask("/", "worthless")[0] == 401
 
 
 def test_who_may_get_all_sees_all(plane: Plane, api: Api):

@@ -58,8 +58,8 @@ async def test_who_is_refused_is_told_with_why_since_when_and_what_fits(world: W
         assert page.texts("p", "who") == ["web team-a ✕ refused for 2 min"]
         assert page.texts("p", "facts") == ["has 3, wants 31, 5 would fit, asked 2 times, last under a minute ago"]
         assert page.texts("p", "lack") == [
-            "requests.cpu asks 28 more, 12 free in corp",
             "requests.cpu asks 28 more, 2 free in acme",
+            "requests.cpu asks 28 more, 12 free in corp",
         ]
         assert WEB in page.links()
     assert "✕ 1 workload refused" in (await world.get("/")).texts("span", "badge")

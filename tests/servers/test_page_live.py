@@ -91,7 +91,7 @@ async def test_a_silent_stream_is_kept_by_comments():
 
 async def test_a_stream_ends_after_a_while_and_the_browser_connects_anew():
     desk = Desk()
-    await desk.follow()
+    await desk.follow(desk.until(2 * LASTS_S, desk.leave))
     assert desk.now_s == LASTS_S
 
 
@@ -127,9 +127,9 @@ async def test_a_client_that_takes_nothing_loses_its_place(monkeypatch: pytest.M
     async def stuck(data: bytes) -> None:
         await asyncio.Event().wait()
 
-    await desk.streams.follow(Client(stuck, lambda: False), "olga", "", desk.look)
     for _ in range(MOST_EACH):
-        desk.streams.admit("olga")
+        await desk.streams.follow(Client(stuck, lambda: False), "olga", "", desk.look)
+    desk.streams.admit("olga")
 
 
 async def test_streams_are_bounded_in_all_and_of_each_person():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 
 import pytest
@@ -19,7 +20,7 @@ from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from extauthz.testing.reviews import Reviewer
 
 OWNER, ADMIN = "owner-token", "admin-token"
-SECRET = ("corp", "bolt", "team-b", "team-c", "rival")
+SECRET = ("corp", "bolt", "hushed", "team-b", "team-c", "rival")
 """What the owner may not see: quotas, namespaces and a workload. Paths of quotas name ancestors, as the API's do."""
 
 
@@ -39,6 +40,7 @@ class World:
             quota("corp", {"requests.cpu": "8"}),
             quota("acme", {"requests.cpu": "100"}, parent="corp", namespaces={"workspace": "acme"}),
             quota("bolt", {"requests.cpu": "10"}, parent="corp", namespaces={"workspace": "bolt"}),
+            quota("hushed", {"pods": "1"}, parent="acme", namespaces={"workspace": "none"}),
             *(quota(name, {"pods": "1"}) for name in more),
         ]
         namespaces = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "acme"}, "team-c": {"workspace": "bolt"}}
@@ -136,12 +138,14 @@ async def test_who_may_get_all_is_told_how_fresh_it_is_and_others_only_that(worl
     assert "team-c is stale" not in text
 
 
-async def test_a_right_that_is_taken_away_ends_the_stream(world: World):
+@pytest.mark.parametrize("what", ["rights", "token"])
+async def test_a_right_or_a_token_that_is_taken_away_ends_the_stream(world: World, what: str):
     async with world.client.get("/events/quotas/acme", headers={"authorization": f"Bearer {OWNER}"}) as response:
         await response.content.readuntil(b"\n\n")
-        world.reviewer.allowed.clear()
+        (world.reviewer.allowed if what == "rights" else world.reviewer.tokens).clear()
         world.now_s += KEPT_S + 1
-        assert await response.content.read() == b""
+        async with asyncio.timeout(20):
+            assert await response.content.read() == b""
 
 
 async def test_who_may_not_get_all_of_very_many_can_name_the_one_that_they_may():

@@ -100,7 +100,7 @@ async def _users(asked: Asked, one: Json, sort: str, limit: int) -> tuple[list[U
     visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces(one["name"]))
     page = await asked.answers.workloads(one["name"], sort or None, limit, visible)
     refs: list[WorkloadRef] = [reference(item) for item in page["items"]]
-    rooms = await asked.all_veiled(await asked.answers.headrooms(refs, visible))
+    rooms = await asked.answers.headrooms(refs, visible)
     hard = one["resources"].get(sort, {"hard": "0"})["hard"]
     pairs = zip(page["items"], rooms["items"], strict=True)
     return [_user(item, room, sort, hard) for item, room in pairs], page["total"]

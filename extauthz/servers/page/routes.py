@@ -58,7 +58,10 @@ class Page:
     def routes(self) -> list[web.RouteDef]:
         """The paths."""
         pages = [web.get(path, self._guarded(self._page_of(look))) for path, look in LOOKS.items()]
-        streams = [web.get(places.STREAM + path, self._guarded(self._stream_of(look))) for path, look in LOOKS.items()]
+        streams = [
+            web.get(places.STREAM + path, self._guarded(self._stream_of(look)), allow_head=False)
+            for path, look in LOOKS.items()
+        ]
         return [*pages, *streams, web.get(places.STATIC, self._guarded(self._file))]
 
     def _guarded(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
