@@ -6,12 +6,11 @@ incoming webhooks" and "Formatting text for app surfaces".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
-
-import orjson
 
 from extauthz.core.model import Tree
 
@@ -53,7 +52,7 @@ class Notice(NamedTuple):
 
 def cloudevent(notice: Notice, source: str) -> bytes:
     """The body of structured mode."""
-    return orjson.dumps(
+    return _json(
         {
             "specversion": "1.0",
             "id": notice.id,
@@ -71,9 +70,14 @@ def slack(notice: Notice) -> bytes:
     """The payload of an incoming webhook. Names are a tenant's: none of them becomes a link or calls a channel."""
     where = ", ".join(notice.data["workspaces"]) or "no workspace"
     text = f"[{notice.kind}] {where}: {notice.data['sentence']}"
-    return orjson.dumps({"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")})
+    return _json({"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")})
 
 
 def stamp(at_s: float) -> str:
     """RFC 3339 in UTC, to the millisecond."""
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _json(tree: Tree) -> bytes:
+    """All in ASCII. A client's text may hold half a surrogate pair, which UTF-8 has no bytes for."""
+    return json.dumps(tree, separators=(",", ":")).encode()

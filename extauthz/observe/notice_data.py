@@ -79,16 +79,17 @@ def granted(
         "replicas": {"from": decision.replicas_before, "to": decision.replicas},
         "by": {key: value for key, value in who.items() if value},
     }
-    return Notice(grant_id(decision, observed), Kind.GRANTED, _subject(ref), now_s, data)
+    which = _id(Kind.GRANTED, *grant_key(decision, observed))
+    return Notice(which, Kind.GRANTED, _subject(ref), now_s, data)
 
 
-def grant_id(decision: Decision, observed: Observed | None) -> str:
+def grant_key(decision: Decision, observed: Observed | None) -> tuple[str, ...]:
     """The same for the same growth, if Envoy and the API server both ask about it, or somebody asks twice."""
     assert decision.ref is not None, "it grows"
-    looked_at = (observed.uid, observed.resource_version) if observed is not None else ("", "")
-    said = looked_at if all(looked_at) else (decision.id,)
+    if observed is None or not observed.uid or not observed.resource_version:
+        return (decision.id,)
     counts = f"{decision.replicas_before} {decision.replicas}"
-    return _id(Kind.GRANTED, _subject(decision.ref), counts, *said)
+    return *decision.ref, counts, observed.uid, observed.resource_version
 
 
 def over(name: str, path: str, rows: Iterable[UsageRow], anchor: str, now_s: float) -> Notice:

@@ -48,7 +48,6 @@ OVERFLOW: Final = "overflow"
 class _Grant(NamedTuple):
     decision: Decision
     observed: Observed | None
-    id: str
     user: str
     user_agent: str
     at_s: float
@@ -92,8 +91,8 @@ class Notices:
         self._clock = clock
         self._episodes: Episodes[None] = Episodes()
         self._grants: deque[_Grant] = deque()
-        self._granted: LRUCache[str, bool] = LRUCache(MOST_GRANTS)
-        """Ids of grants that were told, or wait to be."""
+        self._granted: LRUCache[tuple[str, ...], bool] = LRUCache(MOST_GRANTS)
+        """Keys of grants that were told, or wait to be."""
         self._over: set[str] = set()
         """Quotas that were over at the last look."""
         self._over_written: deque[_Over] = deque()
@@ -119,14 +118,14 @@ class Notices:
     def _grant(self, decision: Decision, user: str, user_agent: str, now_s: float) -> None:
         assert decision.ref is not None, "it grows"
         observed = self._queries.observed(decision.ref)
-        which = notice_data.grant_id(decision, observed)
+        which = notice_data.grant_key(decision, observed)
         if which in self._granted:
             return
         if len(self._grants) >= MOST_GRANTS:
             self._grants_dropped += 1
             return
         self._granted[which] = True
-        self._grants.append(_Grant(decision, observed, which, user, user_agent, now_s))
+        self._grants.append(_Grant(decision, observed, user, user_agent, now_s))
         self._wake.set()
 
     def status_written(self, facts: Facts, status: Tree) -> None:

@@ -26,7 +26,7 @@ MOST_ODD: Final = 100
 
 
 class Notifying:
-    """The notices of one gate. An async context manager; ``run`` is one more task."""
+    """The notices of one gate. ``run`` is one more task of it."""
 
     def __init__(self, settings: Settings, gate: Gate, log: Log, clock: Clock) -> None:
         self.receivers: tuple[Receiver, ...] = parse_all(settings.notify)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.servers.running import QUOTAS, STATE, Running, scale, within
 from tests.servers.test_serve_live import DEPLOYMENT, QUOTA, Live, api, copied, quota  # noqa: F401 (a fixture)
 
 WITHIN_S = 20.0
+KEY = "k" * 32
 
 
 @pytest.fixture
@@ -163,6 +166,29 @@ def test_no_log_line_has_the_url_of_a_receiver(receiver, tmp_path):
         metrics = gate.get("/metrics")[1]
     assert receiver.got[0].path == "/T0PSECRET"
     assert "T0PSECRET" not in gate.log_file.read_text() + metrics
+
+
+def test_what_is_sent_is_signed_and_a_receiver_without_a_key_gets_nothing(receiver, other, tmp_path):
+    (tmp_path / "ops.key").write_text(KEY)
+    flags = ("--notify", f"ops={receiver.url}/n team={other.url}/n", "--notify-keys", str(tmp_path))
+    with Running(tmp_path, *flags) as gate:
+        (unusable,) = gate.events("receiver-unusable")
+        assert gate.check(6).denied_response is not None
+        assert within(WITHIN_S, lambda: receiver.got)
+        assert within(WITHIN_S, lambda: gate.events("notice-retried"))
+        assert other.got == []
+        (tmp_path / "team.key").write_text(KEY)
+        assert within(WITHIN_S, lambda: other.got), "without a restart"
+    assert (unusable["receiver"], "team.key: No such file" in unusable["why"]) == ("team", True)
+    for (got,) in (receiver.got, other.got):
+        text = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode() + got.body
+        mac = base64.b64encode(hmac.new(KEY.encode(), text, "sha256").digest()).decode()
+        assert got.headers["webhook-signature"] == f"v1,{mac}"
+
+
+def test_without_keys_it_is_warned_that_nothing_is_signed(receiver, tmp_path):
+    with Running(tmp_path, "--notify", f"ops={receiver.url}/n chat,slack={receiver.url}/n") as gate:
+        assert [line["receiver"] for line in gate.events("notices-unsigned")] == ["ops"]
 
 
 def clamp(gate: Running, replicas: int) -> int | None:

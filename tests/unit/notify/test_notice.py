@@ -33,6 +33,12 @@ def test_it_has_no_attribute_of_a_wrong_name_or_none():
     assert sorted(attributes) == ["data", "datacontenttype", "id", "source", "specversion", "subject", "time", "type"]
 
 
+def test_no_text_of_a_client_stands_in_the_way_of_a_notice():
+    odd = NOTICE._replace(data={"sentence": "half a pair: \ud800, \x1b[31m, ü", "workspaces": ["acme"]})
+    assert json.loads(cloudevent(odd, "/x"))["data"] == odd.data
+    assert json.loads(slack(odd))["text"].endswith("half a pair: \ud800, \x1b[31m, ü")
+
+
 def test_slack_gets_a_text():
     assert json.loads(slack(NOTICE)) == {"text": '[refused] acme, beta: deployments.apps "web" is forbidden'}
     without = NOTICE._replace(data=DATA | {"workspaces": []})

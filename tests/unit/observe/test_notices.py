@@ -253,6 +253,12 @@ async def test_a_growth_that_both_ways_ask_about_is_told_once():
     assert len(await desk.told(GRANTED, GRANTED._replace(id="d3"))) == 1
     assert len(await desk.told(GRANTED._replace(id="d4"))) == 1
     assert len(await desk.told(GRANTED._replace(id="d5", replicas=9))) == 2
+    there = Desk()
+    await there.told(GRANTED._replace(id="d9"), user="somebody")
+    assert there.last.id == desk.put[0][0].id, "another gate has the same id for it"
+    unknown = GRANTED._replace(ref=WEB._replace(name="gone"))
+    assert len(await there.told(unknown, unknown._replace(id="d10"))) == 3, "of what has no version, each is its own"
+    assert len({notice.id for notice, _ in there.put}) == 3
 
 
 @pytest.mark.parametrize(
