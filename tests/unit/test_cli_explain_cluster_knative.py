@@ -93,6 +93,13 @@ def test_a_podautoscaler_is_read_with_all_that_its_autoscaler_looks_at(what):
     assert bool(found.of("Service")) == (what[0] == "ksvc")
 
 
+def test_that_there_are_none_is_known_too():
+    found = read("kpa", "web", **{PODS: {"items": []}, EVENTS: {"items": []}})
+    known = scene.of(found, found.one("PodAutoscaler", "shop", "web"), NOW)
+    assert (known.ready, known.ready_known) == (0, True), "its status says 2"
+    assert known.memory.most == 2, "nothing was refused"
+
+
 def test_where_we_may_not_read_more_the_rest_stands_in():
     denied = dict.fromkeys([PODS, EVENTS, SKS, f"{KPAS}/metrics/web", f"{CONFIG}/config-autoscaler"], 403)
     found = read("kpa", "web", **denied)
