@@ -253,7 +253,7 @@ def judged(
         tally["skipped: looks that do not follow each other"] += 1
         return []
     values = Values(one.stable, one.panic)
-    answer, later = decide(before, values), decide(scene_then(before, following.at), values)
+    answer, later = (decide(scene.of(before.objects, before.autoscaler, at), values) for at in (one.at, following.at))
     if (answer.scale, answer.outcome, answer.certain) != (later.scale, later.outcome, later.certain):
         tally["skipped: time alone changes it"] += 1
         return []
@@ -271,10 +271,6 @@ def judged(
             return []
         return counted(tally, one, answer, tried[-1], "refused")
     return counted(tally, one, answer, then.scale, answer.outcome)
-
-
-def scene_then(before: scene.Scene, at: float) -> scene.Scene:
-    return scene.of(before.objects, before.autoscaler, at)
 
 
 def counted(tally: Counter[str], one: Look, answer: Answer, real: int, what: str) -> list[str]:
