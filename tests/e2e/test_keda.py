@@ -140,7 +140,7 @@ def test_explain_says_what_keda_does_and_is_refused(world: WebhookWorld, capsys:
         queue.length = 3
         eventually(lambda: says("refused", 1), said)
         assert "exceeded workspace quota: told" in said()["sentence"]
-        acme.set_hard({"requests.cpu": "9"})
+        acme.set_hard({"requests.cpu": "4"})
         eventually(lambda: acme.replicas("web") == 1)
         eventually(lambda: said()["hpa"] == "keda-hpa-web", said)
         assert said("deploy/web")["scaledObject"] == "web"
@@ -148,6 +148,8 @@ def test_explain_says_what_keda_does_and_is_refused(world: WebhookWorld, capsys:
         note = "autoscaling.keda.sh/paused-replicas"
         acme.api.patch(keda.SCALED_OBJECT, "web", acme.namespace, {"metadata": {"annotations": {note: "3"}}})
         assert says("paused", 3)
+        assert acme.replicas("web") == 1, "there is no room for it yet"
+        acme.set_hard({"requests.cpu": "9"})
         eventually(lambda: acme.replicas("web") == 3, said)
         acme.api.patch(keda.SCALED_OBJECT, "web", acme.namespace, {"metadata": {"annotations": {note: None}}})
         queue.length = 0
