@@ -86,7 +86,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     where.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="Default: KUBECONFIG, ~/.kube/config, or the pod's own account."
     )
-    ask = parser.add_argument_group("what if")
+    _add_what_if(parser.add_argument_group("what if"))
+    quota = parser.add_argument_group("what the quota says")
+    quota.add_argument("--server", metavar="URL", help="A gate that runs, by its --http address.")
+    quota.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects; with --state.")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="Default: text.")
+    options.add(parser, asking.SETTINGS)
+
+
+def _add_what_if(ask: argparse._ArgumentGroup) -> None:
     ask.add_argument(
         "--at",
         action="append",
@@ -108,11 +116,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FLAG=VALUE",
         help="A flag of kube-controller-manager. Default: as its pod has it, if that is seen; else its own default.",
     )
-    quota = parser.add_argument_group("what the quota says")
-    quota.add_argument("--server", metavar="URL", help="A gate that runs, by its --http address.")
-    quota.add_argument("--quotas", type=Path, metavar="FILE|DIR", help="WorkspaceQuota objects; with --state.")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="Default: text.")
-    options.add(parser, asking.SETTINGS)
 
 
 @asking.answered

@@ -13,13 +13,23 @@ from extauthz.explain import specs
 from extauthz.explain.changes import changes
 from extauthz.explain.decide import at_tolerance, decide, scene_of
 from extauthz.explain.flags import Flags
-from extauthz.explain.objects import Objects, milli
+from extauthz.explain.objects import ExplainError, Objects, milli
 from extauthz.explain.specs import Scene
 from extauthz.service.loading import SettingsError
 
 
 def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: float) -> Json:
-    """All fields of the answer."""
+    """All fields of the answer.
+
+    Raises:
+        ExplainError: what it depends on is not among the objects.
+    """
+    if hpa.get("apiVersion") == "autoscaling/v1":
+        name, place = hpa["metadata"]["name"], hpa["metadata"].get("namespace", "default")
+        raise ExplainError(
+            f"hpa/{name} is of autoscaling/v1, which has its metrics elsewhere; save it as "
+            f"kubectl get hpa.v2.autoscaling {name} -n {place} -o yaml prints it"
+        )
     scene = _with_fields(scene_of(objects, hpa, _flags(arguments, objects), now), arguments.tolerance)
     answer = decide(scene, _values(hpa, arguments.at))
     would = changes(scene, answer) if not arguments.at else []
@@ -29,15 +39,19 @@ def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: f
 
 
 def _values(hpa: Tree, texts: list[str]) -> dict[str, int]:
-    known = {one.name: one for one in specs.of_hpa(hpa)}
+    """By metric. A name alone stands for the metrics of all containers of that name."""
+    measured = specs.of_hpa(hpa)
     values = {}
     for text in texts:
         name, _, value = text.rpartition("=")
-        if name not in known:
-            raise SettingsError(f"--at {text}: the HPA has no metric {name!r}; it has {', '.join(known)}")
+        found = [one for one in measured if name in (one.said, one.name)]
+        if not found:
+            known = ", ".join(one.said for one in measured)
+            raise SettingsError(f"--at {text}: the HPA has no metric {name!r}; it has {known}")
         try:
-            is_percent = known[name].measure == "Utilization"
-            values[name] = int(value.rstrip(" %")) if is_percent else milli(value)
+            for one in found:
+                is_percent = one.measure == "Utilization"
+                values[one.said] = int(value.rstrip(" %")) if is_percent else milli(value)
         except (ValueError, QuantityError):
             raise SettingsError(f"--at {text}: write for example cpu=83, or queue=1500") from None
     return values

@@ -30,6 +30,8 @@ def explained(arguments: argparse.Namespace, objects: Objects, tree: Tree, now: 
     name = tree["metadata"]["name"]
     if kind != KPA:
         raise ExplainError(f"kpa/{name} is of the class {kind}, whose arithmetic is not known here")
+    if arguments.tolerance or arguments.controller:
+        raise SettingsError(f"--tolerance and --controller are for HPAs; kpa/{name} knows neither")
     known = scene.of(objects, tree, now)
     answer = decide(known, _values(known, arguments.at))
     wanted = max(answer.desired, known.replicas + 1)

@@ -43,7 +43,7 @@ def changes(scene: Scene, answer: Answer) -> list[Change]:
 
 def _value(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
     assert one.result is not None
-    name, now = one.metric.name, one.result.value
+    name, now = one.metric.said, one.result.value
 
     def does(value: int) -> bool:
         return decide(scene, {name: value}).desired >= wanted
@@ -82,7 +82,7 @@ def _target(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:
     target = metric.target - _least(0, metric.target - 1, does)
     after = decide(aimed(target)).desired
     shown = words.amount(metric, target)
-    yield Change("target", f"a target of {shown} for {metric.name}: {after} replicas", shown, after)
+    yield Change("target", f"a target of {shown} for {metric.said}: {after} replicas", shown, after)
 
 
 def _tolerance(scene: Scene, one: Proposal, wanted: int) -> Iterator[Change]:

@@ -152,8 +152,8 @@ def _other_hpa(scene: Scene) -> str:
 def _proposal(scene: Scene, metric: Metric, current: int, values: Mapping[str, int]) -> Proposal:
     try:
         known = metrics.known(scene, metric)
-        if metric.name in values:
-            result = known.at_value(current, scene.band, values[metric.name])
+        if metric.said in values:
+            result = known.at_value(current, scene.band, values[metric.said])
         else:
             result = known.result(current, scene.band)
     except specs.UnknownError:

@@ -43,7 +43,7 @@ def _replicas(count: int) -> str:
 
 
 def _first_error(proposals: Sequence[Proposal]) -> str:
-    return next((f"{one.metric.name}: {one.error}" for one in proposals if one.error), "")
+    return next((f"{one.metric.said}: {one.error}" for one in proposals if one.error), "")
 
 
 def _why_it_moves(answer: Answer) -> str:
@@ -52,7 +52,7 @@ def _why_it_moves(answer: Answer) -> str:
     found = [one for one in answer.proposals if one.result is not None]
     most = max(found, key=lambda one: one.result.replicas if one.result else 0)
     assert most.result is not None
-    return f"{most.metric.name} is {words.amount(most.metric, most.result.value)}, {_against(most)}"
+    return f"{most.metric.said} is {words.amount(most.metric, most.result.value)}, {_against(most)}"
 
 
 def _against(one: Proposal) -> str:
@@ -68,4 +68,4 @@ def _tolerance(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
     acts = next((f"; it acts at {each.value}" for each in changes if each.kind == "metric"), "")
     value = words.amount(most.metric, most.result.value)
     within = f"that is within the tolerance of {words.percent(band)}"
-    return f"{most.metric.name} is {value}, {_against(most)}, and {within}{acts}"
+    return f"{most.metric.said} is {value}, {_against(most)}, and {within}{acts}"

@@ -112,4 +112,9 @@ def status_value(hpa: Tree, metric: Metric) -> Mapping[str, Tree]:
         raise ExplainError("it could not be read when the HPA last looked")
     if failed.get("status") == "False":
         raise ExplainError(f"{failed['reason']}: {failed.get('message', '')}")
-    raise UnknownError(f"the value of {metric.type} {metric.name} is neither among the objects nor in the HPA's status")
+    place = hpa["metadata"].get("namespace", "default")
+    helps = "what its metrics server answers (kubectl get --raw)"
+    if metric.resource:
+        helps = f"podmetrics (kubectl get podmetrics -n {place} -o yaml)"
+    text = f"the value of {metric.type} {metric.said} is neither among the objects nor in the HPA's status"
+    raise UnknownError(f"{text}; add {helps}")

@@ -37,6 +37,11 @@ class Metric:
     spec: Tree
 
     @property
+    def said(self) -> str:
+        """Its name in sentences and for ``--at``: of one container with that container's."""
+        return f"{self.container}/{self.name}" if self.container else self.name
+
+    @property
     def resource(self) -> str:
         """Of pods; empty where the metric is none of these."""
         return self.name if self.type in ("Resource", "ContainerResource") else ""

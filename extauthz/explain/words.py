@@ -43,7 +43,7 @@ def percent(part: float) -> str:
 
 def metric(one: Proposal, scene: Scene, current: int) -> Step:
     """One metric: ratio, tolerance, ceiling."""
-    name = f"{one.metric.type} {one.metric.name}"
+    name = f"{one.metric.type} {one.metric.said}"
     if one.result is None or one.known is None:
         return Step("metric", f"{name} fails: {one.error}", None, one.certain)
     found = one.result

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from extauthz.cli import main
 from tests.controlplane import keda
+from tests.controlplane.access import service_account
 from tests.controlplane.api import eventually
 from tests.controlplane.keda import Queue
-from tests.controlplane.plane import running_plane
+from tests.controlplane.plane import running_plane, write_kubeconfig
 from tests.controlplane.workspace import Workspace, condition, workload
 from tests.e2e.clamping import asked, clamps
 from tests.e2e.webhooked import DENIED, WebhookWorld
@@ -109,4 +113,46 @@ def test_a_workload_that_keda_wakes_is_one_replica_and_is_not_lowered(world: Web
         failed = eventually(lambda: acme.events("KEDAScaleTargetActivationFailed", "web"))
         assert DENIED in failed[-1]["message"]
         assert (acme.replicas("web"), asked(acme, "clamp")) == (0, [])
+        acme.api.delete(keda.SCALED_OBJECT, "web", acme.namespace)
+
+
+def test_explain_says_what_keda_does_and_is_refused(world: WebhookWorld, capsys: pytest.CaptureFixture[str]):
+    """Pauses, the way from and to zero, and a write that is refused: what it says KEDA goes to, is where KEDA goes."""
+    owner = world.folder / "owner"
+    token = service_account(world.plane, "default", "owner", "cluster-admin")
+    write_kubeconfig(owner, world.plane.url, world.plane.ca, {"token": token})
+
+    def said(what: str = "scaledobject/web") -> dict[str, Any]:
+        main(["explain", what, "-n", "told", "--kubeconfig", str(owner), "-o", "json"])
+        out, err = capsys.readouterr()
+        return dict(json.loads(out)) if out else {"outcome": err, "desiredReplicas": None, "hpa": None}
+
+    def says(outcome: str, desired: int) -> bool:
+        found = said()
+        return (found["outcome"], found["desiredReplicas"]) == (outcome, desired)
+
+    with Workspace(world, "told", {"requests.cpu": "2"}) as acme, Queue() as queue:
+        acme.create(workload("other", 2, {"cpu": "1"}))
+        acme.create(workload("web", 0, {"cpu": "1"}))
+        eventually(lambda: acme.used() == 2)
+        acme.create(keda.scaled_object("web", queue.trigger, least=0, most=5))
+        eventually(lambda: says("idle", 0), said)
+        queue.length = 3
+        eventually(lambda: says("refused", 1), said)
+        assert "exceeded workspace quota: told" in said()["sentence"]
+        acme.set_hard({"requests.cpu": "4"})
+        eventually(lambda: acme.replicas("web") == 1)
+        eventually(lambda: said()["hpa"] == "keda-hpa-web", said)
+        assert said("deploy/web")["scaledObject"] == "web"
+
+        note = "autoscaling.keda.sh/paused-replicas"
+        acme.api.patch(keda.SCALED_OBJECT, "web", acme.namespace, {"metadata": {"annotations": {note: "3"}}})
+        assert says("paused", 3)
+        assert acme.replicas("web") == 1, "there is no room for it yet"
+        acme.set_hard({"requests.cpu": "9"})
+        eventually(lambda: acme.replicas("web") == 3, said)
+        acme.api.patch(keda.SCALED_OBJECT, "web", acme.namespace, {"metadata": {"annotations": {note: None}}})
+        queue.length = 0
+        eventually(lambda: acme.replicas("web") == 0, said)
+        eventually(lambda: says("idle", 0), said)
         acme.api.delete(keda.SCALED_OBJECT, "web", acme.namespace)

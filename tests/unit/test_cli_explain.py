@@ -135,6 +135,51 @@ def test_an_object_of_another_form_is_a_wrong_file(ask, tmp_path):
     assert "not as kubectl prints it" in err
 
 
+def test_metrics_of_containers_are_told_apart(ask, tmp_path):
+    trees = yaml.safe_load(EXAMPLE)
+    hpa = trees["items"][-1]
+
+    def metric(container: str, percent: int) -> None:
+        spec = {"name": "cpu", "container": container}
+        target, current = {"type": "Utilization", "averageUtilization": 75}, {"averageUtilization": percent}
+        kind = {"type": "ContainerResource"}
+        hpa["spec"]["metrics"].append(kind | {"containerResource": spec | {"target": target}})
+        hpa["status"]["currentMetrics"].append(kind | {"containerResource": spec | {"current": current}})
+
+    hpa["spec"]["metrics"], hpa["status"]["currentMetrics"] = [], []
+    metric("app", 81)
+    metric("side", 20)
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump(trees))
+    _, out, _ = ask("hpa/web", "-n", "shop", state="two.yaml")
+    assert "app/cpu is 81 %" in out
+    assert "side/cpu at 83 % (it is 20 %)" in out
+    _, out, _ = ask("hpa/web", "-n", "shop", "--at", "side/cpu=90", state="two.yaml")
+    assert "side/cpu is 90 %" in out
+    assert "app/cpu is 81 %" in out
+    _, out, _ = ask("hpa/web", "-n", "shop", "--at", "cpu=90", state="two.yaml")
+    assert "ContainerResource side/cpu is 90 %" in out
+    assert "ContainerResource app/cpu is 90 %" in out
+
+
+def test_an_hpa_of_the_old_version_is_no_answer(ask, tmp_path):
+    """Its metrics are in annotations and in a field of their own: read as a new one it would look at the default."""
+    trees = yaml.safe_load(EXAMPLE)
+    trees["items"][-1]["apiVersion"] = "autoscaling/v1"
+    (tmp_path / "old.yaml").write_text(yaml.safe_dump(trees))
+    code, _, err = ask("hpa/web", "-n", "shop", state="old.yaml")
+    assert code == 2
+    assert "kubectl get hpa.v2.autoscaling web -n shop -o yaml" in err
+
+
+def test_an_hpa_that_has_not_looked_yet_says_what_helps(ask, tmp_path):
+    trees = yaml.safe_load(EXAMPLE)
+    del trees["items"][-1]["status"]
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump(trees))
+    code, _, err = ask("hpa/web", "-n", "shop", state="new.yaml")
+    assert code == 2
+    assert "neither among the objects nor in the HPA's status; add podmetrics (kubectl get podmetrics" in err
+
+
 def test_flags_of_the_controller_are_read_from_its_pod(ask, tmp_path):
     trees = yaml.safe_load(EXAMPLE)
     command = ["kube-controller-manager", "--leader-elect=true", "--horizontal-pod-autoscaler-tolerance=0.05"]

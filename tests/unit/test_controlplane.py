@@ -95,7 +95,7 @@ class TestFinding:
 
     def test_no_file_of_a_registry_is_kept_beside_go_mod(self):
         kept = {path.name for path in parts.MODULES_FOLDER.rglob("*") if path.is_file()}
-        assert kept == {"go.mod", "tools.go"}
+        assert kept == {"go.mod", "tools.go", "decider.go", "made.go"}
 
 
 class TestBuilding:

@@ -4,6 +4,7 @@ metric, what can be concluded from its status."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from extauthz.explain.answer import Step
 from extauthz.explain.limits import Range
@@ -12,6 +13,9 @@ from extauthz.explain.objects import condition
 from . import scaler, words
 from .decider import Values, Wanted, wanted
 from .scene import Scene
+
+RETRIED_S: Final = 1100.0
+"""After a failure Knative tries again within 1,000 s at most, so an older refusal is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +92,8 @@ def _backwards(scene: Scene) -> Answer:
         step = Step("status", words.no_metrics(note), replicas, certain=False)
         return Answer(replicas, replicas, scale, "no-metrics", False, (step,), None, note)
     steps = [words.status(scene)]
-    if scene.refused and scene.refused[-1].replicas > replicas:
-        last = scene.refused[-1]
+    last = scene.refused[-1] if scene.refused else None
+    if last is not None and last.replicas > replicas and scene.now - last.at < RETRIED_S:
         steps.append(Step("write", f"its write was refused: {last.text}", replicas, certain=False))
         return Answer(replicas, last.replicas, scale, "refused", False, tuple(steps), None, last.text)
     if scale == 0 and replicas > 0:

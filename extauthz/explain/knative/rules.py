@@ -19,6 +19,7 @@ DEPLOYMENTS: Final = "config-deployment"
 KPA: Final = "kpa.autoscaling.knative.dev"
 TARGET_LEAST: Final = 0.01
 ACTIVATION_BUFFER_S: Final = 30.0
+RETENTION: Final = "scale-to-zero-pod-retention-period"
 
 NUMBERS: Final = {
     "max-scale-up-rate": 1000.0,
@@ -35,7 +36,7 @@ TIMES: Final = {
     "stable-window": 60.0,
     "scale-down-delay": 0.0,
     "scale-to-zero-grace-period": 30.0,
-    "scale-to-zero-pod-retention-period": 0.0,
+    RETENTION: 0.0,
 }
 SWITCHES: Final = {"enable-scale-to-zero": True, "allow-zero-initial-scale": False}
 """What the autoscaler takes where the config map says nothing (knative.dev/serving, ``pkg/autoscaler/config``)."""
@@ -116,18 +117,7 @@ def of(autoscaler: Tree, config: Config) -> Rules:
     metric, total, target = _target(autoscaler, notes, config)
     reachable = at(autoscaler, "spec", "reachability") != "Unreachable"
     window = numbers.first([duration(annotation(notes, "window")), cluster["stable-window"]])
-    share = numbers.first(
-        [
-            number(annotation(notes, "panic-window-percentage", "panicWindowPercentage")),
-            cluster["panic-window-percentage"],
-        ]
-    )
-    threshold = numbers.first(
-        [
-            number(annotation(notes, "panic-threshold-percentage", "panicThresholdPercentage")),
-            cluster["panic-threshold-percentage"],
-        ]
-    )
+    share = _number(notes, cluster, "panic-window-percentage", "panicWindowPercentage")
     deadline = duration(notes.get("serving.knative.dev/progress-deadline"))
     return Rules(
         metric=metric,
@@ -135,12 +125,10 @@ def of(autoscaler: Tree, config: Config) -> Rules:
         target=target,
         up_rate=cluster["max-scale-up-rate"],
         down_rate=cluster["max-scale-down-rate"],
-        panic_threshold=threshold / 100.0,
+        panic_threshold=_number(notes, cluster, "panic-threshold-percentage", "panicThresholdPercentage") / 100.0,
         stable_window_s=window,
         panic_window_s=max(1.0, math.floor(window * share / 100.0 + 0.5)),
-        delay_s=numbers.first(
-            [duration(annotation(notes, "scale-down-delay", "scaleDownDelay")), cluster["scale-down-delay"]]
-        ),
+        delay_s=_time(notes, cluster, "scale-down-delay", "scaleDownDelay"),
         activation=integer(annotation(notes, "activation-scale")) or 0,
         reachable=reachable,
         least=_count(notes, cluster, "min-scale", "minScale") if reachable else 0,
@@ -148,13 +136,8 @@ def of(autoscaler: Tree, config: Config) -> Rules:
         initial=_initial(notes, config),
         to_zero=config.switches["enable-scale-to-zero"],
         grace_s=cluster["scale-to-zero-grace-period"],
-        retention_s=_retention(notes, cluster) if reachable else 0.0,
-        burst=numbers.first(
-            [
-                number(annotation(notes, "target-burst-capacity", "targetBurstCapacity")),
-                cluster["target-burst-capacity"],
-            ]
-        ),
+        retention_s=_time(notes, cluster, RETENTION, "scaleToZeroPodRetentionPeriod") if reachable else 0.0,
+        burst=_number(notes, cluster, "target-burst-capacity", "targetBurstCapacity"),
         activation_within_s=(config.progress_deadline_s if deadline is None else deadline) + ACTIVATION_BUFFER_S,
         limit=int(cluster["max-scale-limit"]),
         config_known=config.known,
@@ -190,6 +173,9 @@ def _initial(notes: Mapping[str, str], config: Config) -> int:
     return given
 
 
-def _retention(notes: Mapping[str, str], cluster: Mapping[str, float]) -> float:
-    given = duration(annotation(notes, "scale-to-zero-pod-retention-period", "scaleToZeroPodRetentionPeriod"))
-    return numbers.first([given, cluster["scale-to-zero-pod-retention-period"]])
+def _number(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> float:
+    return numbers.first([number(annotation(notes, *names)), cluster[names[0]]])
+
+
+def _time(notes: Mapping[str, str], cluster: Mapping[str, float], *names: str) -> float:
+    return numbers.first([duration(annotation(notes, *names)), cluster[names[0]]])

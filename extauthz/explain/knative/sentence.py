@@ -34,9 +34,10 @@ def sentence(scene: Scene, answer: Answer) -> str:
     """What the autoscaler does, and why."""
     name, sure = f"kpa/{scene.name}", "" if answer.certain else "probably "
     if answer.outcome == "refused":
+        ago = scene.now - scene.refused[-1].at
         return (
-            f"{name} is refused: it asks for {replicas(answer.desired)} in place of {answer.current}, and the write is "
-            f"not let through."
+            f"{name} was refused {ago:.0f} s ago: it asked for {replicas(answer.desired)} in place of "
+            f"{answer.current}, and the write was not let through."
         )
     if answer.desired != answer.current:
         return f"{name} {sure}goes from {answer.current} to {replicas(answer.desired)}: {_why(scene, answer)}."

@@ -49,12 +49,12 @@ def deployment(replicas: int) -> Tree:
     return {"kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": replicas}}
 
 
-def refusal(replicas: int, name: str = "web") -> Tree:
+def refusal(replicas: int, name: str = "web", ago: float = 5) -> Tree:
     return {
         "kind": "Event",
         "metadata": {"name": f"web.{replicas}", "namespace": "shop"},
         "involvedObject": {"kind": "PodAutoscaler", "name": name},
-        "lastTimestamp": text(NOW - 5),
+        "lastTimestamp": text(NOW - ago),
         "message": f"error scaling target: failed to apply scale {replicas} to scale target web: exceeded quota",
     }
 

@@ -160,8 +160,12 @@ class TestBackwards:
         answer = decide(scene, None)
         assert (answer.desired, answer.outcome) == (4, "refused")
         assert "exceeded quota" in answer.steps[-1].text
-        assert sentence(scene, answer).startswith("kpa/web is refused: it asks for 4 replicas in place of 2")
+        assert sentence(scene, answer).startswith("kpa/web was refused 5 s ago: it asked for 4 replicas in place of 2")
         assert decided(kpa(scale=4), None, refusal(4), replicas=4).outcome == "on-target", "it got through since"
+
+    def test_a_refusal_after_which_it_would_have_tried_again_is_over(self):
+        assert decided(kpa(scale=2), None, refusal(4, ago=1099), replicas=2).outcome == "refused"
+        assert decided(kpa(scale=2), None, refusal(4, ago=1101), replicas=2).outcome == "on-target"
 
     def test_a_metric_that_fails_says_why_there_is_no_decision(self):
         ready = {"type": "Ready", "status": "False", "reason": "DidNotReceiveStat", "message": "no stat"}
