@@ -36,9 +36,12 @@ NOTES = (
     "decision. Writes that lost against another gate's, and those that only take out what has ended, count as writes. "
     "Latency: one check at a time, beside a gate with a ledger in memory. Free: zero targets, dry runs, refusals, and "
     "an HPA's write of the count that is there. Neighbours: one gate, two tenants, and one leaves its writes open.",
-    f"Webhook: growth writes of counts, each client at its own Deployment, {webhook.RATE:g} a second together; without "
-    "a webhook, with one in Go that allows everything, and with ours, in turn on one API server. The figure is what a "
-    "write takes more than without. Both webhooks are asked by the same configuration. For context, not as a ratio: "
+    "Webhook: growth writes of counts, each client at its own Deployment: without a webhook, with one in Go that lets "
+    "everything pass, and with ours, in turn on one API server. The figure is what a write takes more than without. "
+    "Both webhooks are asked by the same configuration, over a Service. Judged is the goal that was set beforehand: so "
+    "many clients, each of which sends the next write once the last is answered. On few processors that measures their "
+    "queue, and so what else the machine does. Rows named extra are not judged: they were added later, and show "
+    f"{webhook.RATE:g} writes a second of all clients together, and throughput. For context, not as a ratio: "
     f"{webhook.KYVERNO}.",
 )
 

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
-from extauthz.cli import exits, forwarding, options
+from extauthz.cli import credentials, exits, forwarding, options
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.core.kinds import GATED
@@ -83,7 +84,9 @@ def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags that say where answers come from, and how they are printed."""
     parser.add_argument(
-        "--server", metavar="URL", help="A gate that runs, by its --http address: http://127.0.0.1:9192"
+        "--server",
+        metavar="URL",
+        help="A gate that runs, by its --http address: http://127.0.0.1:9192; or by its --api address: https://…",
     )
     parser.add_argument(
         "--port-forward",
@@ -95,6 +98,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--state", type=Path, metavar="FILE", help="With --quotas: a Kubernetes List of namespaces and workloads."
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
+    credentials.add(parser)
     options.add(parser, SETTINGS)
 
 
@@ -113,8 +117,9 @@ def source(arguments: argparse.Namespace) -> Iterator[Source]:
     if len(given) + bool(files) > 1:
         one, other = [*given, *files][:2]
         raise SettingsError(f"--{one} and --{other} are two places; leave one of them out")
+    opener = credentials.opener(arguments)
     if arguments.server is not None:
-        yield Server(arguments.server)
+        yield Server(arguments.server, opener)
     elif given or (not files and forwarding.kubectl() is not None):
         with forwarding.forwarded(arguments.port_forward or forwarding.PLACE) as url:
             yield Server(url)
@@ -170,7 +175,8 @@ class Files:
 class Server:
     """A gate that runs."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, opener: urllib.request.OpenerDirector | None = None) -> None:
+        self._open = (opener or urllib.request.build_opener()).open
         if not url.startswith(("http://", "https://")):
             raise SettingsError(f"--server: {url!r} is no URL; write for example http://127.0.0.1:9192")
         self._root = f"{url.rstrip('/')}/api/v1"
@@ -210,21 +216,29 @@ class Server:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(url, data, {"content-type": "application/json"})  # noqa: S310 (http or https)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+            with self._open(request, timeout=TIMEOUT_S) as response:
                 found = json.load(response)
         except urllib.error.HTTPError as error:
             raise Problem(error.code, _detail(error)) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise Problem(503, f"--server: {self._root} does not answer: {reason}") from None
+            raise Problem(503, f"--server: {self._root} {_why(error)}") from None
         if not isinstance(found, dict) or member not in found:
             raise Problem(503, f"--server: {self._root} is no gate; is it the --http address of extauthz?")
         return found
 
 
+def _why(error: Exception) -> str:
+    """Why there was no answer."""
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"shows a certificate that is not trusted: {reason.verify_message}; name its authority with --ca"
+    return f"does not answer: {reason}"
+
+
 def _detail(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.load(error)["detail"])
+        told = str(json.load(error)["detail"])
+        return f"{told} ({credentials.CURE})" if error.code == 401 else told
     except (ValueError, KeyError, TypeError):
         return f"the server answered {error.code} {error.reason}; is it the --http address of extauthz?"
 

@@ -24,11 +24,13 @@ Tree: TypeAlias = Any
 WITHIN_S = 5.0
 
 
-async def rows(api: Calls, deployments: Sequence[tuple[str, str]]) -> list[Row]:
+async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str, secret: tuple[str, str]) -> list[Row]:
     """All rows. Raises ApiError and Unreachable.
 
     Args:
         deployments: for dry runs, namespace and name.
+        account: of the gate.
+        secret: where gates keep a certificate that they make, namespace and name.
     """
     found = webhook.find(await apiserver.webhooks(api))
     if found is None:
@@ -40,7 +42,11 @@ async def rows(api: Calls, deployments: Sequence[tuple[str, str]]) -> list[Row]:
     where = webhook.called(found.hook, service)
     shake = await asyncio.to_thread(_handshake, where, found.hook) if where is not None else None
     answered = told.verdict is Verdict.OK
-    return [webhook.installed(found), webhook.authority(where, shake, datetime.now(UTC), answered=answered), told]
+    authority = webhook.authority(where, shake, datetime.now(UTC), answered=answered)
+    wanted = webhook.certificate_rights(found.configuration, secret)
+    is_ours = webhook.gates_make(found, answered=answered)
+    rights = await apiserver.rights(api, account, wanted) if is_ours else None
+    return [webhook.installed(found), authority, told, webhook.certificate(rights)]
 
 
 async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[Answer]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError
 
 from . import names
-from .cluster import RIGHTS, Right
+from .cluster import RIGHTS, Right, Rights
 from .trust import Identity
 
 Tree: TypeAlias = Any
@@ -24,48 +24,42 @@ PAGE = 500
 AT_MOST_CANARIES = 8
 
 
-class Rights(NamedTuple):
-    """Which of the gate's rights an account has."""
-
-    whose: str
-    whole: bool
-    """The answer is about the gate's own account."""
-    allowed: Mapping[Right, bool]
-
-
 async def definitions(api: Calls) -> dict[str, Tree]:
     """Our definitions that exist, by name. Raises ApiError and Unreachable, as all below."""
     found = {name: await _or_none(api, f"{DEFINITIONS}/{name}") for name in names.DEFINITIONS}
     return {name: tree for name, tree in found.items() if tree is not None}
 
 
-async def rights(api: Calls, account: str) -> Rights:
-    """Rights of the service account ``namespace/name``. If the asker may not ask that: of the asker itself."""
+async def rights(api: Calls, account: str, wanted: Sequence[Right] = RIGHTS) -> Rights:
+    """Which of them the service account ``namespace/name`` has. If the asker may not ask that: the asker itself."""
     namespace, _, name = account.partition("/")
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
     who = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": groups}
     try:
-        allowed = await _reviews(api, "SubjectAccessReview", "subjectaccessreviews", who)
+        allowed = await _reviews(api, "SubjectAccessReview", "subjectaccessreviews", who, wanted)
     except ApiError as error:
         if error.status != 403:
             raise
-        allowed = await _reviews(api, "SelfSubjectAccessReview", "selfsubjectaccessreviews", {})
+        allowed = await _reviews(api, "SelfSubjectAccessReview", "selfsubjectaccessreviews", {}, wanted)
         return Rights("the user of --kubeconfig", False, allowed)
     return Rights(f"the service account {account}", True, allowed)
 
 
-async def _reviews(api: Calls, kind: str, plural: str, who: Mapping[str, Tree]) -> dict[Right, bool]:
+async def _reviews(
+    api: Calls, kind: str, plural: str, who: Mapping[str, Tree], wanted: Sequence[Right]
+) -> dict[Right, bool]:
     turn = asyncio.Semaphore(AT_A_TIME)
 
     async def one(right: Right) -> bool:
         resource, _, subresource = right.resource.partition("/")
         asked = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
+        asked |= {"namespace": right.namespace, "name": right.name}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {**who, "resourceAttributes": asked}}
         async with turn:
             answer = await api.call("POST", f"{AUTHORIZATION}/{plural}", body=body)
         return bool((answer.get("status") or {}).get("allowed"))
 
-    return dict(zip(RIGHTS, await asyncio.gather(*map(one, RIGHTS)), strict=True))
+    return dict(zip(wanted, await asyncio.gather(*map(one, wanted)), strict=True))
 
 
 async def identity(api: Calls, token: str) -> Identity:

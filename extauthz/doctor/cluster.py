@@ -19,15 +19,28 @@ APPLY = "kubectl apply -k deploy, of this version of extauthz"
 
 
 class Right(NamedTuple):
-    """A verb on a resource, everywhere."""
+    """A verb on a resource: everywhere, or on one object, or in one namespace."""
 
     group: str
     resource: str
     """With its subresource: ``workspacequotas/status``."""
     verb: str
+    namespace: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}"
+        one = f" {self.name}" if self.name else ""
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{one}{where}"
+
+
+class Rights(NamedTuple):
+    """Which of the gate's rights an account has."""
+
+    whose: str
+    whole: bool
+    """The answer is about the gate's own account."""
+    allowed: Mapping[Right, bool]
 
 
 _LIST_WATCH = ("list", "watch")
@@ -86,14 +99,19 @@ def rights(whose: str, allowed: Mapping[Right, bool], *, whole: bool) -> Row:
         whose: in words.
         whole: the gate's own account was asked about, as against the one that asks.
     """
-    missing = [str(right) for right in RIGHTS if not allowed.get(right)]
+    found = f"{whose} may do all {len(RIGHTS)} things that the gate does"
+    return may(NAMES[2], whose, {right: bool(allowed.get(right)) for right in RIGHTS}, found, APPLY, whole=whole)
+
+
+def may(name: str, whose: str, allowed: Mapping[Right, bool], found: str, cure: str, *, whole: bool) -> Row:
+    """Whether ``whose`` may do all of ``allowed``; ``found`` if so."""
+    missing = [str(right) for right, is_allowed in allowed.items() if not is_allowed]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        return fail(NAMES[2], f"{whose} may not {', '.join(missing[:5])}{more}", APPLY)
-    found = f"{whose} may do all {len(RIGHTS)} things that the gate does"
+        return fail(name, f"{whose} may not {', '.join(missing[:5])}{more}", cure)
     if whole:
-        return ok(NAMES[2], found)
-    return warn(NAMES[2], found, "for the gate's own account, use a --kubeconfig that may create subjectaccessreviews")
+        return ok(name, found)
+    return warn(name, found, "for the gate's own account, use a --kubeconfig that may create subjectaccessreviews")
 
 
 def unknown(names_: Sequence[str], why: str) -> list[Row]:

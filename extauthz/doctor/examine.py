@@ -252,7 +252,7 @@ class Examination:
 
         async def look() -> list[Row]:
             found = [each for each in await self._deployments() if each != MADE_UP]
-            return await admission.rows(api, found)
+            return await admission.rows(api, found, self._options.account, self._options.webhook_secret)
 
         return await _told(webhook.NAMES, look)
 

@@ -27,3 +27,9 @@ class Options:
     zone: str | None = None
     account: str = "extauthz-system/extauthz"
     """The gate's service account."""
+    secret: tuple[str, str] | None = None
+    """Where gates keep a certificate that they make; ``None``: where they do unless they are told otherwise."""
+
+    @property
+    def webhook_secret(self) -> tuple[str, str]:
+        return self.secret or (self.account.partition("/")[0], "extauthz-webhook")

@@ -6,6 +6,7 @@ rules, its conditions, its authority and its network.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
@@ -13,15 +14,17 @@ from urllib.parse import urlsplit
 
 from extauthz.render import webhook as rendered
 from extauthz.render.webhook import NAME, WebhookOptions
+from extauthz.selfsigned import configurations, issuing
 
 from . import names, trust
 from .canary import Answer
+from .cluster import Right, Rights, may
 from .rows import Row, Verdict, all_skipped, fail, judged, ok, skipped, warn
 from .trust import Handshake
 
 Tree: TypeAlias = Any
 
-NAMES = ("webhook", "webhook authority", "webhook canary")
+NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate")
 INSTALL = "where no Envoy can stand before the API server, install it (docs/webhook.md)"
 RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
 TRUSTED = (
@@ -29,6 +32,12 @@ TRUSTED = (
     " the gates do it (--webhook-self-signed); the certificate must be for that name"
 )
 REACH = "see that the gates run, and that a NetworkPolicy or a firewall lets the API server in (docs/webhook.md)"
+INJECTED = "cert-manager.io/inject-ca-from"
+"""The annotation by which cert-manager is told to (https://cert-manager.io/docs/concepts/ca-injector)."""
+MAY_MAKE = (
+    "webhook.certificates: self-signed of the chart lets the gates do that; if the certificate is made otherwise,"
+    " write its authority into caBundle (docs/webhook.md)"
+)
 COVERED = (
     "name with --canary a Deployment that a quota in mode Enforce covers; if there is none, or the gate only audits,"
     " nothing is held back"
@@ -52,6 +61,8 @@ class Found(NamedTuple):
 
     configuration: str
     hook: Tree
+    is_injected: bool = False
+    """cert-manager writes its authority."""
 
 
 def find(configurations: Sequence[Tree]) -> Found | None:
@@ -59,7 +70,8 @@ def find(configurations: Sequence[Tree]) -> Found | None:
     for one in configurations:
         for hook in one.get("webhooks") or ():
             if hook.get("name") == NAME:
-                return Found(one["metadata"]["name"], hook)
+                metadata = one["metadata"]
+                return Found(metadata["name"], hook, INJECTED in (metadata.get("annotations") or {}))
     return None
 
 
@@ -129,6 +141,38 @@ def authority(where: Called | None, shake: Handshake | None, now: datetime, *, a
     lasts = trust.validity(shake, None, now)
     told = f"caBundle vouches for {where.name}; {lasts.found}"
     return Row(name, lasts.verdict, told, lasts.cure and "see that it is renewed (docs/webhook.md)")
+
+
+def gates_make(found: Found, *, answered: bool) -> bool:
+    """Whether the gates make the certificate (``--webhook-self-signed``), or would, if they were let: nobody has
+    written an authority, and none of the system's does."""
+    bundle = (found.hook.get("clientConfig") or {}).get("caBundle") or ""
+    if not bundle:
+        return not found.is_injected and not answered
+    try:
+        return issuing.has_ours(base64.b64decode(bundle))
+    except ValueError:
+        return False
+
+
+def certificate_rights(configuration: str, secret: tuple[str, str]) -> list[Right]:
+    """What gates need for that."""
+    namespace, name = secret
+    kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+    return [
+        *(Right("", "secrets", verb, namespace, name) for verb in ("get", "update")),
+        Right("", "secrets", "create", namespace),
+        *(Right(configurations.GROUP, kind, verb, "", configuration) for kind in kinds for verb in ("get", "patch")),
+    ]
+
+
+def certificate(told: Rights | None) -> Row:
+    """Whether the gates may make and renew it. ``None``: somebody else makes it."""
+    name = NAMES[3]
+    if told is None:
+        return skipped(name, "the gates do not make it", "see who does, for its renewal (docs/webhook.md)")
+    found = f"{told.whose} may make and renew it"
+    return may(name, told.whose, told.allowed, found, MAY_MAKE, whole=told.whole)
 
 
 def none() -> list[Row]:

@@ -33,16 +33,23 @@ class Target(NamedTuple):
     namespace: str = ""
 
 
-async def person_of(calls: Calls, token: str) -> Person | None:
+async def person_of(calls: Calls, token: str, audience: str = "") -> Person | None:
     """Whose bearer token it is; ``None``: nobody's.
+
+    Args:
+        audience: whom it must be for; empty: the API server.
 
     Raises:
         ApiError, Unreachable: that cannot be told now.
     """
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    spec: Tree = {"token": token} | ({"audiences": [audience]} if audience else {})
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
     status = _status(await calls.call("POST", TOKEN_REVIEWS, body=body, timeout_s=WITHIN_S))
     user = status.get("user")
     if status.get("authenticated") is not True or not isinstance(user, dict) or not user.get("username"):
+        return None
+    # Who knows nothing of audiences takes any token and leaves the field out (k8s.io/api/authentication/v1/types.go).
+    if audience and audience not in (status.get("audiences") or ()):
         return None
     extra = tuple((key, tuple(values)) for key, values in sorted((user.get("extra") or {}).items()))
     return Person(user["username"], tuple(user.get("groups") or ()), user.get("uid") or "", extra)

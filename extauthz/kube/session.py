@@ -122,17 +122,18 @@ class Session:
         self._read_s = self._clock()
         configuration = await self._source.load(anew=anew)
         before, fingerprint = self._access, _fingerprint(configuration)
-        authorization = await _authorization(configuration)
-        if before and (before.authorization, before.fingerprint) == (authorization, fingerprint):
+        shown = await authorization(configuration)
+        if before and (before.authorization, before.fingerprint) == (shown, fingerprint):
             return before
         client = before.client if before and before.fingerprint == fingerprint else _client(configuration)
-        self._access = Access(client, authorization, fingerprint, self._user_agent)
+        self._access = Access(client, shown, fingerprint, self._user_agent)
         if before and before.client is not client:
             await before.client.close()  # its watches break and are opened anew
         return self._access
 
 
-async def _authorization(configuration: Configuration) -> str | None:
+async def authorization(configuration: Configuration) -> str | None:
+    """The header ``Authorization`` that goes with what was loaded; ``None``: there is no token."""
     value = await configuration.get_api_key_with_prefix("BearerToken")
     return value.strip() if value else None  # files end in newlines
 

@@ -25,6 +25,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 Certificate: TypeAlias = x509.Certificate
 Key: TypeAlias = ec.EllipticCurvePrivateKey
 
+AUTHORITY = "extauthz webhook CA"
+"""How the names of our authorities begin."""
+
 BACKDATED = timedelta(minutes=5)
 """Clocks of API servers may be behind ours."""
 
@@ -69,7 +72,7 @@ def authority(now: datetime, lifetime: timedelta) -> Pair:
     """A new authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     # No two have the same name: a verifier looks for an issuer by it first.
-    name = f"extauthz webhook CA {x509.random_serial_number():040x}"
+    name = f"{AUTHORITY} {x509.random_serial_number():040x}"
     builder = _builder(name, name, key, key, now, now + lifetime)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     return Pair(builder.add_extension(_usage(signs=True), critical=True).sign(key, hashes.SHA256()), key)
@@ -130,6 +133,15 @@ def is_from(certificate: Certificate, issuer: Certificate) -> bool:
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
+
+
+def has_ours(bundle: bytes) -> bool:
+    """Whether there is an authority of ours among certificates in PEM."""
+    try:
+        found = x509.load_pem_x509_certificates(bundle)
+    except ValueError:
+        return False
+    return any(one.subject.rfc4514_string().startswith(f"CN={AUTHORITY} ") for one in found)
 
 
 def names_of(certificate: Certificate) -> frozenset[str]:

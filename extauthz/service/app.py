@@ -124,7 +124,7 @@ class App:
             return None
         assert self._connection is not None
         app = web.Application()
-        self._add_api(app, People(self._connection, self._log.event))
+        self._add_api(app, People(self._connection, self._log.event, audience=self._settings.api_audience))
         runner, address = await listening.bind_api(app, self._settings, tls.context)
         stack.push_async_callback(runner.cleanup)
         return address

@@ -14,6 +14,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
 from extauthz.servers import access_log, ext_authz, ext_proc, webhook
+from extauthz.servers.guard import Bounds, Guard
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
@@ -28,6 +29,9 @@ SERVER_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
 )
+
+
+API_BOUNDS = Bounds()
 
 
 class ListenError(Exception):
@@ -135,14 +139,16 @@ async def bind_webhook(
     return await _bind(runner, "--webhook", settings.webhook, settings, context)
 
 
-async def bind_api(app: web.Application, settings: Settings, context: ssl.SSLContext) -> tuple[web.AppRunner, Address]:
-    """The same for the HTTP API that others may ask, over TLS.
+async def bind_api(
+    app: web.Application, settings: Settings, context: ssl.SSLContext, bounds: Bounds = API_BOUNDS
+) -> tuple[web.AppRunner, Address]:
+    """The same for the HTTP API that others may ask, over TLS. What one of them can hold is bounded.
 
     Raises:
         ListenError: the address is taken or not ours.
     """
     assert settings.api is not None
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, auto_decompress=False, shutdown_timeout=1.0)
+    runner = Guard(bounds).runner(app, shutdown_timeout=1.0)
     return await _bind(runner, "--api", settings.api, settings, context)
 
 

@@ -176,6 +176,11 @@ class Settings(BaseModel):
         description="Authorities whose client certificates name a user (CN) and groups (O), PEM. Without it, only "
         "bearer tokens do.",
     )
+    api_audience: str = Field(
+        "",
+        description="Whom a bearer token must be made for (`kubectl create token --audience`). Without it, the API "
+        "server: then a token that was given away to the gate could be used there too.",
+    )
     notify: Receivers = Field(
         (),
         description="Where [notices](notices.md) are sent: `NAME=https://…`, for several repeated, or with spaces "
@@ -396,6 +401,8 @@ class Settings(BaseModel):
             )
         if self.api_client_ca is not None and self.api is None:
             raise ValueError("api-client-ca needs api, api-cert and api-key")
+        if self.api_audience and self.api is None:
+            raise ValueError("api-audience needs api, api-cert and api-key")
         return self
 
     @model_validator(mode="after")

@@ -15,6 +15,9 @@ from extauthz.kube.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 
 Tree = Any
 
+API_SERVER = "https://kubernetes.default.svc"
+"""Whom tokens are for, unless they say otherwise."""
+
 
 @dataclass
 class Reviewer:
@@ -28,6 +31,8 @@ class Reviewer:
     """Raised in place of each answer."""
     gate: asyncio.Event | None = None
     """If given, answers wait for it."""
+    audiences: dict[str, str] | None = field(default_factory=dict)
+    """Token to whom it is for; others are for the API server. ``None`` in place of the dict: it knows no audiences."""
     called: list[Tree] = field(default_factory=list)
     """Bodies that came."""
     under_way: int = 0
@@ -65,7 +70,12 @@ class Reviewer:
     def _status(self, path: str, spec: Tree) -> Tree:
         if path == TOKEN_REVIEWS:
             user = self.tokens.get(spec["token"])
-            return {"authenticated": True, "user": user} if user else {"user": {}, "error": "invalid bearer token"}
+            wanted = spec.get("audiences", [API_SERVER])
+            is_for = wanted if self.audiences is None else [self.audiences.get(spec["token"], API_SERVER)]
+            if user is None or not set(is_for) & set(wanted):
+                return {"user": {}, "error": "invalid bearer token"}
+            told = {} if self.audiences is None or "audiences" not in spec else {"audiences": is_for}
+            return {"authenticated": True, "user": user} | told
         assert path == ACCESS_REVIEWS
         asked = spec["resourceAttributes"]
         assert asked["verb"] == "get"

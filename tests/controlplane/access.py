@@ -9,8 +9,11 @@ RBAC = "rbac.authorization.k8s.io"
 A_DAY_S = 86400
 
 
-def service_account(plane: Plane, namespace: str, name: str, cluster_role: str | None = None) -> str:
-    """A bearer token of a service account: made if it is not there, bound to a ClusterRole if one is named."""
+def service_account(
+    plane: Plane, namespace: str, name: str, cluster_role: str | None = None, audience: str | None = None
+) -> str:
+    """A bearer token of a service account: made if it is not there, bound to a ClusterRole if one is named. For the API
+    server, or for an audience."""
     _ensure(plane, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
     if cluster_role is not None:
         binding = {
@@ -21,7 +24,8 @@ def service_account(plane: Plane, namespace: str, name: str, cluster_role: str |
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
         }
         _ensure(plane, binding)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": A_DAY_S}}
+    spec: Tree = {"expirationSeconds": A_DAY_S} | ({"audiences": [audience]} if audience else {})
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     token = plane.api.call("POST", path_of("ServiceAccount", namespace, name, "token"), request)
     return str(token["status"]["token"])
 

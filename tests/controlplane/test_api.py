@@ -32,8 +32,16 @@ WEB = ROOT + "/namespaces/api-shop/workloads/deployments.apps/web"
 class Api:
     """A gate that serves the API, with no other rights on the cluster than to judge people."""
 
-    def __init__(self, gate: Running, authority: Authority) -> None:
-        self.gate, self._authority = gate, authority
+    def __init__(self, gate: Running, authority: Authority, folder: Path) -> None:
+        self.gate, self._authority, self.folder = gate, authority, folder
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.gate.events('serving')[-1]['api']}"
+
+    @property
+    def ca(self) -> Path:
+        return self._authority.ca
 
     def ask(self, path: str, token: str = "", pair: Pair | None = None) -> tuple[int, Any]:
         host, _, port = self.gate.events("serving")[-1]["api"].rpartition(":")
@@ -71,6 +79,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("api"))
 
 
+AUDIENCE = "extauthz.example"
+
+
 @pytest.fixture(scope="module")
 def api(plane: Plane, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     folder: Path = tmp_path_factory.mktemp("gate")
@@ -90,7 +101,22 @@ def api(plane: Plane, authority: Authority, tmp_path_factory: pytest.TempPathFac
     flags = ("--api", "127.0.0.1:0", "--api-cert", str(pair.cert), "--api-key", str(pair.key))
     flags += ("--api-client-ca", str(authority.ca), "--kubeconfig", str(folder / "kubeconfig"))
     with Running(folder, *flags) as gate:
-        yield Api(gate, authority)
+        yield Api(gate, authority, folder)
+
+
+@pytest.fixture(scope="module")
+def for_audience(
+    api: Api, plane: Plane, authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Api]:
+    """The same with ``--api-audience``."""
+    folder, made = tmp_path_factory.mktemp("audience"), api.folder
+    for name in ("quotas.yaml", "state.json"):
+        (folder / name).write_bytes((made / name).read_bytes())
+    pair = authority.issue("gate-for-audience")
+    flags = ("--api", "127.0.0.1:0", "--api-cert", str(pair.cert), "--api-key", str(pair.key))
+    flags += ("--kubeconfig", str(made / "kubeconfig"), "--api-audience", AUDIENCE)
+    with Running(folder, *flags) as gate:
+        yield Api(gate, authority, folder)
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +171,10 @@ def test_the_log_names_the_service_account_and_holds_no_token(api: Api, owner: s
     user = "system:serviceaccount:default:api-owner"
     eventually(lambda: user in {line["user"] for line in api.gate.events("api")}, "a line")
     assert owner not in api.gate.log_file.read_text()
+
+
+def test_with_an_audience_only_tokens_for_it_are_good(plane: Plane, api: Api, for_audience: Api):
+    plain = service_account(plane, "default", "api-admin", "cluster-admin")
+    meant = service_account(plane, "default", "api-admin", audience=AUDIENCE)
+    assert [one.ask(f"{ROOT}/quotas", meant)[0] for one in (api, for_audience)] == [401, 200]
+    assert [one.ask(f"{ROOT}/quotas", plain)[0] for one in (api, for_audience)] == [200, 401]

@@ -17,11 +17,12 @@ import pytest
 
 from extauthz.render.webhook import NAME
 from extauthz.testing.gate import Gate
-from tests.controlplane.access import service_account
+from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import Plane, free_ports, running_plane, write_kubeconfig
 from tests.controlplane.workspace import workload
 from tests.e2e.balancing import Balancer
+from tests.e2e.doctoring import examined
 from tests.rendering import helm
 
 pytestmark = pytest.mark.controlplane("helm")
@@ -223,3 +224,23 @@ def test_the_configuration_that_is_applied_again_keeps_its_authority(gates: Gate
     before = gates.bundle()
     gates.install()
     assert gates.bundle().endswith(before[-200:])
+
+
+def test_the_doctor_says_whether_the_gates_may_make_it(gates: Gates, capsys: pytest.CaptureFixture[str]):
+    def row() -> dict[str, str]:
+        return examined(capsys, {"kubeconfig": gates.plane.kubeconfig})[1]["webhook certificate"]
+
+    assert row() == row() | {
+        "verdict": "ok",
+        "found": f"the service account {GATES_OWN}/extauthz may make and renew it",
+    }
+    role = gates.api.get(f"Role.{RBAC}/v1", "extauthz-webhook", GATES_OWN)
+    gates.api.delete(f"Role.{RBAC}/v1", "extauthz-webhook", GATES_OWN)
+    try:
+        eventually(lambda: row()["verdict"] == "fail")
+        assert "may not get secrets extauthz-webhook in" in row()["found"]
+        assert "create secrets in" in row()["found"]
+        assert "webhookconfigurations" not in row()["found"]
+    finally:
+        del role["metadata"]["resourceVersion"], role["metadata"]["uid"]
+        gates.api.create(role)

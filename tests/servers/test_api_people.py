@@ -52,6 +52,12 @@ class World:
         self.answers = Answers(Queries(known.ledger), decide, lambda: 0.0)
         self.access: Access = People(self.reviewer, self.tell, lambda: self.now_s)
 
+    async def rights(self, request: web.Request) -> Rights:
+        return await self.access.rights(request)
+
+    def answered(self, request: web.Request, rights: Rights | None, status: int) -> None:
+        self.access.answered(request, rights, status)
+
     def tell(self, level: str, event: str, **fields: object) -> None:
         self.lines.append({"level": level, "event": event, **fields})
 
@@ -66,7 +72,7 @@ class World:
 async def world() -> AsyncIterator[World]:
     made = World()
     app = web.Application()
-    app.add_routes(routes(lambda: made.answers, made.access))
+    app.add_routes(routes(lambda: made.answers, made))
     async with TestClient(TestServer(app)) as made.client:
         yield made
 
@@ -267,3 +273,22 @@ async def test_a_question_about_too_many_names_is_refused_with_the_cure(world: W
     assert (status, "?below=NAME" in problem["detail"]) == (403, True)
     assert (await world.ask("/api/v1/quotas?below=acme"))[0] == 200
     assert (await world.ask("/api/v1/quotas", ADMIN))[0] == 200
+
+
+async def test_with_an_audience_only_tokens_for_it_are_good(world: World):
+    world.access = People(world.reviewer, world.tell, lambda: world.now_s, "extauthz")
+    assert (await world.ask("/api/v1/quotas"))[0] == 401, "it is for the API server"
+    world.now_s += REFUSED_KEPT_S + 1
+    world.reviewer.audiences = {OWNER: "extauthz"}
+    assert (await world.ask("/api/v1/quotas"))[0] == 200
+
+
+async def test_without_an_audience_tokens_for_others_are_bad(world: World):
+    world.reviewer.audiences = {OWNER: "somebody else"}
+    assert (await world.ask("/api/v1/quotas"))[0] == 401
+
+
+async def test_a_server_that_knows_nothing_of_audiences_lets_nobody_in_by_one(world: World):
+    world.reviewer.audiences = None
+    world.access = People(world.reviewer, world.tell, lambda: world.now_s, "extauthz")
+    assert (await world.ask("/api/v1/quotas"))[0] == 401

@@ -114,6 +114,12 @@ def test_client_authorities_need_the_address(tmp_path: Path, authority: Authorit
     assert (code, "api-client-ca needs api" in error) == (64, True)
 
 
+def test_an_audience_needs_the_address(tmp_path: Path):
+    given = ("--quotas", tmp_path / "q.yaml", "--state", tmp_path / "s.json", "--api-audience", "extauthz")
+    code, error = start(*given)
+    assert (code, "api-audience needs api" in error) == (64, True)
+
+
 def test_without_a_cluster_nobody_can_be_judged(tmp_path: Path, authority: Authority):
     (tmp_path / "quotas.yaml").write_text(QUOTAS % 4)
     (tmp_path / "state.json").write_text(json.dumps(STATE))

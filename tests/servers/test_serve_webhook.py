@@ -82,6 +82,15 @@ def test_one_ledger_stands_behind_both_ways(tmp_path: Path, authority: Authority
         assert json.loads(gate.get("/api/v1/episodes")[1])["items"][0]["times"] == 2
 
 
+def test_a_handshake_makes_no_session_ticket(tmp_path: Path, authority: Authority) -> None:
+    """An API server resumes no session."""
+    with Running(tmp_path, *flags(authority.issue("gate"))) as gate, connected(gate, authority) as connection:
+        post(connection, scaled(3))
+        assert isinstance(connection.sock, ssl.SSLSocket)
+        assert connection.sock.session is not None
+        assert not connection.sock.session.has_ticket
+
+
 def test_a_dry_run_is_charged_nothing(tmp_path: Path, authority: Authority) -> None:
     with Running(tmp_path, *flags(authority.issue("gate"))) as gate, connected(gate, authority) as connection:
         assert post(connection, scaled(4, dryRun=True))["allowed"]

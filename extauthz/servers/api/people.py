@@ -126,10 +126,14 @@ class People:
     Args:
         calls: to the API server.
         tell: told of each question: who, what, and the status of the answer.
+        audience: whom tokens must be for; empty: the API server.
     """
 
-    def __init__(self, calls: Calls, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, calls: Calls, tell: Tell, clock: Callable[[], float] = time.monotonic, audience: str = ""
+    ) -> None:
         self._calls = calls
+        self._audience = audience
         self._tell = tell
         self._clock = clock
         self._secret = secrets.token_bytes(32)
@@ -164,7 +168,7 @@ class People:
         if not given.lower().startswith(BEARER) or not token or not token.isascii():
             return None
         key = hashlib.blake2b(token.encode(), key=self._secret, digest_size=32).digest()
-        return await self._persons.get(key, lambda: self._sure(person_of(self._calls, token)))
+        return await self._persons.get(key, lambda: self._sure(person_of(self._calls, token, self._audience)))
 
     async def _judged(self, person: Person, target: Target) -> bool:
         return await self._rights.get((person, target), lambda: self._sure(may_get(self._calls, person, target)))

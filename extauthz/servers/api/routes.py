@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Container
@@ -26,6 +27,9 @@ ROOT = "/api/v1"
 
 MAX_BODY_BYTES = 64 << 10
 """Of a question. The largest one asks about an object that does not exist yet."""
+
+BODY_WITHIN_S = 10.0
+"""How long a body may take to come."""
 
 WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
@@ -208,7 +212,10 @@ def _limit(request: web.Request) -> int:
 
 async def _body(request: web.Request) -> Json:
     try:
-        raw = await request.clone(client_max_size=MAX_BODY_BYTES).read()
+        async with asyncio.timeout(BODY_WITHIN_S):
+            raw = await request.clone(client_max_size=MAX_BODY_BYTES).read()
+    except TimeoutError:
+        raise Problem(408, f"the body took more than {BODY_WITHIN_S:g} s") from None
     except web.HTTPRequestEntityTooLarge:
         raise Problem(413, f"the body is longer than {MAX_BODY_BYTES} bytes") from None
     try:
@@ -244,7 +251,10 @@ def _answers(known: Known) -> Answers:
 
 def _refusal(problem: Problem) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
-    return web.json_response(problem.shown(), status=problem.status, content_type=CONTENT_TYPE, headers=headers)
+    response = web.json_response(problem.shown(), status=problem.status, content_type=CONTENT_TYPE, headers=headers)
+    if problem.status in (401, 408):
+        response.force_close()  # a stranger keeps no connection, nor does half a question
+    return response
 
 
 def _response(request: web.Request, found: Json) -> web.Response:

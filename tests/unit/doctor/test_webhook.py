@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,14 @@ import pytest
 from extauthz.doctor import bypass, webhook
 from extauthz.doctor.bypass import Found, State, Tried
 from extauthz.doctor.canary import Answer
+from extauthz.doctor.cluster import Rights
 from extauthz.doctor.rows import Verdict
 from extauthz.doctor.trust import Handshake
 from extauthz.doctor.webhook import Called
 from extauthz.render.webhook import Custom, WebhookOptions, configuration
+from extauthz.selfsigned import issuing
 from extauthz.service.addresses import Address
+from extauthz.testing.certs import Authority
 
 Tree = Any
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -131,6 +136,66 @@ def test_its_canary(answers, verdict, told):
     row = webhook.canary(["shop/a", "shop/b"][: len(answers)], answers)
     assert row.verdict is verdict
     assert told in row.found
+
+
+AUTHORITY = issuing.authority(NOW, timedelta(days=1)).pem[0]
+SECRET = ("extauthz-system", "extauthz-webhook")
+NEEDED = [
+    "get secrets extauthz-webhook in extauthz-system",
+    "update secrets extauthz-webhook in extauthz-system",
+    "create secrets in extauthz-system",
+    "get validatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
+    "patch validatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
+    "get mutatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
+    "patch mutatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
+]
+
+
+@pytest.mark.parametrize(
+    ("bundle", "annotations", "answered", "expected"),
+    [
+        (base64.b64encode(AUTHORITY).decode(), {}, True, True),
+        (base64.b64encode(AUTHORITY).decode(), {}, False, True),
+        ("", {}, False, True),
+        ("", {}, True, False),
+        ("", {"cert-manager.io/inject-ca-from": "a/b"}, False, False),
+        (base64.b64encode(b"nonsense").decode(), {}, False, False),
+        ("no base64", {}, False, False),
+    ],
+    ids=["ours", "ours, dead", "nobody's yet", "the system's", "cert-manager's", "no certificate", "no text"],
+)
+def test_whether_gates_make_the_certificate(
+    bundle: str, annotations: dict[str, str], answered: bool, expected: bool, tmp_path: Path
+):
+    tree = configuration(WebhookOptions())
+    tree["metadata"]["annotations"] = annotations
+    tree["webhooks"][0]["clientConfig"]["caBundle"] = bundle
+    one = webhook.find([tree])
+    assert one is not None
+    assert webhook.gates_make(one, answered=answered) is expected
+
+
+def test_an_authority_of_somebody_else_is_none_of_the_gates(tmp_path: Path):
+    one = found(WebhookOptions(ca=Authority(tmp_path).ca.read_bytes()))
+    assert not webhook.gates_make(one, answered=False)
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_each_right_that_a_certificate_of_the_gates_needs_is_named(missing: str):
+    rights = webhook.certificate_rights("extauthz", SECRET)
+    assert [str(right) for right in rights] == NEEDED
+    told = Rights("the service account a/b", True, {right: str(right) != missing for right in rights})
+    row = webhook.certificate(told)
+    assert (row.verdict, row.found) == (Verdict.FAIL, f"the service account a/b may not {missing}")
+    assert "self-signed" in row.cure
+
+
+def test_a_certificate_that_gates_may_make_is_well_and_another_is_not_looked_at():
+    rights = dict.fromkeys(webhook.certificate_rights("extauthz", SECRET), True)
+    row = webhook.certificate(Rights("the service account a/b", True, rights))
+    assert (row.verdict, row.found) == (Verdict.OK, "the service account a/b may make and renew it")
+    assert webhook.certificate(Rights("the user of --kubeconfig", False, rights)).verdict is Verdict.WARN
+    assert webhook.certificate(None).verdict is Verdict.SKIPPED
 
 
 def test_a_bypass_is_none_where_the_api_server_itself_asks():
