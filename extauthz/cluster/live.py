@@ -184,7 +184,7 @@ class LiveCluster:
         """Of a deletion that was missed, only the version of the list that shows it is known. Who shares a ledger must
         have come as far (docs/design.md L8)."""
         kind = resource.group, resource.plural
-        if resource == PODS:  # no gate makes one, and without one there is less
+        if resource in (PODS, REVISIONS):  # no gate writes one, and without one there is less
             return Listed(self.feeds[kind])
         return Listed(
             self.feeds[kind],

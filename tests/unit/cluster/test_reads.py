@@ -10,18 +10,21 @@ from typing import Any
 
 import pytest
 
+from extauthz.cluster import live
 from extauthz.cluster import reads as cluster_reads
-from extauthz.cluster.event_handlers import InvalidObjects
-from extauthz.cluster.live import LiveCluster
+from extauthz.cluster.event_handlers import InvalidObjects, Seen
+from extauthz.cluster.live import PHASES, LiveCluster
 from extauthz.cluster.reads import Reader
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
+from extauthz.core.kinds import PODS, REVISIONS
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Decision, WorkloadRef
+from extauthz.core.model import Decision, Observed, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection, connect
+from extauthz.kube.resource import Resource
 from extauthz.settlement import reads
 from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.apiserver import ApiServer
@@ -44,8 +47,8 @@ class Reading:
         self.gate = Gate(Policy(window_s=WINDOW_S))
         self.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "9"})]), 0.0)
         self.told: list[tuple[Result, int]] = []
-        cluster = LiveCluster(connection, self.gate, InvalidObjects(print))
-        bring = Reader(connection, self.gate, cluster).bring
+        self.cluster = LiveCluster(connection, self.gate, InvalidObjects(print))
+        bring = Reader(connection, self.gate, self.cluster).bring
         self.reads = ConsistentReads(bring, self.gate.ledger.pending, self._tell, clock=lambda: self.now_s)
         self.gate.state_synced(True)
         self._count = 0
@@ -163,6 +166,27 @@ async def test_a_read_does_not_wait_for_a_watch_that_is_late(reading, monkeypatc
     assert reading.pods() == 2
     assert reading.told == [(Result.OK, 0), (Result.BEHIND, 0)]
     assert WEB in reading.reads._waits, "it is tried again"
+
+
+@pytest.mark.parametrize(
+    "resource", [live.REVISIONS, *(one for phase in PHASES[1:] for one in phase)], ids=lambda one: one.plural
+)
+async def test_others_must_have_come_as_far_as_a_list_that_lacks_what_was_there(reading, resource):
+    """But for what no gate writes."""
+    cluster, kind = reading.cluster, resource.group_resource
+    listed = cluster._listed(resource)
+    await listed.replaced([], "5")
+    ref = WorkloadRef(resource.group, resource.plural, "team-a", "a")
+    reading.gate.observe(ref, Observed(1, None, resource_version="3"))
+    await listed.replaced([Seen(ref, Observed(1, None, resource_version="3"), "3")] if counts(resource) else [], "6")
+    assert kind not in cluster.seen(), "nothing has gone"
+    await listed.replaced([], "7")
+    assert cluster.seen().get(kind) == (7 if counts(resource) else None)
+
+
+def counts(resource: Resource) -> bool:
+    """Whether a gate may allow a write of one, or what it costs is a part of that."""
+    return (resource.group, resource.plural) not in (PODS, REVISIONS)
 
 
 async def test_readers_of_one_workload_share_a_read(reading):
