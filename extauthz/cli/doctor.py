@@ -30,7 +30,7 @@ examples:
       pilot-agent request GET 'config_dump?include_eds' > dump.json
   extauthz doctor --config-dump dump.json --kubeconfig ~/.kube/config --service extauthz-system/extauthz -o json
 
-exit codes: 0 no check fails, 1 one does, 64 wrong usage, 65 a file is wrong"""
+exit codes: 0 no check fails, 1 one does (with --strict: or warns), 64 wrong usage, 65 a file is wrong"""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,6 +43,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _proxy(parser.add_argument_group("the proxy"))
     _client_path(parser.add_argument_group("the client path: how the autoscaler reaches the API server"))
     _cluster(parser.add_argument_group("the cluster"))
+    parser.add_argument("--strict", action="store_true", help="A warning is a failure too: exit code 1.")
     parser.add_argument("-o", "--output", choices=tuple(table.OUTPUTS), default="table", help="Default: table.")
 
 
@@ -129,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (NoDumpError, NoClusterError, OSError) as error:
         return exits.fail(exits.DATA, error)
     sys.stdout.write(table.OUTPUTS[arguments.output](rows))
-    return 1 if table.failed(rows) else 0
+    return 1 if table.failed(rows, strict=arguments.strict) else 0
 
 
 class _url:  # noqa: N801 (used like a function)

@@ -3,13 +3,19 @@ yet.
 
 A LIST by name without a resourceVersion is served from the newest state (KEP-2340), and says as of which version, also
 where the object is gone. What it brings goes the way of what the watches bring.
+
+That an object has gone counts once the watch shows it too. Gates tell each other how far they have come by the versions
+that they were shown (docs/design.md L8), and a list that shows nothing has none of the deletion.
 """
 
 from __future__ import annotations
 
+import asyncio
+
 from extauthz.cluster.live import LIMIT_RANGES, NAMESPACES, LiveCluster
 from extauthz.core.decision.gate import Gate
 from extauthz.core.kinds import PODS, RESIZES
+from extauthz.core.ledger.pending_write import is_newer
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.core.objects.metadata import version_of
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
@@ -18,6 +24,11 @@ from extauthz.kube.resource import Resource
 from extauthz.settlement.reads import Brought, Result
 
 READ_WITHIN_S = 10.0
+
+SHOWN_WITHIN_S = 1.0
+"""How long a read waits for the watch to show that the object has gone. Usually less than 0.1 s."""
+
+AGAIN_S = 0.01
 
 
 class Reader:
@@ -46,6 +57,8 @@ class Reader:
             return Brought(Result.FORBIDDEN if error.status == 403 else Result.REFUSED, False, f"{error}{cure}")
         except Unreachable as error:
             return Brought(Result.UNREACHABLE, False, str(error))
+        except TimeoutError:
+            return Brought(Result.BEHIND, False, "its watch has not shown yet that it has gone")
         return Brought(Result.OK, True)
 
     def _of_no_kind(self, ref: WorkloadRef) -> Brought:
@@ -77,5 +90,17 @@ class Reader:
         for tree in items:
             self._cluster.read(resource, tree)
         if name and not items:
+            await self._shown(WorkloadRef(resource.group, resource.plural, namespace, name), version_of(answer))
             self._cluster.feeds[resource.group, resource.plural].gone((namespace, name), version_of(answer))
         return items
+
+    async def _shown(self, ref: WorkloadRef, version: str) -> None:
+        """Wait until the watch has shown that it is gone, as of ``version``. Raises TimeoutError."""
+        async with asyncio.timeout(SHOWN_WITHIN_S):
+            while self._is_held(ref, version):  # noqa: ASYNC110 (seldom, and not for long)
+                await asyncio.sleep(AGAIN_S)
+
+    def _is_held(self, ref: WorkloadRef, version: str) -> bool:
+        """Whether the gate holds an object that is older than ``version``."""
+        entry = self._gate.ledger.get(ref)
+        return entry is not None and entry.observed is not None and is_newer(version, entry.observed.resource_version)

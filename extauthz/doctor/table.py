@@ -25,13 +25,13 @@ def as_json(rows: Sequence[Row]) -> str:
 
 
 def as_table(rows: Sequence[Row]) -> str:
-    """A line each, wrapped; below it the cure after an arrow; a summary at the end."""
+    """A line each, wrapped; below it the cure after an arrow; a summary at the end. Rows that say the same are one."""
     first = max((len(each.name) for each in rows), default=0)
     second = max(map(len, Verdict))
     width = max(NARROWEST, min(shutil.get_terminal_size().columns, MAX_WIDTH) - first - second - 4)
     indent = " " * (first + second + 4)
     lines: list[str] = []
-    for each in rows:
+    for each in collapsed(rows):
         said = _wrapped(each.found, width) + [
             ("→ " if not number else "  ") + line for number, line in enumerate(_wrapped(each.cure, width - 2))
         ]
@@ -40,8 +40,25 @@ def as_table(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", _summary(rows)]) + "\n"
 
 
-def failed(rows: Sequence[Row]) -> bool:
-    return any(each.verdict is Verdict.FAIL for each in rows)
+def collapsed(rows: Sequence[Row]) -> list[Row]:
+    """Checks with the same result in one row, which counts and names them. It stands where the first of them stood."""
+    alike: dict[tuple[str, ...], list[Row]] = {}
+    for each in rows:
+        alike.setdefault(each[1:], []).append(each)
+    return [_one(group) for group in alike.values()]
+
+
+def _one(group: Sequence[Row]) -> Row:
+    if len(group) == 1:
+        return group[0]
+    names = ", ".join(each.name for each in group)
+    return group[0]._replace(found=f"{group[0].found} ({len(group)} checks: {names})")
+
+
+def failed(rows: Sequence[Row], *, strict: bool = False) -> bool:
+    """Whether a check fails; if ``strict``, a warning is a failure too."""
+    bad = {Verdict.FAIL, Verdict.WARN} if strict else {Verdict.FAIL}
+    return any(each.verdict in bad for each in rows)
 
 
 def worst(rows: Sequence[Row]) -> Verdict:

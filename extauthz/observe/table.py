@@ -98,7 +98,7 @@ TABLE = (
     ),
     Family(
         "extauthz_reads_total", "counter", "reads", ("result",),
-        "Consistent reads of a workload: ok, unreachable, forbidden, refused, unknown-kind.",
+        "Consistent reads of a workload: ok, unreachable, forbidden, refused, unknown-kind, behind.",
     ),
     Family(
         "extauthz_intents_ended_by_read_total", "counter", "intents", (),

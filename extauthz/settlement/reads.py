@@ -43,9 +43,11 @@ class Result(StrEnum):
     """Any other error of the API server."""
     UNKNOWN_KIND = "unknown-kind"
     """Of a resource that is not watched."""
+    BEHIND = "behind"
+    """The object has gone, and the watch has not shown that yet."""
 
 
-_FAILED = frozenset({Result.UNREACHABLE, Result.FORBIDDEN, Result.REFUSED})
+_FAILED = frozenset({Result.UNREACHABLE, Result.FORBIDDEN, Result.REFUSED, Result.BEHIND})
 """Worth another try."""
 
 

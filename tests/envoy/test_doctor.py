@@ -257,6 +257,16 @@ def test_a_host_that_is_no_name_is_told(doctor: Doctor):
     assert doctor("--url", "https://a..b").of("fail") == ["trust", "canary"]
 
 
+def test_a_certificate_that_ends_soon_is_a_failure_only_if_strictly_asked(capsys, launch):
+    for stack in launch():
+        main(["doctor", *admin(stack), "-o", "json"])
+        verdicts = {one["verdict"] for one in json.loads(capsys.readouterr().out)["checks"]}
+        assert "warn" in verdicts
+        assert "fail" not in verdicts
+        assert main(["doctor", *admin(stack)]) == 0
+        assert main(["doctor", *admin(stack), "--strict"]) == 1
+
+
 def test_the_table_has_a_cure_below_each_row_that_needs_one(capsys, launch):
     for stack in launch(turned_round):
         assert main(["doctor", *admin(stack)]) == 1

@@ -15,6 +15,7 @@ from envoy_data_plane.google.protobuf import Struct
 from extauthz.servers import ext_proc
 from extauthz.testing.receiver import Receiver, ReceiverInBackground
 from tests.servers.running import QUOTAS, STATE, Running, scale, within
+from tests.servers.test_serve_live import DEPLOYMENT, QUOTA, Live, api, copied, quota  # noqa: F401 (a fixture)
 
 WITHIN_S = 20.0
 
@@ -206,3 +207,41 @@ def test_a_count_that_was_lowered_is_told_once(receiver, tmp_path: Path):
     assert clamped["type"] == "dev.extauthz.workspace.clamped"
     assert clamped["data"]["replicas"] == {"from": 3, "asked": 9, "to": 5}
     assert room["data"]["replicas"]["fits"] == 12
+
+
+def over_by_growth_past_the_gate(api: Any) -> None:  # noqa: F811
+    grown = copied(STATE["items"][1])
+    grown["spec"]["replicas"] = 6
+    api.objects.put(DEPLOYMENT, grown, "MODIFIED")
+
+
+def test_on_a_cluster_the_gate_that_writes_the_status_tells_and_no_other_after_it(api, receiver, tmp_path: Path):  # noqa: F811
+    with Live(tmp_path, "--notify", f"ops={receiver.url}/n"):
+        over_by_growth_past_the_gate(api)
+        assert within(WITHIN_S, lambda: receiver.taken("over"))
+    with Live(tmp_path, "--notify", f"ops={receiver.url}/n") as gate:
+        assert gate.check(9).denied_response is not None
+        assert within(WITHIN_S, lambda: receiver.taken("refused"))
+        lower = copied(api.objects.items[QUOTA])
+        lower["spec"]["hard"]["pods"] = "5"
+        api.objects.put(QUOTA, lower, "MODIFIED")
+        assert within(WITHIN_S, lambda: condition(api, "WithinHard")["message"].startswith("pods: used 6, hard 5"))
+    assert [one["data"]["amounts"] for one in receiver.taken("over")] == [
+        [{"resource": "pods", "used": "6", "hard": "4"}]
+    ]
+
+
+def condition(api: Any, kind: str) -> dict[str, str]:  # noqa: F811
+    """Of the status of ``acme``."""
+    found = api.objects.items[QUOTA].get("status", {}).get("conditions", [])
+    return next((one for one in found if one["type"] == kind), {"status": "", "message": ""})
+
+
+def test_a_name_that_is_no_receivers_is_a_condition_of_the_quota(api, receiver, tmp_path: Path):  # noqa: F811
+    api.objects.put(QUOTA, quota(4, notify=["ops", "https://evil.example/T0PSECRET"]), "MODIFIED")
+    with Live(tmp_path, "--notify", f"ops={receiver.url}/n") as gate:
+        assert within(WITHIN_S, lambda: condition(api, "ReceiversKnown")["status"] == "False")
+        assert gate.check(9).denied_response is not None
+        assert within(WITHIN_S, lambda: receiver.got)
+    assert condition(api, "ReceiversKnown")["message"].startswith("spec.notify[1]: a URL is no receiver of the gates;")
+    assert condition(api, "Ready")["status"] == "True"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from extauthz.servers.api.rights import Everything
+from extauthz.servers.api.routes import Asked
 from extauthz.servers.page import tree
-from extauthz.servers.page.rendering import HEADERS
+from extauthz.servers.page.knows import Shown
+from extauthz.servers.page.rendering import HEADERS, Templates, files
 from extauthz.testing.builders import quota, scale
 from tests.servers.paging import HOSTILE, WEB, World, small
 
@@ -173,8 +178,7 @@ async def test_ten_thousand_quotas_come_a_page_at_a_time():
         assert "/?q=q0&page=2" in (await world.get("/?q=q0")).links()
 
 
-async def test_only_those_that_refuse_or_are_over_can_be_asked_for(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tree, "STEP", 1)
+async def test_only_those_that_refuse_or_are_over_can_be_asked_for(world: World):
     world.ask("web", 30)
     assert (await world.get("/?only=refusing")).texts("h3") == ["corp", "acme"]
     assert (await world.get("/?only=over")).texts("h3") == ["over"]
@@ -204,3 +208,25 @@ async def test_each_page_has_landmarks_a_skip_link_and_headings(world: World):
         assert all(one.attributes.get("scope") for one in page.all("th"))
         ids = [one.attributes["id"] for one in page.elements if "id" in one.attributes]
         assert len(ids) == len(set(ids))
+
+
+async def turns(making: Awaitable[object]) -> int:
+    """How often others had a turn while something was made."""
+    count, made = 0, asyncio.ensure_future(making)
+    while not made.done():
+        count += 1
+        await asyncio.sleep(0)
+    await made
+    return count
+
+
+async def test_decisions_pass_while_a_page_is_made_and_while_it_is_written():
+    many = [quota(f"q{number:04}", {"pods": "5"}, namespaces={"workspace": "none"}) for number in range(2_000)]
+    async for world in World(*many).serve():
+        assert world.answers is not None
+        for query, least in (("/", 14), ("/?only=over", 400)):
+            asked = Asked(world.answers, Everything(), make_mocked_request("GET", query))
+            assert await turns(tree.look(asked, 0.0)) >= least
+        view = await tree.look(Asked(world.answers, Everything(), make_mocked_request("GET", "/")), 0.0)
+        context = {**view.context, "knows": Shown("1", False, [])}
+        assert await turns(Templates(files()).write("tree.live", context)) >= 10

@@ -159,6 +159,7 @@ async def test_bodies_are_bounded_each_and_all_together(client: TestClient, gate
     await gate.reading.wait()
     assert await post(client, LONG) == (503, "too many bodies are being read; try again in a second\n")
     assert (await post(client, UPDATE))[0] == 200
+    assert (await post(client, LONG))[0] == 503, "the short one has given back what it took, and no more"
     gate.go_on.set()
     assert (await first)[0] == 200
     assert (await post(client, LONG))[0] == 200

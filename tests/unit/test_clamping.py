@@ -15,6 +15,7 @@ from extauthz.core.intake.read import Reader, read
 from extauthz.core.model import Decision, Fetch, Question, Request, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.clamping import Clamping
@@ -101,6 +102,17 @@ def test_an_object_is_lowered_and_the_user_is_told_of():
     assert (lowered.replicas, lowered.body) == (4, b"")
     (line,) = world.lines()
     assert line["user"].endswith("horizontal-pod-autoscaler")
+
+
+def test_nothing_is_lowered_for_whom_no_quota_binds():
+    """Neither by the name that an Envoy's configuration gives its client, nor by that of the API server."""
+    world = World()
+    only = {"include": {"users": ["autoscaler"]}}
+    world.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "4"}, mode="Clamp", requesters=only)]), 0.0)
+    for user, is_lowered in (("autoscaler", True), ("person", False)):
+        by_envoy = asyncio.run(world.lower.body(scale("web", 9)._replace(requester=user)))
+        by_webhook = asyncio.run(world.lower.review(review(9, userInfo={"username": user})))
+        assert (by_envoy is not None, by_webhook is not None) == (is_lowered, is_lowered)
 
 
 def test_a_dry_run_is_lowered_and_neither_counted_nor_told_to_owners():

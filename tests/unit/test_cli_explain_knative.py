@@ -113,6 +113,19 @@ def test_a_service_is_all_its_revisions(ask):
     assert "there is no kpa/hello-00002 in namespace shop" in err
 
 
+def test_a_workload_of_keda_is_explained_by_keda_before_its_hpa(ask):
+    found = json.loads(ask("deploy/worker", "-o", "json")[1])
+    assert (found["scaledObject"], found["hpa"]) == ("worker", "keda-hpa-worker")
+
+
+def test_the_service_of_the_core_that_has_the_same_name_is_another_one(ask):
+    def both(items: list[Tree]) -> None:
+        core = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hello", "namespace": "shop"}}
+        items.insert(0, core | {"spec": {"type": "ExternalName"}})
+
+    assert ask("ksvc/hello", change=both)[0] == 1
+
+
 def test_a_service_without_a_revision_says_why(ask):
     ready = {"type": "Ready", "status": "False", "reason": "RevisionMissing", "message": "no such image"}
     code, _, err = ask(

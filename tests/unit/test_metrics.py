@@ -40,6 +40,7 @@ def metrics() -> Metrics:
         status_writes={"written": 4},
         event_writes={"created": 5},
         certificates={"webhook": 60.0},
+        notices={("ops", "delivered"): 3},
         waiting=[Waiting(DENIED, 90.0)],
     )
     return Metrics(lambda: levels)

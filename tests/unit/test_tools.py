@@ -35,7 +35,7 @@ def test_a_test_that_needs_it_is_skipped_loudly_without_it(item: pytest.Item) ->
 
 
 def test_where_it_is_required_the_test_fails(item: pytest.Item, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "REQUIRED", frozenset({ABSENT.program}))
+    monkeypatch.setattr(tools, "asked_for", lambda _: {ABSENT.program})
     with pytest.raises(pytest.fail.Exception, match="run `make no-such-program`"):
         ABSENT.pytest_runtest_setup(item)
 

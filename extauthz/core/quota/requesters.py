@@ -33,14 +33,21 @@ class Names:
     """Service accounts among them, by their user names."""
     groups: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
+    """With their namespace, or without: then in every one."""
 
     def have(self, requester: Requester) -> bool:
         """Whether one of the names is the requester's."""
         return (
             _any(self.users, (requester.user,))
             or _any(self.groups, requester.groups)
-            or _any(self.pods, requester.pods)
+            or any(_any((one,), requester.pods if "/" not in one else _placed(requester)) for one in self.pods)
         )
+
+
+def _placed(requester: Requester) -> Iterable[str]:
+    """Its pods as NAMESPACE/NAME: they are in the namespace of their service account."""
+    namespace = requester.user.removeprefix(_ACCOUNT).partition(":")[0]
+    return (f"{namespace}/{pod}" for pod in requester.pods)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ from extauthz.servers.page.views import Look
 
 LOOKS: Final[dict[str, Look]] = {places.HOME: tree.look, places.QUOTA: quota.look, places.WORKLOAD: workload.look}
 
+LIVE: Final = "<!-- live -->"
+"""Where the part that lives is put into a page. No value can be that: each is escaped."""
+
 Handler = Callable[[web.Request, Rights], Awaitable[web.StreamResponse]]
 
 
@@ -66,19 +69,20 @@ class Page:
                 return await handler(request, rights)
             except Problem as problem:
                 self._access.answered(request, rights, problem.status)
-                return self._html(self._templates.write("problem", problem.shown()), problem.status)
+                return self._html(await self._templates.write("problem", problem.shown()), problem.status)
 
         return guarded
 
     def _page_of(self, look: Look) -> Handler:
         async def page(request: web.Request, rights: Rights) -> web.StreamResponse:
             template, context = await self._view(look, request, rights)
-            seen = digest(self._templates.write(f"{template}.live", context))
-            query = {**request.query, "seen": seen}
+            part = await self._templates.write(f"{template}.live", context)
+            query = {**request.query, "seen": digest(part)}
             stream = places.with_query(places.STREAM + request.rel_url.raw_path, query)
-            live = {"stream": stream, "live": f"{template}.live.html"}
             self._access.answered(request, rights, 200)
-            return self._html(self._templates.write(template, {**context, **live}))
+            return self._html(
+                (await self._templates.write(template, {**context, "stream": stream})).replace(LIVE, part)
+            )
 
         return page
 
@@ -87,7 +91,7 @@ class Page:
             async def write() -> str:
                 now = await self._access.rights(request)  # they may have been taken away meanwhile
                 template, context = await self._view(look, request, now)
-                return self._templates.write(f"{template}.live", context)
+                return await self._templates.write(f"{template}.live", context)
 
             person = rights.person.user if isinstance(rights, PersonalRights) else None
             self._streams.admit(person)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from extauthz.servers.api.rights import Kind
@@ -11,7 +10,7 @@ from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.shown import Json
 from extauthz.servers.page import places, words
 from extauthz.servers.page.bars import Bar, bars
-from extauthz.servers.page.views import View, namespaces, refused
+from extauthz.servers.page.views import View, in_turns, namespaces, refused
 
 PER_PAGE = 50
 """Quotas of one page."""
@@ -25,8 +24,8 @@ MOST_BARS = 4
 DEEPEST = 6
 """Steps of indentation."""
 
-STEP = 200
-"""Quotas that are looked at before other work comes in between."""
+STEP = 5
+"""Quotas that are looked at before other work comes in between. Names are a hundred times as cheap."""
 
 ALL, REFUSING, OVER = "", "refusing", "over"
 
@@ -70,18 +69,18 @@ async def look(asked: Asked, now_s: float) -> View:
         await asked.must_see(Kind.QUOTA, asking.below)
         asked.answers.quota(asking.below)
     below = asking.below or None
-    every = list(asked.answers.names(below))
+    every = await in_turns(asked.answers.names(below), 100 * STEP)
     seen = await asked.rights.visible(Kind.QUOTA, every)
     refusing = asked.answers.history.refusing(await namespaces(asked, below))
-    names = await _matching(asked, asking, [name for name in every if name in seen], refusing)
+    names = await _matching(asked, asking, (name for name in every if name in seen), refusing)
     pages = max(1, -(-len(names) // PER_PAGE))
     page = min(asking.page, pages)
-    shown = [asked.answers.quota(name) for name in names[(page - 1) * PER_PAGE : page * PER_PAGE]]
+    here = names[(page - 1) * PER_PAGE : page * PER_PAGE]
     top = len(asked.answers.quota(asking.below)["path"]) if asking.below else 1
     waiting, total = await refused(asked, now_s, MOST_REFUSED, below)
     context = {
         "asking": asking,
-        "quotas": [_quota(one, refusing[one["name"]], top, seen) for one in shown],
+        "quotas": await in_turns((_quota(asked.answers.quota(name), refusing[name], top, seen) for name in here), STEP),
         "found": words.count(len(names), "quota"),
         "page": page,
         "pages": pages,
@@ -100,23 +99,19 @@ def _asking(query: Mapping[str, str]) -> Asking:
     return Asking(query.get("q", "").strip(), known, query.get("below", ""), max(1, number))
 
 
-async def _matching(asked: Asked, asking: Asking, names: list[str], refusing: Mapping[str, int]) -> list[str]:
-    if asking.q:
-        wanted = asking.q.casefold()
-        names = [name for name in names if wanted in name.casefold()]
+async def _matching(asked: Asked, asking: Asking, names: Iterable[str], refusing: Mapping[str, int]) -> list[str]:
+    wanted = asking.q.casefold()
+    found = await in_turns((name for name in names if wanted in name.casefold()), 100 * STEP)
     if asking.only == REFUSING:
-        names = [name for name in names if refusing.get(name)]
-    return await _over(asked, names) if asking.only == OVER else names
-
-
-async def _over(asked: Asked, names: list[str]) -> list[str]:
-    found = []
-    for number, name in enumerate(names, 1):
-        if any(row["over"] for row in asked.answers.quota(name)["resources"].values()):
-            found.append(name)
-        if number % STEP == 0:
-            await asyncio.sleep(0)
+        return [name for name in found if name in refusing]
+    if asking.only == OVER:
+        judged = await in_turns(((name, _is_over(asked, name)) for name in found), STEP)
+        return [name for name, is_over in judged if is_over]
     return found
+
+
+def _is_over(asked: Asked, name: str) -> bool:
+    return any(row["over"] for row in asked.answers.quota(name)["resources"].values())
 
 
 def _quota(one: Json, refusing: int, top: int, seen: Container[str]) -> Quota:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping
-from typing import Any, NamedTuple, TypeAlias
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core import quantities
 from extauthz.core.model import Verdict
@@ -26,8 +27,20 @@ class View(NamedTuple):
     context: Mapping[str, Any]
 
 
+Found = TypeVar("Found")
+
 Look: TypeAlias = Callable[[Asked, float], Awaitable[View]]
 """A question, and the time in seconds since the epoch → a view. Raises Problem."""
+
+
+async def in_turns(found: Iterable[Found], step: int) -> list[Found]:
+    """All of them. Other work comes in between after each ``step``: a decision must not wait for a page."""
+    taken = []
+    for number, one in enumerate(found, 1):
+        taken.append(one)
+        if number % step == 0:
+            await asyncio.sleep(0)
+    return taken
 
 
 class Lack(NamedTuple):

@@ -81,7 +81,8 @@ def _play(scene: Scene, world: World, screen: Screen) -> tuple[Row, list[str]]:
     wrong = complaints(scene, answer, held)
     if scene.uncharged and world.pending_writes() != pending_writes:
         wrong.append("a question was charged")
-    row = Row(scene.who, scene.what, outcome_of(answer), answer.code, _held(scene, held), sentence_of(answer))
+    said, held_now = sentence_of(answer), _held(scene, held)
+    row = Row(scene.who, scene.what, outcome_of(answer), answer.code, held_now, said, scene.headline)
     screen.step(f"{scene.who}: {scene.what}", f"{answer.protocol}  {row.outcome} {row.code}", good=not wrong)
     for complaint in wrong:
         screen.complain(complaint)

@@ -32,6 +32,8 @@ class Row(NamedTuple):
     code: int
     held: str
     sentence: str
+    headline: str = ""
+    """What happened before, and was no request."""
 
 
 HEADINGS = ("#", "who asked", "for what", "decision", "API server then holds")
@@ -71,6 +73,8 @@ class Screen:
         self._write(self._paint(_join(HEADINGS, widths), BOLD))
         self._write(self._paint("─" * self.width, DIM))
         for row, cell in zip(rows, cells, strict=True):
+            if row.headline:
+                self._paragraph(f"· {row.headline}", "", BOLD)
             line = _join(cell, widths)
             self._write(line.replace(cell[3], self._paint(cell[3], COLOURS[row.outcome]), 1))
             self._paragraph(row.sentence, " " * (widths[0] + 2), DIM)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.cluster import reads as cluster_reads
 from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import LiveCluster
 from extauthz.cluster.reads import Reader
@@ -18,6 +19,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import Connection, connect
 from extauthz.settlement import reads
@@ -134,13 +136,33 @@ async def test_of_a_resize_the_pod_is_read(reading):
     assert len(reading.targets("/pods?fieldSelector=metadata.name%3Da")) == 1
 
 
-async def test_what_is_gone_is_gone_as_of_the_read(reading):
+async def gone(reading, version: str) -> None:
+    """It is deleted and read. Then the watch shows that it was gone as of a version."""
     reading.put(workload("web", 2))
     await reading.reads.read(WEB)
     reading.api.objects.remove(Key("apps", "deployments", "team-a", "web"))
-    await reading.reads.read(WEB)
+    read = asyncio.create_task(reading.reads.read(WEB))
+    while not reading.targets("metadata.name%3Dweb")[1:]:  # noqa: ASYNC110 (the stand-in is in another thread)
+        await asyncio.sleep(0.001)
+    assert reading.pods() == 2
+    reading.gate.observe(WEB, None, version=version)
+    await read
+
+
+async def test_what_a_read_shows_to_be_gone_is_gone_once_the_watch_shows_it(reading):
+    await gone(reading, "9999")
     assert reading.pods() == 0
     assert reading.told == [(Result.OK, 0)] * 2
+    late = observe(workload("web", 2, version="1"))
+    assert not reading.gate.observe(*late), "what is from before comes late"
+
+
+async def test_a_read_does_not_wait_for_a_watch_that_is_late(reading, monkeypatch):
+    monkeypatch.setattr(cluster_reads, "SHOWN_WITHIN_S", 0.05)
+    await gone(reading, "0")
+    assert reading.pods() == 2
+    assert reading.told == [(Result.OK, 0), (Result.BEHIND, 0)]
+    assert WEB in reading.reads._waits, "it is tried again"
 
 
 async def test_readers_of_one_workload_share_a_read(reading):

@@ -67,6 +67,14 @@ def asked(ask: Asker, request: Request) -> tuple[Verdict, str]:
     return decision.verdict, decision.reason
 
 
+def test_what_can_land_only_on_what_is_observed_and_grows_nothing_waits_for_nothing():
+    ask = asker(web(3, main="1"))
+    assert asked(ask, set_container(main="2"))[0] is Verdict.ALLOW
+    assert asked(ask, label(app="web")) == UNDER_WAY
+    bound = patch(path("web"), {"metadata": {"labels": {"app": "web"}, "resourceVersion": "1"}})
+    assert ask(bound).verdict is Verdict.ALLOW
+
+
 def test_another_change_waits_for_the_one_under_way_and_is_told_for_how_long():
     ask = asker(web())
     assert ask(set_container(main="2")).reason == "fits"

@@ -268,6 +268,9 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
     assert granted(asked, scale("web", 9)) == 4
     asked.bounds.answered(WEB, 3, 0.0)
     assert granted(asked, scale("web", 9)) is None, "what fits the quotas does not fit that"
+    roomy = clamping(workload("web", 2), cpu="20")
+    roomy.bounds = asked.bounds
+    assert granted(roomy, scale("web", 9)) is None, "no quota refuses it"
 
 
 def test_a_change_that_would_leave_another_count_is_not_asked_for(monkeypatch: pytest.MonkeyPatch):

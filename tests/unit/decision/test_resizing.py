@@ -214,8 +214,9 @@ def test_what_is_never_seen_ends_with_its_window():
     ask = Resizer(gate(*PODS_OF_WEB))
     ask(pod("4"), pod("1"))
     after_s = ask.gate.policy.window_s + 1
-    ask.gate.tick(after_s)
     resizes = REF._replace(resource=RESIZES[1])
+    assert ask.gate.ledger.pending.due(after_s - 2) == []
+    ask.gate.tick(after_s)
     assert list(ask.gate.ledger.pending.due(after_s)) == [resizes]
     assert ask.gate.ledger.pending.read(resizes, after_s) == 1
     assert charged(ask.gate) == 2
@@ -309,6 +310,16 @@ def test_a_resize_is_charged_where_an_owner_that_may_be_set_free_counts():
     assert [(row.quota, row.resource) for row in refused.shortages] == [("back", "requests.cpu")]
 
 
+def test_a_resize_is_not_charged_by_the_labels_of_what_its_root_covers():
+    ask = two_quotas(hard="1")
+    its = workload("web-1", 2, {"cpu": "1"}, kind="ReplicaSet", ownerReferences=owned_by("web"), version="2")
+    its["metadata"]["labels"] = {"app": "web", "tier": "back"}
+    its["spec"]["selector"]["matchLabels"] = {"app": "web"}
+    ask.gate.observe(*observe(its))
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    assert charged(ask.gate, of="back") == 0
+
+
 def test_who_is_not_bound_is_not_refused_and_charged_all_the_same():
     ask = Resizer(gate(*PODS_OF_WEB))
     bound = {"include": {"users": ["autoscaler"]}}
@@ -332,6 +343,29 @@ def test_growth_waits_during_a_hold_and_less_does_not():
     ask.gate.stale("a watch is silent")
     assert ask(pod("2"), pod("1")).reason == "stale"
     assert ask(pod("500m"), pod("1")).verdict is Verdict.ALLOW
+
+
+def test_where_quotas_or_labels_are_not_known_it_waits():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask.gate.state_synced(False)
+    assert ask(pod("2"), pod("1")).reason == "unsynced"
+    ask.gate.state_synced(True)
+    ask.gate.observe_namespace("team-a", {})
+    ask.gate.stale("a watch is silent")
+    assert ask(pod("2"), pod("1")).reason == "stale", "a quota may have come to cover the namespace"
+
+
+def test_those_of_one_pod_that_may_still_land_are_bounded():
+    ask = Resizer(gate(*PODS_OF_WEB, policy=Policy(max_intents_per_workload=2)))
+    reasons = [ask(pod(cpu, "5"), pod("1")).reason for cpu in ("2", "3", "4")]
+    assert reasons == ["fits", "fits", "too-many-intents"]
+
+
+def test_what_a_resize_says_of_its_status_is_not_looked_at():
+    """The API server keeps the status that there is (``podResizeStrategy``)."""
+    ask = Resizer(gate(*PODS_OF_WEB))
+    assert ask(pod("500m", held="9"), pod("1")).verdict is Verdict.ALLOW
+    assert charged(ask.gate) == 2
 
 
 def test_what_costs_nobody_knows_what_is_not_decided():

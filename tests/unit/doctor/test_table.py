@@ -21,6 +21,36 @@ def test_the_whole_is_as_bad_as_its_worst_and_never_ok_with_something_skipped(ro
     assert json.loads(table.as_json(rows))["verdict"] == verdict
 
 
+def test_checks_with_the_same_result_are_one_row_with_their_count_and_names_and_each_by_itself_in_json(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    rows = [
+        skipped("b", "none is there", "--x"),
+        WELL,
+        skipped("c", "none is there", "--x"),
+        skipped("d", "why", "--x"),
+    ]
+    lines = table.as_table(rows).splitlines()
+    assert lines == [
+        "b  skipped  none is there (2 checks: b, c)",
+        "            → --x",
+        "a  ok       fine",
+        "d  skipped  why",
+        "            → --x",
+        "",
+        "1 ok, 3 skipped",
+    ]
+    assert [each["name"] for each in json.loads(table.as_json(rows))["checks"]] == ["b", "a", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "fails", "fails_strictly"),
+    [([WELL, NOT], False, False), ([WELL, ODD], False, True), ([ILL], True, True)],
+    ids=["skipped", "warning", "failure"],
+)
+def test_a_warning_is_a_failure_only_if_that_is_asked_for(rows, fails: bool, fails_strictly: bool):
+    assert (table.failed(rows), table.failed(rows, strict=True)) == (fails, fails_strictly)
+
+
 def test_what_others_wrote_cannot_move_the_cursor(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert "\x1b" not in table.as_table([fail("a", "seen \x1b[2J here", "mend \x1b]0;x")])

@@ -34,6 +34,23 @@ def test_what_a_value_comes_to(tree, value, expected):
     assert (answer.desired, answer.outcome, answer.certain) == expected
 
 
+def test_a_threshold_that_is_just_met_is_panic():
+    answer = decided(kpa(), 10, panic=20)
+    assert (answer.desired, answer.certain) == (2, True)
+    assert not decided(kpa(), 10, config(panic_threshold_percentage="201"), panic=20).certain
+
+
+def test_a_rate_that_is_just_above_one_still_allows_one_more():
+    slow = config(max_scale_up_rate="1.1", panic_threshold_percentage="1000")
+    assert decided(kpa(), 95, slow).desired == 2
+
+
+def test_what_no_route_reaches_goes_down_at_once():
+    tree = kpa(scale=8, ready=8)
+    tree["spec"]["reachability"] = "Unreachable"
+    assert decided(tree, 10, replicas=8, panics=False).desired == 1
+
+
 def test_rates_go_by_the_pods_that_are_ready():
     up = config(max_scale_up_rate="2", panic_threshold_percentage="1000")
     answer = decided(kpa(scale=2, ready=2), 95, up, replicas=4)
@@ -181,6 +198,11 @@ class TestSettings:
         tree = kpa(min_scale="3")
         tree["spec"]["reachability"] = "Unreachable"
         assert look(tree).rules.least == 0
+
+    def test_a_panic_window_is_rounded_to_whole_seconds(self):
+        assert self.of(window="1m30s", panic_window_percentage="12.5").panic_window_s == 11
+        assert self.of(window="1m30s", panic_window_percentage="12.8").panic_window_s == 12
+        assert self.of(window="6s", panic_window_percentage="1").panic_window_s == 1
 
     def test_without_the_config_map_the_defaults_are_only_likely(self):
         objects = Objects([])

@@ -121,6 +121,7 @@ async def test_a_refusal_is_told_once_however_often_and_how_long_it_is_asked_aga
         "workspaces": ["acme"],
         "workload": {"resource": "deployments.apps", "namespace": "team-a", "name": "web"},
         "reason": "exceeded-quota",
+        "refusal": "WaitingForRoom",
         "replicas": {"from": 2, "asked": 8, "fits": 4},
         "shortages": [
             {

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from extauthz.core.quota.spec import parse
 from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.observe.quota_status import Facts
 from extauthz.observe.status import COLLECTION, StatusWriter
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.testing.builders import gate, workload
@@ -44,6 +46,7 @@ class Cluster:
         self.gate.load_quotas(QuotaTree.build([parse(quota(name)) for name in NAMES]), 0.0)
         self.standings = [standing(self.api.put(f"{COLLECTION}/{name}", quota(name)), 1) for name in NAMES]
         self.told: list[tuple[str, object]] = []
+        self.said: list[tuple[str, str, str]] = []
         self.writer = StatusWriter(
             self.api,
             self.gate,
@@ -52,7 +55,12 @@ class Cluster:
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
             sweep_s=0.001,
             writes_per_s=writes_per_s,
+            wrote=self._wrote,
         )
+
+    def _wrote(self, facts: Facts, status: Any) -> None:
+        over = next(one for one in status["conditions"] if one["type"] == "WithinHard")
+        self.said.append((facts.standing.name, over["type"], over["status"]))
 
     @property
     def written(self) -> list[str]:
@@ -188,16 +196,13 @@ async def test_a_name_in_notify_that_is_none_of_a_receiver_is_told_and_the_limit
 
 async def test_who_writes_a_status_says_so_and_who_finds_it_written_does_not():
     cluster = Cluster()
-    wrote: list[str] = []
-    cluster.writer._wrote = lambda facts, status: wrote.append(f"{facts.standing.name} {status['observedGeneration']}")
     await cluster.writer.sweep()
-    assert wrote == ["a 1", "b 1", "c 1"]
+    assert cluster.said == [(name, "WithinHard", "True") for name in NAMES]
     await cluster.writer.sweep()
-    assert len(wrote) == 3
+    assert len(cluster.said) == 3
     refused = Cluster(ApiError(422, "Invalid", "too long"))
-    refused.writer._wrote = lambda facts, _: wrote.append(facts.standing.name)
     await refused.writer.sweep()
-    assert wrote[3:] == ["b", "c"], "what was not written was not said"
+    assert [name for name, *_ in refused.said] == ["b", "c"], "what was not written was not said"
 
 
 async def test_a_limit_above_the_parents_is_told():

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz.notify.receivers import Receiver, parse_all
 from extauthz.render import webhook
 from extauthz.render.webhook import Custom, WebhookOptions
 from extauthz.service import settings
@@ -254,6 +255,11 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["api.enabled=true", 'place="keda"'], "api.enabled: is for place: service"),
         (['api.clients=["192.0.2.1"]'], "clients"),
         (['settings={"stale after":1}'], "'stale after'"),
+        (['notices.receivers=[{"name":"ops"}]', 'place="keda"'], "notices.receivers: is for place: service"),
+        (['notices.receivers=[{"name":"Ops"}]'], "name"),
+        (['notices.receivers=[{"name":"ops","options":["slak"]}]'], "options"),
+        (['notices.receivers=[{"name":"ops","url":"https://h.example/"}]'], "url"),
+        (['notices.source="a b"'], "source"),
     ],
 )
 def test_what_is_wrong_or_does_not_go_together_is_told(values: list[str], complaint: str):
@@ -374,6 +380,52 @@ def test_the_api_for_others_has_a_port_and_the_rights_to_judge_people():
     assert volume["secret"]["secretName"] == "people"
     rule = {"ports": [{"port": "api", "protocol": "TCP"}], "from": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
     assert rule in objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
+
+
+def volumes(objects: dict[str, Tree]) -> dict[str, str]:
+    """Names of volumes to those of their Secrets."""
+    pod = objects["Deployment/extauthz"]["spec"]["template"]["spec"]
+    return {one["name"]: one["secret"]["secretName"] for one in pod.get("volumes", [])}
+
+
+@pytest.mark.helm
+def test_receivers_of_notices_are_flags_and_their_urls_stay_in_a_secret():
+    assert "notices" not in volumes(made())
+    assert not any("notify" in each for each in container(made())["args"])
+    receivers = 'notices.receivers=[{"name":"ops"},{"name":"team-a","options":["slack","named"]}]'
+    objects = made(*setting(receivers))
+    flags = [
+        "--notify=ops=file:/etc/extauthz/notices/ops.url",
+        "--notify=team-a,slack,named=file:/etc/extauthz/notices/team-a.url",
+        "--notify-keys=/etc/extauthz/notices",
+    ]
+    assert [each for each in container(objects)["args"] if "notify" in each] == flags
+    given = [each.removeprefix("--notify=") for each in flags[:2]]
+    assert parse_all(given)[1] == Receiver("team-a", "file:/etc/extauthz/notices/team-a.url", slack=True, named=True)
+    assert volumes(objects) == {"tls": "extauthz-tls", "notices": "extauthz-notices"}
+    mounts = {one["name"]: one["mountPath"] for one in container(objects)["volumeMounts"]}
+    assert mounts == {"tls": "/etc/extauthz/tls", "notices": "/etc/extauthz/notices"}
+
+
+@pytest.mark.helm
+def test_what_else_there_is_to_say_of_notices():
+    values = (
+        'notices.receivers=[{"name":"ops"}]',
+        'notices.secret="mine"',
+        "notices.signed=false",
+        "notices.privateCA=true",
+        'notices.source="/clusters/east"',
+        "notices.ports=[8443]",
+    )
+    objects = made(*setting(*values, *SELF_SIGNED, "grpc.enabled=false"))
+    assert [each for each in container(objects)["args"] if "notify" in each][1:] == [
+        "--notify-ca=/etc/extauthz/notices/ca.crt",
+        "--notify-source=/clusters/east",
+    ]
+    assert volumes(objects) == {"notices": "mine"}, "and no other Secret is needed"
+    egress = objects["NetworkPolicy/extauthz"]["spec"]["egress"]
+    assert {"ports": [{"port": 8443, "protocol": "TCP"}]} in egress
+    assert len(egress) == len(made()["NetworkPolicy/extauthz"]["spec"]["egress"]) + 1
 
 
 @pytest.mark.helm
