@@ -111,7 +111,7 @@ class Admission:
         was, wanted = (tree["spec"]["replicas"] for tree in (prepared.before, prepared.after))
         if not was < count < wanted:
             around.checks.broken(
-                "a count is lowered, and no other", f"{prepared.key}: {was} to {wanted} became {count}"
+                "a count is lowered, to more than there is", f"{prepared.key}: {was} to {wanted} became {count}"
             )
         return reviews.lowered(prepared, count)
 
