@@ -11,7 +11,6 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
@@ -77,7 +76,7 @@ class Webhook:
         app = web.Application(client_max_size=MAX_REVIEW_BYTES)
         app.add_routes([web.post(PATH, self.validate)])
         if self._lower is not None:
-            app.add_routes([web.post(MUTATE_PATH, partial(self._mutate, self._lower))])
+            app.add_routes([web.post(MUTATE_PATH, self.mutate)])
         return app
 
     async def validate(self, request: Posted) -> web.Response:
@@ -88,12 +87,14 @@ class Webhook:
         answer = reviewed(review.uid, await self._decided(review.question))
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
-    async def _mutate(self, lower: Lower, request: web.Request) -> web.Response:
-        """Decides nothing and charges nothing: the validating hook is asked about what this one leaves."""
+    async def mutate(self, request: Posted) -> web.Response:
+        """The answer of the mutating hook. Decides nothing and charges nothing: the validating hook is asked about what
+        this one leaves."""
+        assert self._lower is not None, "there is no such hook"
         review = await self._review(request)
         if isinstance(review, Unreadable):
             return web.Response(text=f"cannot read it: {review.detail}\n", status=_status(review))
-        answer = mutated(review.uid, await lower.review(review.question))
+        answer = mutated(review.uid, await self._lower.review(review.question))
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
     async def _review(self, request: Posted) -> Review | Unreadable:

@@ -45,12 +45,14 @@ class Around(NamedTuple):
 
 
 class Admission:
-    """Takes writes. ``asks``: there is a webhook; where it does not answer, growth is refused."""
+    """Takes writes. ``asks``: there is a webhook; where it does not answer, growth is refused. ``clamps``: there is a
+    mutating one too; where it does not answer, counts stay as they are."""
 
-    def __init__(self, around: Around, faults: frozenset[str], *, asks: bool) -> None:
+    def __init__(self, around: Around, faults: frozenset[str], *, asks: bool, clamps: bool) -> None:
         self._around = around
         self._faults = faults
         self._asks = asks
+        self._clamps = clamps
         self._uids = count(1)
 
     async def write(self, sent: Sent, by: str, random: Random, until_s: float) -> int:
@@ -68,6 +70,8 @@ class Admission:
             except ApiError as error:
                 return self._told(by, sent, error.status)
             decision = by
+            if self._clamps and reviews.may_be_lowered(prepared):
+                prepared = await self._lowered(prepared, sent, random, until_s)
             if self._asks and reviews.may_grow(prepared):
                 answer = await self._admitted(prepared, sent, random, until_s)
                 if answer is None or answer.verdict is not Verdict.ALLOW:
@@ -96,6 +100,20 @@ class Admission:
     def _told(self, by: str, sent: Sent, code: int) -> int:
         self._around.tell(f"api: {by} ({sent.promise.key[1]} to {sent.promise.replicas}) landed: {code}")
         return code
+
+    async def _lowered(self, prepared: Prepared, sent: Sent, random: Random, until_s: float) -> Prepared:
+        """The write as the mutating webhook leaves it."""
+        around = self._around
+        within_s = min(WEBHOOK_S, until_s - around.loop.time())
+        count = await around.asking.lower(self._question(prepared, sent), random, within_s)
+        if count is None:
+            return prepared
+        was, wanted = (tree["spec"]["replicas"] for tree in (prepared.before, prepared.after))
+        if not was < count < wanted:
+            around.checks.broken(
+                "a count is lowered, to more than there is", f"{prepared.key}: {was} to {wanted} became {count}"
+            )
+        return reviews.lowered(prepared, count)
 
     async def _admitted(self, prepared: Prepared, sent: Sent, random: Random, until_s: float) -> Answer | None:
         """The webhook's answer; ``None``: none."""

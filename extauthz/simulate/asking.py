@@ -61,6 +61,22 @@ class Asking:
         answer: Answer = task.result()
         return answer
 
+    async def lower(self, question: Question, random: Random, within_s: float) -> int | None:
+        """The count that one gate's mutating webhook puts in place of the one that is asked for; ``None``: none."""
+        await asyncio.sleep(random.uniform(0.0005, 0.005))
+        member = self._gates.any_gate(random)
+        if member is None or not member.serves:
+            return None
+        task = member.begin(member.lowered(question))
+        done, _ = await asyncio.wait((task,), timeout=within_s)
+        if not done or task.cancelled():
+            return None
+        if (error := task.exception()) is not None:
+            self._checks.broken("no failure", f"{member.name} failed: {error!r}")
+            return None
+        self._tell(f"{member.name}: {question}: lowered to {task.result()}")
+        return task.result()
+
     def _give_up(self, task: asyncio.Task[Answer], question: Question) -> None:
         """The write is refused, whatever the gate says now."""
 

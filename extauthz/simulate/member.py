@@ -104,6 +104,9 @@ class TraceLog(Log):
         else:
             self.decisions[decision.id] = decision
 
+    def clamp(self, clamped: Decision, user_agent: str, user: str = "") -> None:
+        """The answer says it."""
+
     def event(self, level: str, event: str, **fields: object) -> None:
         """A line of the trace."""
         if level == "error" and event not in USUAL_ERRORS:
@@ -246,7 +249,7 @@ class Member:
     async def _serve(self, decide: Decide) -> None:
         """Run checks and reviews as the servers do. When the gate is told to stop, running ones may end."""
         self._checks = Checks(decide)
-        self._webhook = Webhook(decide, self._aside.review)
+        self._webhook = Webhook(decide, self._aside.review, self.assembly.clamping)
         await self.stop.wait()
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=GRACE_S)
@@ -278,6 +281,13 @@ class Member:
         response = await self._webhook.validate(Posted(question.raw))
         assert isinstance(response.body, bytes)
         return wire.reviewed(response.body, question.review, told[0]), told[0]
+
+    async def lowered(self, question: Question) -> int | None:
+        """What its mutating webhook makes of the count."""
+        assert self._webhook is not None
+        response = await self._webhook.mutate(Posted(question.raw))
+        assert isinstance(response.body, bytes)
+        return wire.lowered(response.body, question.review)
 
     def hear(self, raw: bytes) -> None:
         """A message of the access log has come."""

@@ -39,6 +39,8 @@ def quota(name: str, hard: Mapping[str, str], how: Mapping[str, Any]) -> Tree:
     spec: dict[str, Any] = {"hard": dict(hard), "namespaceSelector": {"matchLabels": dict(how["namespaces"])}}
     if "workloads" in how:
         spec["workloadSelector"] = {"matchLabels": dict(how["workloads"])}
+    if "mode" in how:
+        spec["mode"] = how["mode"]
     if "parent" in how:
         spec["parent"] = how["parent"]
     return {

@@ -86,6 +86,8 @@ class Plan:
     faults: frozenset[str]
     entrances: str
     """One of ``ENTRANCES``."""
+    clamps: bool = False
+    """The API server asks the mutating webhook too, and quotas are in mode Clamp. Only where no Envoy is asked."""
 
     def without(self, numbers: frozenset[int]) -> Plan:
         """The same world without some steps."""
@@ -112,6 +114,10 @@ def draw(
     faults = _happening(random, faults)
     workloads = _workloads(random, words)
     quotas = _quotas(random, any("-sts-" in one for one in workloads))
+    entrances = entrances or _entrances(seed)
+    clamps = entrances == "webhook" and _clamps(seed)
+    if clamps:
+        quotas = tuple({**one, "mode": "Clamp"} for one in quotas)
     return Plan(
         seed,
         gates,
@@ -120,7 +126,8 @@ def draw(
         quotas,
         _steps(random, steps, faults, workloads, gates, {**WEIGHTS, **(often or {})}, pace),
         faults,
-        entrances or _entrances(seed),
+        entrances,
+        clamps,
     )
 
 
@@ -128,6 +135,12 @@ def _entrances(seed: int) -> str:
     """Half of the worlds have no webhook."""
     random = Random(f"entrances {seed}")  # noqa: S311 (to be repeated, not to be secret)
     return random.choice(("envoy", "envoy", "envoy", "webhook", "both", "both"))
+
+
+def _clamps(seed: int) -> bool:
+    """In two thirds of the worlds where it may be."""
+    random = Random(f"clamps {seed}")  # noqa: S311 (to be repeated, not to be secret)
+    return random.random() < 2 / 3
 
 
 def _happening(random: Random, faults: frozenset[str]) -> frozenset[str]:

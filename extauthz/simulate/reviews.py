@@ -27,6 +27,18 @@ def may_grow(prepared: Prepared) -> bool:
     return not prepared.sub and changed(before, after)
 
 
+def may_be_lowered(prepared: Prepared) -> bool:
+    """Whether the mutating webhook is asked: more replicas of what is there."""
+    before, after = prepared.before, prepared.after
+    return before is not None and bool(after["spec"]["replicas"] > before["spec"]["replicas"])
+
+
+def lowered(prepared: Prepared, replicas: int) -> Prepared:
+    """The write with the count that the mutating webhook has put in its place."""
+    after = {**prepared.after, "spec": {**prepared.after["spec"], "replicas": replicas}}
+    return prepared._replace(after=after)
+
+
 def changed(before: Tree, after: Tree) -> bool:
     """Whether something else than a count differs that pods cost by or are charged by."""
     return bool(_costs(before) != _costs(after))

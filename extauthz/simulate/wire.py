@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any, NamedTuple
 
@@ -91,6 +92,18 @@ def reviewed(raw: bytes, uid: str, logged: Decision) -> Answer:
     status = response.get("status", {})
     assert status.get("code", 200) == {Verdict.ALLOW: 200, Verdict.DENY: 403, Verdict.UNAVAILABLE: 503}[logged.verdict]
     return Answer(logged.id, logged.verdict, logged.reason, status.get("message", ""))
+
+
+def lowered(raw: bytes, uid: str) -> int | None:
+    """The count that a mutating webhook puts in place of the one that came; ``None``: it leaves it as it is."""
+    response = json.loads(raw)["response"]
+    assert response["uid"] == uid
+    assert response["allowed"], "it decides nothing"
+    if "patch" not in response:
+        return None
+    ((operation, path, count),) = [tuple(one.values()) for one in json.loads(base64.b64decode(response["patch"]))]
+    assert (operation, path) == ("replace", "/spec/replicas")
+    return int(count)
 
 
 def log_entry(given: Answer, fate: Fate) -> bytes:

@@ -63,7 +63,7 @@ class World:
         self.trace: list[str] = []
         asking = Asking(self.loop, self.reference, self.checks, self, self.tell)
         around = Around(self.loop, self.server, self.reference, self.checks, asking, self.tell, self._passed)
-        admission = Admission(around, plan.faults, asks=plan.entrances != "envoy")
+        admission = Admission(around, plan.faults, asks=plan.entrances != "envoy", clamps=plan.clamps)
         self.client = Client(self.loop, self.reference, self, asking, admission, plan.entrances)
         self.members: list[Member | None] = [None] * plan.gates
         self.mistake: Exception | None = None

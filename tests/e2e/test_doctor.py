@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
 Tree = Any
 Doctor = Callable[..., Rows]
 CLUSTER = ("server version", "definitions", "rights")
-WEBHOOK = ("webhook", "webhook authority", "webhook canary")
+WEBHOOK = ("webhook", "webhook authority", "webhook canary", "webhook certificate")
 
 
 @pytest.fixture(scope="module")

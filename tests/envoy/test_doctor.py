@@ -77,6 +77,7 @@ NEEDS_A_CLUSTER = (
     "webhook",
     "webhook authority",
     "webhook canary",
+    "webhook certificate",
     "way around",
     "backstop",
 )

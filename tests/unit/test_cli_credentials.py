@@ -1,6 +1,6 @@
 """What ``top``, ``headroom`` and ``check`` show to ``--server``: what is refused before anything is sent.
 
-``tests/controlplane/test_api_cli.py`` asks a real gate.
+``tests/controlplane/test_api.py`` asks a real gate.
 """
 
 from __future__ import annotations
