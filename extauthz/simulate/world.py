@@ -27,9 +27,9 @@ from .reference import ReferenceModel
 from .reviews import changed
 from .server import ApiServer
 
-FORGETS_S = 4 * W_S + 30.0
-"""How long a pending write may live at most. Its landing window may begin again with each gate that sees it first. Then
-a read ends it, which may have to be tried again."""
+FORGETS_S = 4 * W_S + 60.0
+"""How long a pending write may live at most. Its landing window may begin again with each gate that sees it first, and
+stands still while none has started. Then a read ends it, which may have to be tried again."""
 
 HEARD_S = 1.0
 """How long other gates may not know of a write that no quota covers: a quarter of a second, what the ledger's write
