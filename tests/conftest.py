@@ -12,7 +12,7 @@ from tests.compose import marker as containers
 from tests.controlplane import marker
 from tests.controlplane.plane import Plane, running_plane
 from tests.observability.promtool import PROMTOOL
-from tests.page import marker as chromium
+from tests.page.chromium import CHROMIUM
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,7 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(marker)
     config.pluginmanager.register(containers)
     config.pluginmanager.register(PROMTOOL)
-    config.pluginmanager.register(chromium)
+    config.pluginmanager.register(CHROMIUM)
     hypothesis.settings.register_profile("busy", deadline=None)  # a machine that is slow is no failure
     hypothesis.settings.load_profile("busy")
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.

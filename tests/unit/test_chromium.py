@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import tools
 from tests.controlplane import netns
-from tests.page import chromium
+from tests.page.chromium import CHROMIUM
 
 ROOT = Path(__file__).parents[2]
 APT = """#!/bin/sh
@@ -24,8 +25,8 @@ chmod +x "$APT_INTO/$name"
 TEST = "tests/page/test_in_chromium.py::test_all_of_it_works_without_a_script"
 HIDDEN = f"""
 import pytest, sys
-from tests.page import chromium
-chromium.path = lambda: None
+from tests.tools import Tool
+Tool.path = property(lambda self: None)
 sys.exit(pytest.main(["-q", "{TEST}"]))
 """
 
@@ -39,7 +40,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).symlink_to(str(shutil.which(name)))
     (folder / "apt-get").write_text(APT)
     (folder / "apt-get").chmod(0o755)
-    for module in (netns, chromium):
+    for module in (netns, tools):
         monkeypatch.setattr(module, "environment", lambda: {**os.environ, "PATH": str(folder)})
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("APT_LOG", str(tmp_path / "apt.log"))
@@ -49,16 +50,16 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_missing_chromium_is_named_with_its_cure_and_installed_once(path: Path, tmp_path: Path):
-    assert chromium.missing() == "chromium is not on PATH: run `make chromium`"
-    assert chromium.main() == 0
-    assert chromium.main() == 0
+    assert CHROMIUM.missing == "chromium is not on PATH: run `make chromium`"
+    assert CHROMIUM.main() == 0
+    assert CHROMIUM.main() == 0
     assert (tmp_path / "apt.log").read_text() == "chromium\n"
-    assert chromium.missing() == ""
+    assert CHROMIUM.missing == ""
 
 
 def test_where_it_cannot_be_installed_the_target_fails_and_says_how(path: Path, capsys: pytest.CaptureFixture[str]):
     (path / "apt-get").unlink()
-    assert chromium.main() == 1
+    assert CHROMIUM.main() == 1
     assert "make chromium: chromium not on PATH, and there is no apt-get" in capsys.readouterr().err
 
 
