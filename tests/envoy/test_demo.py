@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -41,10 +44,28 @@ def test_the_readme_shows_rows_of_the_demo_as_they_are():
     assert set(excerpt) <= set(shown.splitlines())
 
 
+def heeds_ctrl_c() -> None:
+    """What a shell starts in the background has SIGINT ignored, and so have these tests then."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def closing_by_force(run: subprocess.Popen[str]) -> Iterator[None]:
+    """Where the test fails it must not wait for ever."""
+    try:
+        yield
+    finally:
+        if run.poll() is None:
+            run.kill()
+
+
 def test_with_keep_the_page_stays_open_and_tells_who_is_refused_until_ctrl_c(authority):
     environment = {**os.environ, "KEEP": "1", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-m", "extauthz.testing.demo"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
+    with (
+        subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=environment, preexec_fn=heeds_ctrl_c) as run,
+        closing_by_force(run),
+    ):
         assert run.stdout is not None
         lines = iter(run.stdout.readline, "")
         address = next(line for line in lines if line.startswith("the page: ")).split()[2]
