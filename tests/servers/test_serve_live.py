@@ -91,6 +91,26 @@ def test_files_and_the_cluster_mix(api, tmp_path, live):
         assert not gate.allows(most + 1)
 
 
+@pytest.mark.parametrize("state", ["kubernetes", "file"])
+def test_the_page_of_a_workload_reads_its_hpa_where_the_state_is_the_cluster_s(api, tmp_path, state):
+    (tmp_path / "s.json").write_text(json.dumps(STATE))
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    tree = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
+        "spec": {"scaleTargetRef": target, "minReplicas": 7, "maxReplicas": 9},
+    }
+    api.objects.put(Key("autoscaling", "horizontalpodautoscalers", "shop", "web"), tree, "ADDED")
+    sources = ("kubernetes", "kubernetes" if state == "kubernetes" else str(tmp_path / "s.json"))
+    with Live(tmp_path, sources=sources) as gate:
+        status, text = gate.get("/why/namespaces/shop/workloads/deployments.apps/web")
+    assert status == 200
+    assert ("is less than minReplicas 7" in text) == (state == "kubernetes")
+    assert ("reads its state from files" in text) == (state == "file")
+    assert ("The cluster has no event of it or its HPA." in text) == (state == "kubernetes")
+
+
 def test_an_answered_write_is_settled_by_a_read_that_begins_after_w(api, tmp_path):
     with Live(tmp_path, "--window-s=1") as gate:
         assert gate.check(4).ok_response is not None
