@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,9 @@ class Listing:
         self.metadata: Tree = {}
         self.asked: list[tuple[str, str]] = []
         """Paths, each with what is selected."""
+        self.gate: asyncio.Event | None = None
+        """If given, answers wait for it."""
+        self.under_way = 0
 
     async def items(
         self,
@@ -37,6 +41,10 @@ class Listing:
         selected = dict(query)
         assert selected["limit"] == str(MOST_LISTED)
         self.asked.append((path, selected.get("fieldSelector", "")))
+        self.under_way += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        self.under_way -= 1
         found = self.lists[path]
         if isinstance(found, Exception):
             raise found

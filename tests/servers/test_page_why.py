@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.model import WorkloadRef
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.servers.api.problems import Problem
 from extauthz.servers.page import why
-from extauthz.servers.page.cluster import KEPT_S, Cluster
+from extauthz.servers.page.cluster import KEPT_S, MOST_AT_ONCE, MOST_LISTED, MOST_WAITING, Cluster
 from extauthz.servers.page.live import REST
 from tests.servers.listing import EVENTS, HPAS, OBJECT, Listing, event, hpa
 from tests.servers.paging import HOSTILE, WEB, World, small
@@ -245,3 +247,52 @@ async def test_the_arithmetic_runs_beside_the_loop_and_rests(listing: Listing, m
         goes_on.set()
         assert (await looking).texts("p", "answer") == ["let go"]
     assert rests == [0.5 * REST]
+
+
+async def test_a_few_lists_are_under_way_at_once_some_wait_and_others_come_again(listing: Listing):
+    cluster = Cluster(lambda: listing)
+    listing.gate = asyncio.Event()
+    asking = [asyncio.ensure_future(cluster.events("team-a", f"w{number}")) for number in range(MOST_WAITING)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert listing.under_way == MOST_AT_ONCE
+    with pytest.raises(Problem):
+        await cluster.events("team-a", "one more")
+    again = asyncio.ensure_future(cluster.events("team-a", "w0"))
+    listing.gate.set()
+    assert {one.problem for one in await asyncio.gather(*asking, again)} == {""}
+    assert len(listing.asked) == MOST_WAITING
+
+
+async def test_where_too_many_ask_that_is_said_and_not_kept(
+    world: World, listing: Listing, monkeypatch: pytest.MonkeyPatch
+):
+    async def busy(*_: object) -> None:
+        raise Problem(503, "busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cluster, "hpas", busy)
+        patched.setattr(Cluster, "events", busy)
+        assert (await world.get(WHY)).texts("p")[-2:] == [why.BUSY, why.BUSY]
+    assert (await world.get(WHY)).texts("p", "answer")
+
+
+async def test_where_there_are_more_events_than_are_read_that_is_said(world: World, listing: Listing):
+    listing.lists[EVENTS] = [event(59)]
+    listing.metadata = {"continue": "more"}
+    page = await world.get(WHY)
+    assert f"Of an object's events only {MOST_LISTED} are looked at." in page.texts("p")
+    assert len(page.texts("td")) == 5
+
+
+async def test_an_hpa_of_a_custom_resource_is_named_and_left_to_the_command(listing: Listing):
+    tree = hpa(kind="Rollout", to="roll")
+    tree["spec"]["scaleTargetRef"]["apiVersion"] = "argoproj.io/v1alpha1"
+    listing.lists[HPAS] = [tree]
+    ref = WorkloadRef("argoproj.io", "rollouts", "team-a", "roll")
+    told = await why.Why(Cluster(lambda: listing))._told(ref, 0.0)
+    assert [one.sentence for one in told.found] == [
+        "hpa/web-hpa is not explained here: it targets a custom resource, whose scale the gate does not read; the "
+        "command below does."
+    ]
+    assert [path for path, _ in listing.asked] == [HPAS]

@@ -66,12 +66,19 @@ class Judgements(Generic[Found]):
     Good and bad ones are kept apart, so that strangers push nobody's out.
     """
 
-    def __init__(self, waiting: int, clock: Callable[[], float], most: int = MOST_KEPT, kept_s: float = KEPT_S) -> None:
+    def __init__(
+        self,
+        waiting: int,
+        clock: Callable[[], float],
+        most: int = MOST_KEPT,
+        kept_s: float = KEPT_S,
+        at_once: int = AT_ONCE,
+    ) -> None:
         self._good: TTLCache[Hashable, Found] = TTLCache(most, kept_s, clock)
         self._bad: TTLCache[Hashable, Found] = TTLCache(most, REFUSED_KEPT_S, clock)
         self._under_way: dict[Hashable, asyncio.Task[Found]] = {}
         self._waiting = waiting
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turn = asyncio.Semaphore(at_once)
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[Found]]) -> Found:
         """The answer for ``key``. Raises Problem where too many wait, and what ``ask`` raises."""

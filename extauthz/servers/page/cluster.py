@@ -12,7 +12,6 @@ from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Resource
 from extauthz.servers.api.people import Judgements
-from extauthz.servers.api.problems import Problem
 
 HPA: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 EVENT: Final = Resource("", "v1", "events", "Event")
@@ -31,6 +30,9 @@ MOST_BYTES: Final = 2 * 1024 * 1024
 
 MOST_AT_ONCE: Final = 4
 """Lists that are under way."""
+
+MOST_WAITING: Final = 16
+"""Those and others that wait for their turn."""
 
 MOST_KEPT: Final = 16
 """Lists that are kept."""
@@ -69,7 +71,7 @@ class Listed(NamedTuple):
 
 
 class Cluster:
-    """Reads it, a few lists at once.
+    """Reads it, a few lists at once. All raise Problem where too many wait.
 
     Args:
         lists: the connection; ``None``: there is no cluster.
@@ -78,7 +80,7 @@ class Cluster:
 
     def __init__(self, lists: Callable[[], Lists | None], clock: Callable[[], float] = time.monotonic) -> None:
         self._lists = lists
-        self._kept: Judgements[Listed] = Judgements(MOST_AT_ONCE, clock, MOST_KEPT, KEPT_S)
+        self._kept: Judgements[Listed] = Judgements(MOST_WAITING, clock, MOST_KEPT, KEPT_S, MOST_AT_ONCE)
 
     @property
     def is_there(self) -> bool:
@@ -102,12 +104,8 @@ class Cluster:
     async def _listed(self, what: Resource, namespace: str, selector: str, cut: Callable[[Tree], Tree]) -> Listed:
         lists = self._lists()
         assert lists is not None, "who asks has looked whether it is there"
-        try:
-            return await self._kept.get(
-                (what, namespace, selector), lambda: _read(lists, what, namespace, selector, cut)
-            )
-        except Problem:
-            return Listed(problem="Too many others ask the cluster just now; try again in a few seconds.")
+        key = (what, namespace, selector)
+        return await self._kept.get(key, lambda: _read(lists, what, namespace, selector, cut))
 
 
 async def _read(lists: Lists, what: Resource, namespace: str, selector: str, cut: Callable[[Tree], Tree]) -> Listed:

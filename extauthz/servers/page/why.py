@@ -25,7 +25,7 @@ from extauthz.servers.api.people import Judgements
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.page import places
-from extauthz.servers.page.cluster import EVENT, HPA, KEPT_S, Cluster
+from extauthz.servers.page.cluster import EVENT, HPA, KEPT_S, MOST_LISTED, Cluster
 from extauthz.servers.page.events import Event, shown
 from extauthz.servers.page.live import REST
 from extauthz.servers.page.views import View
@@ -44,6 +44,8 @@ MOST_WAITING: Final = 8
 """Explanations that wait for their turn."""
 
 MOST_KEPT: Final = 64
+
+BUSY: Final = "Too many others ask just now; try again in a few seconds."
 
 NO_OBJECT: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError, AssertionError)
 """An object that is not as the API server makes it, or a number that is none."""
@@ -118,7 +120,7 @@ class Why:
         try:
             return await self._kept.get(ref, lambda: self._looked(ref, now_s))
         except Problem:
-            return Told("Too many others ask just now; try again in a few seconds.")
+            return Told(BUSY)
 
     async def _looked(self, ref: WorkloadRef, now_s: float) -> Told:
         listed = await self._cluster.hpas(ref.namespace)
@@ -146,11 +148,15 @@ class Why:
 
     async def _events(self, ref: WorkloadRef, hpas: Sequence[str], now_s: float) -> tuple[Sequence[Event], str]:
         names = dict.fromkeys([ref.name, *hpas])
-        lists = await asyncio.gather(*(self._cluster.events(ref.namespace, name) for name in names))
+        try:
+            lists = await asyncio.gather(*(self._cluster.events(ref.namespace, name) for name in names))
+        except Problem:
+            return [], BUSY
         if problem := next((one.problem for one in lists if one.problem), ""):
             return [], problem
         about = {(ref.resource, ref.name), *((HPA.plural, name) for name in hpas)}
-        return shown([tree for one in lists for tree in one.items], about, now_s), ""
+        more = "" if all(one.is_whole for one in lists) else f"Of an object's events only {MOST_LISTED} are looked at."
+        return shown([tree for one in lists for tree in one.items], about, now_s), more
 
 
 async def _barred(asked: Asked, what: Resource, namespace: str) -> str:
