@@ -66,6 +66,7 @@ async def test_what_is_not_certain_is_said_to_be_likely(world: World, listing: L
     page = await world.get(WHY)
     assert page.texts("p", "answer")[0].startswith("hpa/web-hpa probably goes from 3 to 5 replicas")
     assert page.texts("span", "badge")[0] == "? likely"
+    assert next(page.all("span", "badge")).attributes["class"] == "badge hm"
 
 
 async def test_the_page_itself_reads_no_cluster_and_loads_the_answer_or_links_to_it(world: World, listing: Listing):
@@ -98,6 +99,11 @@ async def test_each_hpa_of_two_is_explained(world: World, listing: Listing):
     listing.lists[HPAS] = [hpa("a"), hpa("b")]
     first, second = (await world.get(WHY)).texts("p", "answer")
     assert (first[:5], second[:5]) == ("hpa/a", "hpa/b")
+
+
+async def test_of_many_hpas_of_one_workload_a_few_are_explained(world: World, listing: Listing):
+    listing.lists[HPAS] = [hpa(f"h{number}") for number in range(why.MOST_HPAS + 2)]
+    assert len((await world.get(WHY)).texts("p", "answer")) == why.MOST_HPAS
 
 
 REFUSED = ApiError(403, "Forbidden", "system:serviceaccount:x:y cannot list it")
