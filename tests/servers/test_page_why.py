@@ -116,6 +116,7 @@ SILENT = Unreachable("https://10.0.0.1: nothing came within 2 s")
     [
         (REFUSED, "The gate lacks the right to list {} in namespace team-a."),
         (SILENT, "The API server gave no usable list of {} within 2 s."),
+        (RuntimeError("Session is closed"), "The API server gave no usable list of {} within 2 s."),
         (ApiError(500, "InternalError", "etcd is away"), "The API server refused to list {}: status 500."),
     ],
 )

@@ -124,7 +124,7 @@ async def _read(lists: Lists, what: Resource, namespace: str, selector: str, cut
         if error.status == FORBIDDEN:
             return Listed(problem=f"The gate lacks the right to list {what.group_resource} in namespace {namespace}.")
         return Listed(problem=f"The API server refused to list {what.group_resource}: status {error.status}.")
-    except Unreachable:  # its text names the API server, which is not for everybody
+    except (Unreachable, RuntimeError):  # their texts are not for everybody; aiohttp's own is told while the gate stops
         return Listed(problem=f"The API server gave no usable list of {what.group_resource} within {WITHIN_S:g} s.")
     return Listed(items, is_whole=not (isinstance(metadata, Mapping) and metadata.get("continue")))
 
