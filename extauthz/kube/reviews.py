@@ -1,4 +1,4 @@
-"""Who somebody is and what they may get, as the API server judges it: TokenReview and SubjectAccessReview."""
+"""Who somebody is and what they may do, as the API server judges it: TokenReview and SubjectAccessReview."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class Person(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What somebody may get, or not. An empty ``name`` means all of them."""
+    """What somebody may do, or not. An empty ``name`` means all of them."""
 
     group: str
     plural: str
     name: str
     namespace: str = ""
+    verb: str = "get"
 
 
 async def person_of(calls: Calls, token: str, audience: str = "") -> Person | None:
@@ -55,13 +56,13 @@ async def person_of(calls: Calls, token: str, audience: str = "") -> Person | No
     return Person(user["username"], tuple(user.get("groups") or ()), user.get("uid") or "", extra)
 
 
-async def may_get(calls: Calls, person: Person, target: Target) -> bool:
-    """Whether the cluster's authorizers (RBAC and others) let somebody ``get`` it.
+async def may(calls: Calls, person: Person, target: Target) -> bool:
+    """Whether the cluster's authorizers (RBAC and others) let somebody do it.
 
     Raises:
         ApiError, Unreachable: that cannot be told now.
     """
-    attributes = {"verb": "get", "group": target.group, "resource": target.plural}
+    attributes = {"verb": target.verb, "group": target.group, "resource": target.plural}
     attributes |= {key: text for key, text in (("name", target.name), ("namespace", target.namespace)) if text}
     spec = {
         "user": person.user,

@@ -29,8 +29,10 @@ from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.ext_proc import Processor
 from extauthz.servers.http import Readiness, application
+from extauthz.servers.page.cluster import Cluster
 from extauthz.servers.page.knows import Knowledge
 from extauthz.servers.page.routes import Page
+from extauthz.servers.page.why import Why
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
@@ -42,7 +44,7 @@ from extauthz.service.inputs import spare_the_collector
 from extauthz.service.loading import SettingsError
 from extauthz.service.selfsigning import SelfSigned
 from extauthz.service.setting_types import OFF
-from extauthz.service.settings import Settings
+from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.version import VERSION
 
 
@@ -85,6 +87,7 @@ class App:
         self._stage = "starting"
         """What prevents checks besides missing inputs; empty while the servers listen."""
         self._connection: Connection | None = None
+        self._why = Why(Cluster(lambda: self._connection if settings.state == KUBERNETES else None))
         self._certificates: list[certificates.Certificates | certificates.WebhookCertificates | SelfSigned] = []
         """What the listeners show."""
         self._self_signed: SelfSigned | None = None
@@ -116,7 +119,7 @@ class App:
             return None if self._gate.missing() else self._answers
 
         app.add_routes(routes(known, access))
-        Page(known, access, self._knowledge).add_to(app)
+        Page(known, access, self._knowledge, why=self._why).add_to(app)
 
     async def _open_api(self, stack: AsyncExitStack, tls: certificates.ApiCertificates | None) -> Address | None:
         """The API for others than this host. The API server judges who asks."""

@@ -96,7 +96,13 @@ class SimulatedConnection(Connection):
             return error
 
     async def items(
-        self, path: str, take: Callable[[Tree], object], *, query: Query = (), timeout_s: float = 60.0
+        self,
+        path: str,
+        take: Callable[[Tree], object],
+        *,
+        query: Query = (),
+        timeout_s: float = 60.0,
+        most_bytes: int | None = None,
     ) -> Tree:
         answer = await self.call("GET", path, query=[one for one in query if one[0] != "limit"], timeout_s=timeout_s)
         for tree in answer["items"]:

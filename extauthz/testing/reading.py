@@ -183,14 +183,15 @@ def _within(like: Key, key: Key) -> bool:
 
 
 def _selector(options: Options) -> Callable[[Key, Tree], bool]:
-    """Raises: ApiError: 400 for anything but equality, and for fields other than name and namespace."""
+    """Raises: ApiError: 400 for anything but equality, and for fields other than these three."""
     fields = _equalities(_option(options, "fieldSelector"))
     labels = _equalities(_option(options, "labelSelector"))
-    if fields.keys() - {"metadata.name", "metadata.namespace"}:
+    if fields.keys() - {"metadata.name", "metadata.namespace", "involvedObject.name"}:
         raise ApiError(400, "BadRequest", f"field label not supported: {sorted(fields)}")
 
     def wanted(key: Key, item: Tree) -> bool:
-        has = {"metadata.name": key.name, "metadata.namespace": key.namespace}
+        about = (item.get("involvedObject") or {}).get("name", "")
+        has = {"metadata.name": key.name, "metadata.namespace": key.namespace, "involvedObject.name": about}
         its = item.get("metadata", {}).get("labels") or {}
         return fields.items() <= has.items() and labels.items() <= its.items()
 

@@ -26,7 +26,7 @@ class Reviewer:
     tokens: dict[str, Tree] = field(default_factory=dict)
     """Token to ``status.user`` of its review."""
     allowed: set[tuple[str, str, str]] = field(default_factory=set)
-    """User or group, plural, and name; an empty name allows all."""
+    """User or group, plural, and name; an empty name allows all. In place of a name ``list in NAMESPACE``."""
     fault: ApiError | Unreachable | None = None
     """Raised in place of each answer."""
     gate: asyncio.Event | None = None
@@ -78,8 +78,8 @@ class Reviewer:
             return {"authenticated": True, "user": user} | told
         assert path == ACCESS_REVIEWS
         asked = spec["resourceAttributes"]
-        assert asked["verb"] == "get"
-        names = ("", asked.get("name", ""))
+        assert asked["verb"] in ("get", "list")
+        names = ("", asked.get("name", "")) if asked["verb"] == "get" else (f"list in {asked['namespace']}",)
         return {"allowed": any((who, asked["resource"], n) in self.allowed for who in _of(spec) for n in names)}
 
 

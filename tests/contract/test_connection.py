@@ -249,6 +249,29 @@ async def test_one_connection_serves_many_calls(api: ApiServer, server: Server, 
     assert len(pool) == 1
 
 
+async def test_a_list_that_is_longer_than_its_bound_is_given_up(server: Server, tmp_path):
+    taken: list[Tree] = []
+    async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
+        size = len(json.dumps(await connection.call("GET", NAMESPACES)))
+        with pytest.raises(Unreachable, match="answered with more than 10 bytes"):
+            await connection.items(NAMESPACES, taken.append, most_bytes=10)
+        assert taken == []
+        await connection.items(NAMESPACES, taken.append, most_bytes=2 * size)
+        assert len(taken) == len((await connection.call("GET", NAMESPACES))["items"])
+
+
+async def test_events_are_listed_by_what_they_are_about(server: Server, tmp_path):
+    path = "/api/v1/namespaces/default/events"
+    taken: list[Tree] = []
+    async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
+        for name in ("one", "other"):
+            about = {"kind": "Deployment", "namespace": "default", "name": name}
+            body = {"metadata": {"name": f"{name}.1", "namespace": "default"}, "involvedObject": about, "reason": "R"}
+            await connection.call("POST", path, body={"apiVersion": "v1", "kind": "Event"} | body)
+        await connection.items(path, taken.append, query=[("fieldSelector", "involvedObject.name=one")])
+    assert [one["involvedObject"]["name"] for one in taken] == ["one"]
+
+
 async def test_a_server_that_is_not_there_is_named(authority: Authority, tmp_path):
     server = Server(1, authority.ca, ("", ""))
     async with connect(**pod(tmp_path, server, "t")) as connection:

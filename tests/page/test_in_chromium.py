@@ -11,8 +11,11 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
+from extauthz.servers.page.cluster import Cluster
+from extauthz.servers.page.why import Why
 from extauthz.testing.builders import quota, scale
 from tests.page.browsing import browser
+from tests.servers.listing import EVENTS, HPAS, Listing, event
 from tests.servers.paging import HOSTILE, WEB, World, small
 
 pytestmark = [pytest.mark.chromium, pytest.mark.asyncio(loop_scope="module")]
@@ -238,3 +241,24 @@ async def test_all_of_it_works_without_a_script(world: World, chromium: Browser)
     await expect(window.page.get_by_role("region", name="Pending writes")).to_contain_text("to 4 replicas")
     assert window.said == []
     await window.context.close()
+
+
+async def test_why_a_count_is_as_it_is_comes_after_the_page_and_stays_while_it_lives(world: World, chromium: Browser):
+    listing = Listing()
+    listing.lists[EVENTS] = [event(59, f"a long message of a tenant {HOSTILE} " * 20)]
+    world.explain(Why(Cluster(lambda: listing, lambda: world.now_s)))
+    async for served in world.serve():
+        window = await opened(served, chromium, viewport=PHONE)
+        await window.go(WEB)
+        region = window.page.get_by_role("region", name="Why this count?")
+        await expect(region.locator(".answer")).to_contain_text("hpa/web-hpa stays at 3 replicas")
+        await expect(region.get_by_role("cell", name="a long message")).to_be_visible()
+        window.refuse()
+        await expect(window.page.locator("#live")).to_contain_text("1 refused")
+        await expect(region.locator(".answer")).to_have_count(1)
+        assert listing.asked.count((HPAS, "")) == 1
+        assert await window.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        found = await Axe().run(window.page)
+        assert found.violations_count == 0, found.generate_report()
+        await window.context.close()
+        assert window.said == []

@@ -18,6 +18,7 @@ from extauthz.servers.api.rights import ThisHost
 from extauthz.servers.page.knows import Knowledge
 from extauthz.servers.page.rendering import HEADERS
 from extauthz.servers.page.routes import Page
+from extauthz.servers.page.why import Why
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
@@ -83,8 +84,12 @@ class World:
         decide = lambda reading: self.gate.decide(reading, "q", 0.0, charge=False)  # noqa: E731
         self.answers: Answers | None = Answers(Queries(self.gate.ledger), decide, lambda: 0.0, self.recent)
         self.knowledge = Knowledge("1.2.3", notes=["only audits"], quotas=3, workloads=5)
-        self.page = Page(lambda: self.answers, ThisHost(), lambda: self.knowledge, lambda: self.now_s)
+        self.explain(None)
         self.client: TestClient[web.Request, web.Application]
+
+    def explain(self, why: Why | None) -> None:
+        """Have a page that asks this for a workload's reasons."""
+        self.page = Page(lambda: self.answers, ThisHost(), lambda: self.knowledge, lambda: self.now_s, why)
 
     def ask(self, name: str, replicas: int, **more: Any) -> None:
         self.recent.decided(self.write(scale(name, replicas, **more)), "", "an-autoscaler/1")
@@ -98,8 +103,8 @@ class World:
         async with TestClient(TestServer(app)) as self.client:
             yield self
 
-    async def get(self, path: str, status: int = 200) -> Reader:
-        response = await self.client.get(path)
+    async def get(self, path: str, status: int = 200, headers: dict[str, str] | None = None) -> Reader:
+        response = await self.client.get(path, headers=headers)
         text = await response.text()
         assert response.status == status, text
         assert response.content_type == "text/html"

@@ -155,7 +155,7 @@ async def test_nothing_is_loaded_from_elsewhere_and_the_policy_forbids_it(world:
 
 
 async def test_it_is_for_this_host_alone(world: World):
-    for path in (*PAGES, "/events/", "/static/page.css"):
+    for path in (*PAGES, "/why" + WEB, "/events/", "/static/page.css"):
         for headers in ({"Host": "evil.example"}, {"X-Forwarded-For": "10.0.0.1"}):
             response = await world.client.get(path, headers=headers)
             assert response.status == 403
@@ -198,7 +198,7 @@ async def test_all_of_it_can_be_used_without_a_script(world: World):
 
 
 async def test_each_page_has_landmarks_a_skip_link_and_headings(world: World):
-    for path in PAGES:
+    for path in (*PAGES, "/why" + WEB):
         page = await world.get(path)
         assert len(page.texts("h1")) == 1
         (main,) = page.all("main")

@@ -20,7 +20,7 @@ from cachetools import TTLCache
 
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.kube.reviews import Person, Target, may_get, person_of
+from extauthz.kube.reviews import Person, Target, may, person_of
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.rights import ALL, Kind, Rights
 
@@ -66,12 +66,19 @@ class Judgements(Generic[Found]):
     Good and bad ones are kept apart, so that strangers push nobody's out.
     """
 
-    def __init__(self, waiting: int, clock: Callable[[], float]) -> None:
-        self._good: TTLCache[Hashable, Found] = TTLCache(MOST_KEPT, KEPT_S, clock)
-        self._bad: TTLCache[Hashable, Found] = TTLCache(MOST_KEPT, REFUSED_KEPT_S, clock)
+    def __init__(
+        self,
+        waiting: int,
+        clock: Callable[[], float],
+        most: int = MOST_KEPT,
+        kept_s: float = KEPT_S,
+        at_once: int = AT_ONCE,
+    ) -> None:
+        self._good: TTLCache[Hashable, Found] = TTLCache(most, kept_s, clock)
+        self._bad: TTLCache[Hashable, Found] = TTLCache(most, REFUSED_KEPT_S, clock)
         self._under_way: dict[Hashable, asyncio.Task[Found]] = {}
         self._waiting = waiting
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turn = asyncio.Semaphore(at_once)
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[Found]]) -> Found:
         """The answer for ``key``. Raises Problem where too many wait, and what ``ask`` raises."""
@@ -118,6 +125,10 @@ class PersonalRights:
             )
         allowed = await asyncio.gather(*(self._judged(self.person, _target(kind, name)) for name in wanted))
         return frozenset(name for name, is_allowed in zip(wanted, allowed, strict=True) if is_allowed)
+
+    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
+        """Whether they may. Raises Problem."""
+        return await self._judged(self.person, Target(group, plural, "", namespace, "list"))
 
 
 class People:
@@ -171,7 +182,7 @@ class People:
         return await self._persons.get(key, lambda: self._sure(person_of(self._calls, token, self._audience)))
 
     async def _judged(self, person: Person, target: Target) -> bool:
-        return await self._rights.get((person, target), lambda: self._sure(may_get(self._calls, person, target)))
+        return await self._rights.get((person, target), lambda: self._sure(may(self._calls, person, target)))
 
     async def _sure(self, asking: Awaitable[Any]) -> Any:  # noqa: ANN401 (whatever was asked)
         """The answer. Raises Problem while the API server gives none."""

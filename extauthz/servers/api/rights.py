@@ -41,6 +41,9 @@ class Rights(Protocol):
     async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
 
+    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
+        """Whether they may list objects that the gate reads for them. Raises Problem."""
+
 
 class Access(Protocol):
     """Lets people in, and tells what became of their questions."""
@@ -58,6 +61,10 @@ class Everything:
     async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
         """All."""
         return ALL
+
+    async def may_list(self, group: str, plural: str, namespace: str) -> bool:
+        """Yes."""
+        return True
 
 
 class ThisHost:

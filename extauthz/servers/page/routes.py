@@ -13,10 +13,12 @@ from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.rights import Access, Rights
 from extauthz.servers.api.routes import Asked, Known
 from extauthz.servers.page import knows, places, quota, tree, workload
+from extauthz.servers.page.cluster import Cluster
 from extauthz.servers.page.knows import Knowledge
 from extauthz.servers.page.live import Client, Streams, digest
 from extauthz.servers.page.rendering import HEADERS, KEPT, Templates, files
 from extauthz.servers.page.views import Look
+from extauthz.servers.page.why import Why
 
 LOOKS: Final[dict[str, Look]] = {places.HOME: tree.look, places.QUOTA: quota.look, places.WORKLOAD: workload.look}
 
@@ -33,16 +35,23 @@ class Page:
         known: what is known; ``None``: the gate is still reading.
         knowledge: what the gate says of itself.
         clock: seconds since the epoch.
+        why: explains a workload's count; without it no cluster is read.
     """
 
     def __init__(
-        self, known: Known, access: Access, knowledge: Callable[[], Knowledge], clock: Callable[[], float] = time.time
+        self,
+        known: Known,
+        access: Access,
+        knowledge: Callable[[], Knowledge],
+        clock: Callable[[], float] = time.time,
+        why: Why | None = None,
     ) -> None:
         self._known = known
         self._access = access
         self._knowledge = knowledge
         self._clock = clock
         self._static = files()
+        self._why = why or Why(Cluster(lambda: None))
         self._streams = Streams()
         self._templates = Templates(self._static)
 
@@ -62,7 +71,8 @@ class Page:
             web.get(places.STREAM + path, self._guarded(self._stream_of(look)), allow_head=False)
             for path, look in LOOKS.items()
         ]
-        return [*pages, *streams, web.get(places.STATIC, self._guarded(self._file))]
+        why = web.get(places.WHY, self._guarded(self._why_page))
+        return [*pages, *streams, why, web.get(places.STATIC, self._guarded(self._file))]
 
     def _guarded(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -88,6 +98,13 @@ class Page:
             )
 
         return page
+
+    async def _why_page(self, request: web.Request, rights: Rights) -> web.StreamResponse:
+        """A part of a page for htmx; a whole one for others."""
+        template, context = await self._view(self._why.look, request, rights)
+        is_part = request.headers.get("HX-Request") == "true"
+        self._access.answered(request, rights, 200)
+        return self._html(await self._templates.write(f"{template}.part" if is_part else template, context))
 
     def _stream_of(self, look: Look) -> Handler:
         async def stream(request: web.Request, rights: Rights) -> web.StreamResponse:

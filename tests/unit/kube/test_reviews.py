@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.kube.connection import Unreachable
-from extauthz.kube.reviews import Person, Target, may_get, person_of
+from extauthz.kube.reviews import Person, Target, may, person_of
 
 OLGA = {"username": "olga", "uid": "u1", "groups": ["owners"], "extra": {"scopes": ["a", "b"]}}
 
@@ -51,7 +51,7 @@ async def test_what_is_not_plainly_authenticated_is_nobody(status: Any):
 async def test_only_what_is_plainly_allowed_is(status: Any, allowed: bool):
     api = Scripted({"status": status})
     person = Person("olga", ("owners",), "u1", (("scopes", ("a",)),))
-    assert await may_get(api, person, Target("", "namespaces", "shop", "shop")) is allowed
+    assert await may(api, person, Target("", "namespaces", "shop", "shop")) is allowed
     assert api.bodies[0]["spec"] == {
         "user": "olga",
         "groups": ["owners"],

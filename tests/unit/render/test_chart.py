@@ -382,6 +382,15 @@ def test_the_api_for_others_has_a_port_and_the_rights_to_judge_people():
     assert rule in objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
 
 
+@pytest.mark.helm
+def test_the_gates_may_list_events_only_where_the_page_is_to_show_them():
+    may, may_not = (rules["ClusterRole/extauthz"]["rules"] for rules in (made(*setting("page.events=true")), made()))
+    assert [one for one in may if one not in may_not] == [
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
+    ]
+    assert not [one for one in may_not if one not in may]
+
+
 def volumes(objects: dict[str, Tree]) -> dict[str, str]:
     """Names of volumes to those of their Secrets."""
     pod = objects["Deployment/extauthz"]["spec"]["template"]["spec"]
