@@ -69,10 +69,13 @@ async def test_a_read_overtakes_a_watch_that_lags(plane, relay, relayed):
         plane.api.delete("Deployment", "old", shop)
         pods = f"{shop} pods"
         assert live.used()[pods] == 1 * NANO
-        for name, where in (("old", shop), ("new", new), ("never", new)):
-            assert await reads.read(WorkloadRef("apps", "deployments", where, name))
-        assert live.results == [Result.OK] * 3
-        assert live.used()[pods] == 4 * NANO
+        for name in ("new", "never"):
+            assert await reads.read(WorkloadRef("apps", "deployments", new, name))
+        assert live.results == [Result.OK] * 2
+        assert live.used()[pods] == 5 * NANO
+        assert not await reads.read(WorkloadRef("apps", "deployments", shop, "old")), "its own watch must show that"
+        assert live.results[2:] == [Result.BEHIND]
+        assert live.used()[pods] == 5 * NANO
         relay.unmute()
         await agrees(live)
         assert live.used()[pods] == 4 * NANO
