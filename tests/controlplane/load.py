@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -26,6 +27,8 @@ class Load:
         """HTTP code → how often."""
         self.most = 0
         """The largest number of replicas that all had together, in the order in which the API server tells it."""
+        self.slowest_s = 0.0
+        """How long a write took at most. Beyond the landing window nothing is promised (docs/guarantee.md)."""
         self._workspace, self._limit = workspace, most
         self._stop = threading.Event()
         self._threads = [
@@ -59,12 +62,14 @@ class Load:
         try:
             while not self._stop.is_set():
                 wanted = choose.randint(0, self._limit)
+                began_s = time.monotonic()
                 try:
                     client.patch("Deployment", name, self._workspace.namespace, _replicas(wanted), sub="scale")
                     self.grown += wanted > now
                     now = wanted
                 except RefusedError as error:
                     self.refused[error.code] += 1
+                self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
         except Exception as error:  # noqa: BLE001 (raised again at the end)
             self._failures.append(error)
         finally:
