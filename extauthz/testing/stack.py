@@ -51,12 +51,15 @@ class Stack:
 
     def __init__(self, authority: Authority, api: ApiServer, gate: ScriptedAuthz, envoy: Envoy) -> None:
         self.authority, self.api, self.gate, self.envoy = authority, api, gate, envoy
-        self.trust = ssl.create_default_context(cafile=str(authority.ca))
+
+    def trust(self) -> ssl.SSLContext:
+        """Trust in the throw-away CA. One for each client: httpx sets its protocols (ALPN) on what it is given."""
+        return ssl.create_default_context(cafile=str(self.authority.ca))
 
     def client(self, *, h2: bool = False) -> httpx.Client:
         """A client of one of the two protocols, that trusts the throw-away CA and has a token."""
         base = f"https://127.0.0.1:{self.envoy.port}"
-        return httpx.Client(base_url=base, verify=self.trust, http1=not h2, http2=h2, timeout=DEADLINE_S, headers=TOKEN)
+        return httpx.Client(base_url=base, verify=self.trust(), http1=not h2, http2=h2, timeout=DEADLINE_S, headers=TOKEN)
 
     def send(self, method: str, path: str, *, h2: bool = False, **options: Any) -> httpx.Response:  # noqa: ANN401
         """One request over a connection of its own."""
@@ -65,7 +68,7 @@ class Stack:
 
     def connect(self, *protocols: str) -> ssl.SSLSocket:
         """A TLS connection that offers these protocols (HTTP/1.1 if none is given)."""
-        context = ssl.create_default_context(cafile=str(self.authority.ca))
+        context = self.trust()
         context.set_alpn_protocols(list(protocols) or ["http/1.1"])
         plain = socket.create_connection(("127.0.0.1", self.envoy.port), DEADLINE_S)
         return context.wrap_socket(plain, server_hostname="localhost")

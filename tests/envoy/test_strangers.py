@@ -31,7 +31,7 @@ STRANGERS = 6
 def scale(stack: Stack, name: str, token: str, h2: bool) -> httpx.Client:
     return httpx.Client(
         base_url=f"https://127.0.0.1:{stack.envoy.port}/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}/",
-        verify=stack.trust,
+        verify=stack.trust(),
         http1=not h2,
         http2=h2,
         timeout=60.0,
