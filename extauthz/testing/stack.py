@@ -59,7 +59,9 @@ class Stack:
     def client(self, *, h2: bool = False) -> httpx.Client:
         """A client of one of the two protocols, that trusts the throw-away CA and has a token."""
         base = f"https://127.0.0.1:{self.envoy.port}"
-        return httpx.Client(base_url=base, verify=self.trust(), http1=not h2, http2=h2, timeout=DEADLINE_S, headers=TOKEN)
+        return httpx.Client(
+            base_url=base, verify=self.trust(), http1=not h2, http2=h2, timeout=DEADLINE_S, headers=TOKEN
+        )
 
     def send(self, method: str, path: str, *, h2: bool = False, **options: Any) -> httpx.Response:  # noqa: ANN401
         """One request over a connection of its own."""
