@@ -110,7 +110,8 @@ def test_counts_and_zeros_and_what_leaves_all_as_it_is_pass_beside_a_change():
     assert ask(label(x="y")).verdict is Verdict.ALLOW
     assert ask(scale("web", 5)).reason == "fits"
     assert ask(patch(path("web"), {"spec": {"replicas": 6}}, "strategic")).reason == "fits"
-    assert ask(patch(path("web"), {"spec": {"replicas": 0}})).reason == "zero"
+    none = ask(patch(path("web"), {"spec": {"replicas": 0}}))
+    assert (none.reason, none.replicas) == ("zero", 0)
     assert ask(put(web(2))).reason == "no-growth"
     assert ask(put(web(2, version="7"), bound=True)).reason == "no-growth"
     assert ask(patch(path("web"), {"metadata": {"annotations": {"x": "y"}}})).reason == "no-growth"
@@ -133,6 +134,16 @@ def test_a_change_waits_for_a_patch_that_changes_nothing_as_yet():
 def test_patches_that_change_nothing_do_not_wait_for_each_other():
     ask = asker(web(1))
     assert [ask(set_container(main="1")).verdict for _ in range(3)] == [Verdict.ALLOW] * 3
+
+
+def test_a_patch_that_changes_nothing_waits_though_only_one_of_several_changes_something():
+    """The whole object has what the first patch leaves, and so goes beside it."""
+    ask = asker(web())
+    assert asked(ask, label(app="web"))[0] is Verdict.ALLOW
+    assert asked(ask, put(web(a="2")))[0] is Verdict.ALLOW
+    assert (
+        asked(ask, patch(path("web"), {"spec": {"replicas": 1}, "metadata": {"labels": {"app": "web"}}})) == UNDER_WAY
+    )
 
 
 def test_after_its_end_the_next_change_goes():

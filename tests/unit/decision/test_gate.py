@@ -417,10 +417,18 @@ def test_a_stale_source_stops_growth_by_name_and_nothing_else():
 @pytest.mark.parametrize(
     ("namespace", "coverage", "reasons"),
     [
-        pytest.param("free", True, ["stale", "stale", "no-quota", "zero"], id="its-namespace-may-be-covered-by-now"),
-        pytest.param("free", False, ["no-quota", "no-quota", "no-quota", "zero"], id="only-pods-are-not-heard"),
-        pytest.param("team-a", True, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others-by-now"),
-        pytest.param("team-a", False, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others"),
+        pytest.param(
+            "free", True, ["stale", "stale", "no-quota", "no-quota", "zero"], id="its-namespace-may-be-covered-by-now"
+        ),
+        pytest.param(
+            "free", False, ["no-quota", "no-quota", "no-quota", "no-quota", "zero"], id="only-pods-are-not-heard"
+        ),
+        pytest.param(
+            "team-a", True, ["stale", "stale", "no-quota", "no-quota", "zero"], id="its-labels-may-be-others-by-now"
+        ),
+        pytest.param(
+            "team-a", False, ["stale", "stale", "no-quota", "no-quota", "zero"], id="its-labels-may-be-others"
+        ),
     ],
 )
 def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage, reasons):
@@ -435,8 +443,9 @@ def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage
     dearer = patch(
         path("web", namespace=namespace), {"spec": {"template": {"spec": {"containers": containers("2")}}}}, "merge"
     )
-    asked = [scale("web", 4, namespace=namespace), dearer, scale("web", 2, namespace=namespace)]
-    assert [ask(one).reason for one in [*asked, scale("web", 0, namespace=namespace)]] == reasons
+    asked = [scale("web", 4, namespace=namespace), dearer]
+    asked += [scale("web", count, namespace=namespace) for count in (3, 2, 0)]
+    assert [ask(one).reason for one in asked] == reasons
     ask.gate.stale(None)
     assert ask(scale("web", 4, namespace=namespace)).reason == "no-quota"
 

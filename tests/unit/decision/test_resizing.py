@@ -295,6 +295,13 @@ def test_a_move_of_something_else_does_not_wait():
     assert Asker(ask.gate, "gone")(relabel()).reason == "exceeded-quota", "what was to be resized has gone"
 
 
+def test_a_change_that_moves_nothing_does_not_wait_for_a_resize():
+    ask = two_quotas()
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    cheaper = patch(path("web"), {"spec": {"template": {"spec": {"priorityClassName": "low"}}}})
+    assert Asker(ask.gate, "change")(cheaper).verdict is Verdict.ALLOW
+
+
 def test_a_resize_is_charged_where_a_move_that_is_under_way_may_bring_it():
     ask = two_quotas()
     assert Asker(ask.gate, "move")(relabel()).verdict is Verdict.ALLOW

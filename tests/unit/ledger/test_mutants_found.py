@@ -160,3 +160,32 @@ def test_a_workload_that_only_a_create_tells_of_is_known_to_one_write_after_the_
     ask = Asker(gate([quota("acme", {"pods": "10"})]))
     asked = (create(workload("api", 1)), scale("api", 2), scale("api", 3))
     assert [ask(one).verdict for one in asked] == [Verdict.ALLOW] * 3
+
+
+@pytest.mark.parametrize(("parent", "child"), [("Enforce", "Audit"), ("Audit", "Enforce")])
+def test_a_quota_that_audits_does_not_keep_another_one_from_reserving(parent: str, child: str):
+    tree = [quota("acme", {"pods": "9"}, parent="corp", mode=child), quota("corp", {"pods": "9"}, mode=parent)]
+    ask = Asker(gate(tree, workload("web", 1)))
+    assert [ask(scale("web", count)).verdict for count in (2, 3)] == [Verdict.ALLOW] * 2
+    reserved = {row.quota: row.reserved // 10**9 for row in ask.gate.usage()}
+    assert reserved == {"acme": 2 * (child == "Enforce"), "corp": 2 * (parent == "Enforce")}
+
+
+@pytest.mark.parametrize(("left", "joined"), [("Deny", "Allow"), ("Allow", "Deny")])
+def test_pods_of_unknown_cost_that_come_under_another_quota_are_growth_there_and_only_there(left: str, joined: str):
+    """Nothing of them is counted in either. So the quota that they join says what becomes of it."""
+    says = {"a": left, "b": joined}
+    quotas = [
+        quota(
+            name,
+            {"requests.cpu": "9"},
+            namespaces={},
+            workloads={"tier": name},
+            on_unknown={"unknownFootprint": setting},
+        )
+        for name, setting in says.items()
+    ]
+    ask = Asker(gate(quotas, workload("odd", 2, {"cpu": "one"}, labels={"tier": "a"})))
+    moved = ask(patch(path("odd"), {"metadata": {"labels": {"tier": "b"}}}))
+    assert moved.reason == "unknown-footprint"
+    assert moved.verdict is (Verdict.ALLOW if joined == "Allow" else Verdict.UNAVAILABLE)
