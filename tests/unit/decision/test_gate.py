@@ -230,9 +230,10 @@ def test_on_hold_a_change_that_grows_nothing_by_itself_waits_too(change):
     """A scale-up that an earlier run has allowed may still land on it."""
     ask = asker(workload("web", 0))
     ask.gate.hold(90.0)
+    ask.now_s = 30.0
     held = ask(change)
-    assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
-    assert "about 90 s" in held.sentence
+    assert (held.verdict, held.reason, held.grows) == (Verdict.UNAVAILABLE, "hold", False)
+    assert "about 60 s" in held.sentence
     assert "a count that was allowed before may still land on it" in held.sentence
     ask.gate.release()
     assert ask(change).verdict is Verdict.ALLOW
@@ -448,6 +449,12 @@ def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage
     assert [ask(one).reason for one in asked] == reasons
     ask.gate.stale(None)
     assert ask(scale("web", 4, namespace=namespace)).reason == "no-quota"
+
+
+def test_what_leaves_a_workload_of_no_pods_as_it_is_passes_while_a_source_is_stale():
+    ask = Asker(gate([], workload("web", 0)))
+    ask.gate.stale("nothing was heard")
+    assert ask(patch(path("web"), {"metadata": {"labels": {"app": "web"}}})).reason == "no-quota"
 
 
 def test_what_no_quota_covers_may_pass_while_a_source_is_stale_by_the_setting():

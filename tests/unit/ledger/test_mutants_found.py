@@ -10,11 +10,13 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.accounts import Difference
 from extauthz.core.ledger.claims import split
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.observations import _REMEMBERED
 from extauthz.core.ledger.pending_write import Event, PendingWrite
 from extauthz.core.ledger.pods import Pods
 from extauthz.core.ledger.position import highest
 from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Verdict, WorkloadRef
-from extauthz.core.objects.workloads import claim_template
+from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -189,3 +191,19 @@ def test_pods_of_unknown_cost_that_come_under_another_quota_are_growth_there_and
     moved = ask(patch(path("odd"), {"metadata": {"labels": {"tier": "b"}}}))
     assert moved.reason == "unknown-footprint"
     assert moved.verdict is (Verdict.ALLOW if joined == "Allow" else Verdict.UNAVAILABLE)
+
+
+def test_a_ledger_without_quotas_follows_objects_already():
+    ledger = Ledger()
+    ledger.observations.observe(*observe(workload("web", 2)))
+    ledger.observations.observe(WEB, None, "2")
+    assert (len(ledger), dict(ledger.drift())) == (0, {})
+
+
+def test_pods_that_go_push_no_deletion_of_a_workload_out_of_memory():
+    """They come and go by the thousand; a state of the workload from before may still come late."""
+    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
+    ask.gate.observe(WEB, None, version="9")
+    for number in range(_REMEMBERED):
+        ask.gate.observe(WorkloadRef("", "pods", "team-a", f"p{number}"), None, version="10")
+    assert not ask.gate.observe(*observe(workload("web", 1, version="8")))
