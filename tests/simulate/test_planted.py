@@ -1,7 +1,7 @@
 """Every planted bug is caught by the simulation: not one survives. `-s` shows by which rule, and how fast.
 
-A bug of the entrances is looked for in worlds drawn on the day; ``EXTAUTHZ_SEED`` gives those of another day. A rare one
-(``RARE``) and the others are looked for in the same worlds each time.
+A bug of the entrances is looked for in worlds drawn on the day; ``EXTAUTHZ_SEED`` gives those of another day. A rare
+one (``RARE``) and the others are looked for in the same worlds each time.
 """
 
 from __future__ import annotations

@@ -145,6 +145,17 @@ def test_an_object_that_is_made_anew_gives_a_count_that_pends_its_object_back():
     assert ask(create(again)).verdict is Verdict.ALLOW
 
 
+def test_a_count_of_what_is_not_there_yet_makes_no_object_where_there_are_too_many():
+    """It lands only once the create has."""
+    objects = "count/deployments.apps"
+    ask = asker(workload("web", 1), **{objects: "2"})
+    assert ask(create(workload("api", 2))).verdict is Verdict.ALLOW
+    cut(ask, "10", **{objects: "1"})
+    denied = ask(scale("api", 1))
+    assert (denied.verdict, [row.resource for row in denied.shortages]) == (Verdict.DENY, [objects])
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+
 def test_an_apply_to_what_is_there_is_not_blamed_for_a_count_that_pends():
     ask = asker(workload("web", 1))
     assert ask(scale("web", 4)).verdict is Verdict.ALLOW
