@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.model import Template
+from extauthz.core.ledger.pod_costs import PodCosts, count_one
+from extauthz.core.model import Template, WorkloadRef
 from extauthz.core.objects.workloads import intern
 from extauthz.core.quantities import NANO
 from extauthz.testing.builders import pod
@@ -53,3 +53,8 @@ def test_tables_of_limit_ranges_that_are_no_more_are_dropped_and_those_in_force_
     assert costs.per_pod("third", bare) is costs.per_pod("team", bare)
     costs.set_limit_ranges("team", [])
     assert "requests.cpu" not in costs.per_pod("team", bare)
+
+
+def test_objects_of_one_kind_count_alike_in_all_namespaces_and_are_kept_once():
+    here, there = (WorkloadRef("apps", "deployments", namespace, "web") for namespace in ("a", "b"))
+    assert count_one(here) is count_one(there)
