@@ -205,6 +205,23 @@ def test_pausing_kills_one_of_the_paused_only_when_all_are():
     assert sum(one.kills for one in there) == 1, "one of 2 GB is enough to get below the lower mark"
 
 
+def test_a_container_that_ends_while_it_is_paused_is_not_released():
+    cluster, there = one_node()
+    pausing = Pausing(cluster, cluster.nodes[0], Marks(90, 80, 3, 1))
+    fill(cluster, 91)
+    pausing._look()
+    (paused,) = (one for one in there if one.is_paused)
+    paused.cycle = cluster.free.cycles - 1
+    cluster._release(paused)
+    assert paused.phase is Phase.ENDED
+    turn = paused.turn
+    fill(cluster, 85)
+    pausing._look()
+    fill(cluster, 50)
+    pausing._look()
+    assert paused.turn == turn, "nothing happens to it any more"
+
+
 def test_held_growth_starts_nobody():
     cluster, there = one_node()
     holding = Holding(cluster)
