@@ -87,7 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _drawn(results: table.Results, path: Path) -> int:
     try:
         chart.draw(results, path)
-    except (ModuleNotFoundError, ValueError, OSError) as error:
+    except ModuleNotFoundError as error:
+        return exits.fail(exits.USAGE, SettingsError(f"--chart: {error}; run `pip install matplotlib`"))
+    except (ValueError, OSError) as error:
         return exits.fail(exits.USAGE, SettingsError(f"--chart: {error}"))
     print(f"chart: {path}")
     return 0

@@ -67,10 +67,12 @@ def _open(default: Any, reason: str, **how: Any) -> Any:  # noqa: ANN401 (as dat
 class Free:
     """The parameters that the paper does not give. Each is a flag of ``extauthz simulate memory``."""
 
-    step_s: float = _open(6.0, "from one allocation to the next; a run then takes some 300 s alone", range=(0.01, 600))
-    hold_s: float = _open(4.0, "how long the most is held before it is freed", range=(0, 600))
+    step_s: float = _open(8.0, "from one allocation to the next; a run then takes some 300 s alone", range=(0.01, 600))
+    hold_s: float = _open(
+        2.0, "how long the most is held before it is freed; the paper names no such time", range=(0, 600)
+    )
     cycles: int = _open(
-        15, "how often a container fills and frees its memory; with the two above some 300 s", range=(1, 1000)
+        14, "how often a container fills and frees its memory; with the two above some 300 s", range=(1, 1000)
     )
     jitter: float = _open(
         0.3, "each time is drawn within so much of itself, or containers would march in step", range=(0, 0.9)
@@ -89,7 +91,9 @@ class Free:
         choices=("largest", "youngest", "random"),
     )
     round_s: float = _open(
-        1.0, "from one look of the pausing at its node to the next; cgroup files cost nothing to read", range=(0.1, 60)
+        2.0,
+        "from one look of the pausing at its node to the next; T of them, 6 to 10 s, are then about one allocation",
+        range=(0.1, 60),
     )
     hold_marks: Marks = _open(  # noqa: RUF009 (it is a field)
         Marks(85, 80, 1, 3),
