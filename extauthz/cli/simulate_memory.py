@@ -19,7 +19,7 @@ from extauthz.simulate.memory.setup import DEGREES, REMEDIES, REPORTED_TEXT, WOR
 DESCRIPTION = """\
 Runs the workloads of a paper (Kang and Yu, doi 10.3745/TKIPS.2024.13.3.91) in virtual time: nodes whose memory is
 promised to more containers than it has room for, kills, and back-off. It compares no remedy, the paper's (pause the
-containers that use the least), and holding growth as a gate does. Each figure is a mean over the seeds, with its 95 %
+containers that use the least), and holding growth as a gate could. Each figure is a mean over the seeds, with its 95 %
 confidence interval; changes are those to no remedy. docs/memory.md says what follows."""
 
 EPILOG = """\

@@ -1,4 +1,4 @@
-"""What is done against a lack of memory: nothing, pausing as in the paper, or holding growth as the gate does."""
+"""What is done against a lack of memory: nothing, pausing as in the paper, or holding growth as a gate could."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Pausing:
 
 
 class Holding:
-    """Ours: whoever would start a container asks the gate, when the requests leave room for it.
+    """Ours: whoever would start a container asks a gate, when the requests leave room for it.
 
-    The gate sees the pool, not the node that the scheduler will choose. It sees it as old as the metrics are.
+    It sees the pool, not the node that the scheduler will choose. It sees it as old as the metrics are.
     """
 
     def __init__(self, cluster: Cluster) -> None:
