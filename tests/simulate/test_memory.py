@@ -68,13 +68,12 @@ def test_pausing_has_fewer_restarts_where_there_are_any(shown, size, degree):
     assert without > max(0.5, mean(shown, Cell(size, degree, "pause"), "restarts"))
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_with_any_seeds_too_pausing_has_fewer_restarts(results, size, first):
-    """Of a workload: single cells are near to each other."""
-    restarts = {
-        remedy: sum(mean(results, Cell(size, degree, remedy), "restarts") for degree in DEGREES) for remedy in REMEDIES
-    }
-    assert restarts["pause"] < 0.97 * restarts["none"], (first, restarts)
+def test_with_any_seeds_too_pausing_has_fewer_restarts(results, first):
+    """All together: single cells are near to each other, and six runs are few."""
+    restarts = dict.fromkeys(REMEDIES, 0.0)
+    for cell in results:
+        restarts[cell.remedy] += mean(results, cell, "restarts")
+    assert restarts["pause"] < 0.9 * restarts["none"], (first, restarts)
 
 
 def test_pods_of_8_gb_do_not_fit_better_until_130_percent(results):
