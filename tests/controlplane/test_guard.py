@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -377,30 +376,40 @@ def command(kubeconfig: Path, *flags: str) -> list[str]:
     ]
 
 
-def test_a_process_that_is_killed_leaves_it_to_the_next_one_and_one_that_is_stopped_to_nobody(
-    plane, metrics, kubeconfig, shop
-):
+@contextmanager
+def process(kubeconfig: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """It is killed at the end, if it still runs."""
+    with subprocess.Popen(command(kubeconfig, *flags), stdout=subprocess.DEVNULL) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def test_what_a_killed_process_has_lowered_the_next_one_restores(plane, metrics, kubeconfig, shop):
     metrics.nodes = {"n1": ("950Mi", None)}
-    with subprocess.Popen(command(kubeconfig, "--apply"), stdout=subprocess.PIPE, text=True) as first:
+    with process(kubeconfig, "--apply"):
         eventually(lambda: are_lowered(plane))
-        first.send_signal(signal.SIGKILL)
     assert are_lowered(plane)
-    with subprocess.Popen(command(kubeconfig, "--apply"), stdout=subprocess.PIPE, text=True) as second:
-        assert second.stdout is not None
-        assert '"restored"' in second.stdout.readline()
+    metrics.nodes = {"n1": ("850Mi", None)}  # between the marks: only its start restores
+    with process(kubeconfig, "--apply"):
+        eventually(lambda: not notes(plane))
+        untouched(plane, shop)
+
+
+def test_a_process_that_is_stopped_restores_what_it_has_lowered(plane, metrics, kubeconfig, shop):
+    metrics.nodes = {"n1": ("950Mi", None)}
+    with process(kubeconfig, "--apply") as running:
         eventually(lambda: are_lowered(plane))
-        second.send_signal(signal.SIGTERM)
-        second.communicate(timeout=60)
-    assert second.returncode == 0
+        running.terminate()
+        assert running.wait(60) == 0
     untouched(plane, shop)
 
 
 def test_a_guard_that_is_gone_for_good_is_cleaned_up_by_one_command(plane, metrics, kubeconfig, shop):
     metrics.nodes = {"n1": ("950Mi", None)}
-    with subprocess.Popen(command(kubeconfig, "--apply"), stdout=subprocess.PIPE) as first:
+    with process(kubeconfig, "--apply"):
         eventually(lambda: "small" in notes(plane))
-        first.send_signal(signal.SIGKILL)
-    assert (
-        subprocess.run(command(kubeconfig, "--restore"), capture_output=True, check=False, timeout=60).returncode == 0
-    )
+    with process(kubeconfig, "--restore") as running:
+        assert running.wait(60) == 0
     untouched(plane, shop)
