@@ -18,12 +18,18 @@ def rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
             figure.name,
             figure.measured,
             figure.floor,
-            f"{figure.ratio:.2f}",
+            _spelled(figure),
             str(figure.goal) if figure.goal else "none",
             "-" if figure.goal is None else "NO" if figure.missed else "yes",
         )
         for figure in figures
     ]
+
+
+def _spelled(figure: Figure) -> str:
+    """The ratio, with its range where there is one."""
+    span = f" ({figure.span[0]:.2f} to {figure.span[1]:.2f})" if figure.span else ""
+    return f"{figure.ratio:.2f}{span}"
 
 
 def text(figures: Sequence[Figure]) -> str:
