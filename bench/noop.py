@@ -1,7 +1,7 @@
 """The floor: the same messages on the same stack, answered with OK and nothing else. ``python -m bench.noop``.
 
-With ``--groups``, in groups as the gate answers: what is left between the two is the decision. With ``--envoy``, what the
-gate's own Envoy configuration wants besides: a decision id, and somebody who reads what became of the requests.
+With ``--groups``, in groups as the gate answers: what is left between the two is the decision. With ``--envoy``, what
+the gate's own Envoy configuration wants besides: a decision id, and somebody who reads what became of the requests.
 """
 
 from __future__ import annotations

@@ -106,9 +106,7 @@ def _figures(servers: Mapping[str, Server]) -> list[Figure]:
         one = servers[name]
         rows.append(figure(f"behind Envoy, against {name}: checks a second", ours.rates, one.rates, goal, unit="/s"))
         costs_ms = [[1e3 * cost for cost in each.costs_s] for each in (ours, one)]
-        rows.append(
-            figure(f"behind Envoy, against {name}: processor time of a check", *costs_ms, unit=" ms", digits=3)
-        )
+        rows.append(figure(f"behind Envoy, against {name}: processor time of a check", *costs_ms, unit=" ms", digits=3))
     for what, of in (("median", lambda one: one.medians_ms), ("p99", lambda one: one.p99s_ms)):
         for name in (OPA, BARE, NOOP):
             row = f"behind Envoy, against {name}: one at a time, {what}"

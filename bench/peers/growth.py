@@ -109,7 +109,9 @@ def measure(size: Size, programs: Path, say: Callable[[str], None]) -> list[Figu
                 say(f"growth by {pods}, round {number} of {size.rounds}: {told}")
             rows += _rows(found, pods)
         for name, way in ways.items():
-            assert name == NONE or way.charged() >= way.sent, f"{name} counted {way.charged():.0f} of {way.sent} growths"
+            assert name == NONE or way.charged() >= way.sent, (
+                f"{name} counted {way.charged():.0f} of {way.sent} growths"
+            )
     return rows
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF
+from typing import Self
 
 
 def processors() -> list[int]:
@@ -43,7 +47,39 @@ def _processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def busy_s() -> float:
+class Others:
+    """What others on this machine used meanwhile. A context manager; every process that it starts must end in it."""
+
+    def __enter__(self) -> Self:
+        self._begin = (time.monotonic(), _busy_s(), _ours_s())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        took_s, busy_s, ours_s = (
+            now - was for now, was in zip((time.monotonic(), _busy_s(), _ours_s()), self._begin, strict=True)
+        )
+        self.used = max(0.0, busy_s - ours_s) / took_s
+        """In processors."""
+
+    def __str__(self) -> str:
+        load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+        count = os.cpu_count()
+        return (
+            f"others used {self.used:.2f} of the machine's {count} processors on average; its load at the end: {load}"
+        )
+
+
+def _busy_s() -> float:
     """Processor time that all of the machine has used since its start (proc(5), stat)."""
-    user, nice, system, idle, waits, *rest = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
-    return (user + nice + system + sum(rest[:3])) / os.sysconf("SC_CLK_TCK")
+    return busy(Path("/proc/stat").read_text().partition("\n")[0]) / os.sysconf("SC_CLK_TCK")
+
+
+def busy(line: str) -> int:
+    """Ticks of the first line of /proc/stat, but for those in which a processor idled or waited for a disk."""
+    user, nice, system, _idle, _waits, *interrupts_and_stolen = map(int, line.split()[1:9])
+    return user + nice + system + sum(interrupts_and_stolen)
+
+
+def _ours_s() -> float:
+    """Of this process and of its children that have ended."""
+    return sum(each.ru_utime + each.ru_stime for each in map(resource.getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
