@@ -1,4 +1,4 @@
-"""``python -m bench.peers``: measure, write ``bench/out/peers.md`` and its picture, and exit 1 where a goal is missed."""
+"""``python -m bench.peers``: measure, write ``bench/out/peers.md`` and its picture; exit 1 where a goal is missed."""
 
 from __future__ import annotations
 

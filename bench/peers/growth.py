@@ -1,7 +1,7 @@
 """Growth through a real API server: without any quota, with a ResourceQuota, and with ours in both ways.
 
-A growth is the write of a count, and the pods that it makes room for: a ResourceQuota charges these, ours the write. Each
-way has an API server and an etcd of its own, so that nobody pays for another's. Controllers do not run: the client
+A growth is the write of a count, and the pods that it makes room for: a ResourceQuota charges these, ours the write.
+Each way has an API server and an etcd of its own, so that nobody pays for another's. Controllers do not run: the client
 makes the pods, and the ResourceQuota has the status that its controller gives it first.
 """
 
