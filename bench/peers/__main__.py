@@ -16,7 +16,7 @@ from bench.webhook import NEEDED
 from tests.controlplane import parts
 from tests.controlplane.build import BuildError
 
-from . import authorizers, building, growth, machine
+from . import authorizers, building, crowd, growth, machine, tail
 
 Say = Callable[[str], None]
 Measure = Callable[[Path, Say, bool], list[Figure]]
@@ -31,6 +31,11 @@ NOTES = {
         "Growth: a write of a count and the pods that it makes room for, through a real API server; 32 clients, and "
         "one for the times. Processor time is that of API server, etcd, gate and Envoy together. The gate writes its "
         "ledger as gates do that share one."
+    ),
+    "crowd": (
+        "Tail: what a decision takes, its agreement on the ledger among it, as the gate's own histogram is told. "
+        "Ready: from the start of the process; the list is of Deployments, ReplicaSets and pods, page by page by the gate's "
+        "client, of which nothing is kept, in a process that runs already."
     ),
 }
 
@@ -73,7 +78,13 @@ def _growth(programs: Path, say: Say, quick: bool) -> list[Figure]:
     return growth.measure(growth.QUICK if quick else growth.FULL, programs, say)
 
 
-PARTS: dict[str, Measure] = {"authorizers": _authorizers, "growth": _growth}
+def _crowd(programs: Path, say: Say, quick: bool) -> list[Figure]:
+    size = crowd.QUICK if quick else crowd.FULL
+    with crowd.crowded(size, say) as plane:
+        return [*tail.measure(plane, size, programs, say), *crowd.ready(plane, size, say)]
+
+
+PARTS: dict[str, Measure] = {"authorizers": _authorizers, "growth": _growth, "crowd": _crowd}
 
 
 def _say(start: float, what: str) -> None:

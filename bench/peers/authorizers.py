@@ -171,7 +171,7 @@ def _servers(
     plain = stack.enter_context(noop.Noop("--envoy"))
     found = {OURS: (gate.pid, gate.port), NOOP: (plain.pid, plain.port)}
     for name, command in ((OPA, [programs / "opa", data]), (BARE, [programs / "bare"])):
-        found[name] = _started([str(part) for part in command], folder, stack)
+        found[name] = started([str(part) for part in command], folder, stack)
     certificate = authority.issue("localhost")
     servers = {}
     for name, (pid, port) in found.items():
@@ -190,7 +190,8 @@ def _servers(
     return gate, servers
 
 
-def _started(command: list[str], folder: Path, stack: ExitStack) -> tuple[int, int]:
+def started(command: list[str], folder: Path, stack: ExitStack) -> tuple[int, int]:
+    """Its process and its port."""
     log = folder / f"{Path(command[0]).name}.log"
     child = Child(command, log)
     stack.callback(child.terminate)

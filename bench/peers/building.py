@@ -28,6 +28,11 @@ def cache(source: Path = SOURCE) -> Path:
     return parts.cache_root().parent / "peers" / digest.hexdigest()[:12]
 
 
+def is_built() -> bool:
+    """They are all there."""
+    return all((cache() / name).is_file() for name in PROGRAMS)
+
+
 def built() -> Path:
     """The folder with the programs.
 
@@ -35,7 +40,7 @@ def built() -> Path:
         BuildError: Go is missing and cannot be fetched, or a step failed.
     """
     folder = cache()
-    if all((folder / name).is_file() for name in PROGRAMS):
+    if is_built():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = folder.with_name(f"{folder.name}-{os.getpid()}")
