@@ -34,8 +34,8 @@ NOTES = {
     ),
     "crowd": (
         "Tail: what a decision takes, its agreement on the ledger among it, as the gate's own histogram is told. "
-        "Ready: from the start of the process; the list is of Deployments, ReplicaSets and pods, page by page by the gate's "
-        "client, of which nothing is kept, in a process that runs already."
+        "Ready: from the start of the process; the list is of Deployments, ReplicaSets and pods, page by page by the "
+        "gate's client, of which nothing is kept, in a process that runs already."
     ),
 }
 
