@@ -136,8 +136,7 @@ class _Drive:
     def _run(self, server: Server, connections: int, seconds: float) -> Tree:
         flags = [f"-address={server.address}", f"-ca={self.authority.ca}", f"-requests={self._file}"]
         flags += [f"-connections={connections}", f"-seconds={seconds}", f"-start={server.sent}"]
-        where = ["taskset", "--cpu-list", str(machine.apart()[0])]
-        command = [*where, str(self._program), *flags]
+        command = machine.pinned([str(self._program), *flags], machine.apart()[0])
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)

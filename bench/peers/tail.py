@@ -21,8 +21,8 @@ from tests.controlplane.api import MERGE, path_of
 from tests.controlplane.plane import Plane
 
 from .crowd import PODS, Size, flags, name_of, namespace_of
-from .growth import behind_envoy
 from .timed import serve
+from .ways import behind_envoy
 
 Tree = Any
 
