@@ -43,7 +43,7 @@ class Size:
     """Of growth (``tail``)."""
 
 
-FULL = Size(workloads=20_000, namespaces=200, quotas=2, starts=3, seconds=60.0)
+FULL = Size(workloads=20_000, namespaces=200, quotas=50, starts=3, seconds=60.0)
 QUICK = Size(workloads=100, namespaces=4, quotas=2, starts=1, seconds=3.0)
 
 

@@ -62,6 +62,8 @@ def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]
         f"{len(found['scaled']) / seconds:.0f} writes a second, {found['failed']} failed; a second there were "
         f"{conflicts / seconds:.1f} conflicts, " + ", ".join(f"{n / seconds:.1f} {what}" for what, n in changes.items())
     )
+    if found["why"]:
+        say(f"the first that failed: {found['why']}")
     rate = len(found["scaled"]) / seconds
     return rows(took_ms, f"tail, {rate:.0f} growth writes a second", judged=rate >= ENOUGH * RATE)
 
@@ -107,7 +109,7 @@ async def _disturbed(plane: Plane, size: Size, command: list[str]) -> tuple[Tree
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     assert client.returncode == 0, errors.decode()
-    return json.loads(out), changes
+    return json.loads(out) | {"why": errors.decode()}, changes
 
 
 class _Disturb:
