@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from bench.cluster import DEPLOYMENTS, NAMESPACES, QUOTAS
 from bench.figures import Figure, Goal
 from extauthz.kube.connection import connect
 from extauthz.kube.resource import Resource
-from extauthz.testing.gate import Gate
+from extauthz.testing.gate import SERVE, Gate
 from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane, running_plane
 
@@ -28,6 +28,7 @@ REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 PODS = Resource("", "v1", "pods", "Pod")
 LISTED = (DEPLOYMENTS, REPLICA_SETS, PODS)
 READY = Goal(1.2)
+READY_WITHIN_S = 300.0
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
@@ -107,7 +108,7 @@ def ready(plane: Plane, size: Size, say: Callable[[str], None]) -> list[Figure]:
         found["list"].append(took_s)
         found["list, processor"].append(used_s)
         begin_s = time.monotonic()
-        with Gate("kubernetes", "kubernetes", plane.folder / f"ready-{number}.log", flags(plane)) as gate:
+        with started(plane, f"ready-{number}") as gate:
             found["start"].append(time.monotonic() - begin_s)
             found["start, processor"].append(machine.processor_s(machine.family(gate.pid)))
         told = ", ".join(f"{name} {times[-1]:.1f} s" for name, times in found.items())
@@ -119,9 +120,11 @@ def ready(plane: Plane, size: Size, say: Callable[[str], None]) -> list[Figure]:
     ]
 
 
-def flags(plane: Plane) -> list[str]:
-    """Of a gate there."""
-    return [f"--kubeconfig={plane.kubeconfig}", "--ledger=kubernetes", "--on-unclean-start=allow"]
+def started(plane: Plane, name: str, serve: Sequence[str] = SERVE) -> Gate:
+    """A gate there, ready at the begin of its context."""
+    flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=kubernetes", "--on-unclean-start=allow"]
+    log = plane.folder / f"{name}.log"
+    return Gate("kubernetes", "kubernetes", log, flags, serve=serve, within_s=READY_WITHIN_S)
 
 
 async def _list(plane: Plane) -> tuple[float, float]:

@@ -15,12 +15,11 @@ from bench.cluster import QUOTAS
 from bench.figures import Figure, Goal, percentile
 from extauthz.kube.connection import ApiError, Connection, connect
 from extauthz.kube.resource import Resource
-from extauthz.testing.gate import Gate
 from tests.controlplane.access import service_account
 from tests.controlplane.api import MERGE, path_of
 from tests.controlplane.plane import Plane
 
-from .crowd import PODS, Size, flags, name_of, namespace_of
+from .crowd import PODS, Size, name_of, namespace_of, started
 from .timed import serve
 from .ways import behind_envoy
 
@@ -45,9 +44,7 @@ def measure(plane: Plane, size: Size, programs: Path, say: Callable[[str], None]
     workloads.write_text(json.dumps(_workloads(size)))
     file = plane.folder / "took.txt"
     with ExitStack() as stack:
-        gate = stack.enter_context(
-            Gate("kubernetes", "kubernetes", plane.folder / "tail.log", flags(plane), serve=serve(file))
-        )
+        gate = stack.enter_context(started(plane, "tail", serve(file)))
         url = behind_envoy(plane, gate, stack)
         token = service_account(plane, namespace_of(0, size), "grower", "cluster-admin")
         options = {"scale": url, "api": plane.url, "ca": plane.ca, "token": token, "workloads": workloads}
