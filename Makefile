@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: help setup demo controlplane netns promtool chromium screenshots helm containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench bench-peers render clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with everything that demo, test and bench need
 
