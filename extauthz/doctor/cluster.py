@@ -12,7 +12,7 @@ from .rows import Row, fail, judged, ok, skipped, warn
 Tree: TypeAlias = Any
 
 NAMES = ("server version", "definitions", "rights")
-OLDEST = (1, 30)
+OLDEST = (1, 34)
 """docs/install.md."""
 
 APPLY = "kubectl apply -k deploy, of this version of extauthz"
@@ -73,7 +73,7 @@ def version(told: Tree) -> Row:
         return warn(NAMES[0], f"{found}: it cannot be told how old it is", "see docs/install.md for what is needed")
     has = tuple(int(number[0]) for number in numbers if number)
     if has < OLDEST:
-        return fail(NAMES[0], f"{found}, 1.30 or later is needed", "upgrade the cluster")
+        return fail(NAMES[0], f"{found}, {OLDEST[0]}.{OLDEST[1]} or later is needed", "upgrade the cluster")
     return ok(NAMES[0], found)
 
 
