@@ -95,7 +95,7 @@ render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ a
 	@$(BIN)/python -m tests.rendering
 
 docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere are errors
-	@$(BIN)/python -m mkdocs --quiet build --strict
+	@$(BIN)/python -m mkdocs build --strict
 
 release: helm  ## sdist, wheel, chart, image (where a container engine is), list of packages and checksums, in dist/ (docs/release.md)
 	@$(BIN)/python -m release
