@@ -1,7 +1,7 @@
 """``make release``: what a release consists of, in ``dist/``, of the sources as they are here.
 
-sdist and wheel, the chart, a list of the packages that the gate is made of (CycloneDX), the image where a container engine
-is, and the checksums of all. The version is the one of pyproject.toml.
+sdist and wheel, the chart, a list of the packages that the gate is made of (CycloneDX), the image where a container
+engine is, and the checksums of all. The version is the one of pyproject.toml.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -69,7 +70,8 @@ def install(folder: Path, requirement: str) -> Path:
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     pinned = f"--constraint={ROOT / 'constraints.txt'}"
-    _run(sys.executable, "-m", "pip", f"--python={python}", "install", "--quiet", pinned, requirement)
+    # From there: pip takes what lies in its own folder, or on PYTHONPATH, for installed.
+    _run(sys.executable, "-m", "pip", f"--python={python}", "install", "--quiet", pinned, requirement, folder=folder)
     return python
 
 
@@ -80,9 +82,10 @@ def image(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="extauthz-release-") as where:
         saved = Path(where) / "image.tar"
         engine.found().run("save", "--output", str(saved), engine.official(name), within_s=WITHIN_S)
-        machine = engine.found().run("image", "inspect", "--format={{.Architecture}}", engine.official(name)).stdout.strip()
-        with saved.open("rb") as source, gzip.open(folder / f"extauthz-{version()}-{machine}.image.tar.gz", "wb", 6) as to:
-            shutil.copyfileobj(source, to)
+        inspect = ("image", "inspect", "--format={{.Architecture}}", engine.official(name))
+        target = folder / f"extauthz-{version()}-{engine.found().run(*inspect).stdout.strip()}.image.tar.gz"
+        with saved.open("rb") as source, gzip.open(target, "wb", 6) as packed:
+            shutil.copyfileobj(source, packed)
 
 
 def checksums(folder: Path) -> None:
@@ -100,8 +103,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(*command: str) -> None:
-    subprocess.run(command, cwd=ROOT, check=True, timeout=WITHIN_S)
+def _run(*command: str, folder: Path = ROOT) -> None:
+    environment = {key: value for key, value in os.environ.items() if folder == ROOT or key != "PYTHONPATH"}
+    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=WITHIN_S)
 
 
 if __name__ == "__main__":

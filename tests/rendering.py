@@ -85,7 +85,9 @@ def main() -> None:
     """Write them anew, the version of the chart first."""
     described = ROOT / "charts/extauthz/Chart.yaml"
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    described.write_text(re.sub(r"^(version|appVersion): .*", rf"\1: {version}", described.read_text(), flags=re.MULTILINE))
+    described.write_text(
+        re.sub(r"^(version|appVersion): .*", rf"\1: {version}", described.read_text(), flags=re.MULTILINE)
+    )
     for file in shown():
         file.write_text(rendered(file))
 

@@ -1,5 +1,5 @@
-"""The markers ``containers`` and ``image``: a test of docker-compose.yml, or of the gate's image alone, is skipped loudly
-where images or an engine are missing.
+"""The markers ``containers`` and ``image``: a test of docker-compose.yml, or of the gate's image alone, is skipped
+loudly where images or an engine are missing.
 
 With the marker's name in ``EXTAUTHZ_REQUIRE`` it fails instead.
 """

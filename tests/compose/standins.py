@@ -35,10 +35,10 @@ PROMISED = [
 ]
 """Libraries that wheels count on (PEP 600), whoever else loads them."""
 DEBIAN = """
-base-files ca-certificates gcc-12-base libbz2-1.0 libc6 libcom-err2 libcrypt1 libdb5.3 libexpat1 libffi8 libgcc-s1 libgomp1
-libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 liblzma5 libncursesw6 libnsl2 libpython3.11-minimal
-libpython3.11-stdlib libreadline8 libsqlite3-0 libssl3 libstdc++6 libtinfo6 libtirpc3 libuuid1 media-types netbase
-python3-distutils python3.11-minimal tzdata zlib1g
+base-files ca-certificates gcc-12-base libbz2-1.0 libc6 libcom-err2 libcrypt1 libdb5.3 libexpat1 libffi8 libgcc-s1
+libgomp1 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 liblzma5 libncursesw6 libnsl2
+libpython3.11-minimal libpython3.11-stdlib libreadline8 libsqlite3-0 libssl3 libstdc++6 libtinfo6 libtirpc3 libuuid1
+media-types netbase python3-distutils python3.11-minimal tzdata zlib1g
 """
 TRUST = Path("/etc/ssl/certs/ca-certificates.crt")
 

@@ -35,7 +35,9 @@ def test_it_is_small():
 
 def test_it_is_nobody_and_asks_for_nothing():
     assert inspected()["Config"]["User"] == "65532:65532"
-    assert run("-c", "import os; print(os.getuid(), os.access('/', os.W_OK))", entry="python3").stdout == "65532 False\n"
+    assert (
+        run("-c", "import os; print(os.getuid(), os.access('/', os.W_OK))", entry="python3").stdout == "65532 False\n"
+    )
 
 
 def test_it_has_no_shell_and_no_installer():
@@ -56,5 +58,7 @@ def test_each_command_is_whole(words: tuple[str, ...]):
 
 
 def test_the_gate_starts_from_bytecode_that_the_image_has():
-    cached = "import extauthz.service.app as app, grpc, os; print(*map(os.path.exists, (app.__cached__, grpc.__cached__)))"
+    cached = (
+        "import extauthz.service.app as app, grpc, os; print(*map(os.path.exists, (app.__cached__, grpc.__cached__)))"
+    )
     assert run("-c", cached, entry="python3").stdout == "True True\n"

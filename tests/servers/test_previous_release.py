@@ -1,7 +1,7 @@
 """What a gate of an earlier release left, in a ledger or a handover, is taken over by this one.
 
-``tests/data/releases`` has one of each by its release, as that release wrote it: one allowed write, of 4 replicas. A release
-adds its own, and changes none.
+``tests/data/releases`` has one of each by its release, as that release wrote it: one allowed write, of 4 replicas. A
+release adds its own, and changes none.
 """
 
 from __future__ import annotations
