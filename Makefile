@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with everything that demo, test and bench need
 
@@ -48,7 +48,7 @@ istiods: istiod  ## the same and istiod of an older release
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
 full: istiods keda containers promtool chromium  ## all tests with every part required: more than CI asks for
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool,chromium,containers,image,wheel $(MAKE) --no-print-directory test
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator
@@ -90,6 +90,9 @@ fuzz: setup  ## bodies that a mutator makes costly: time and memory per KiB of e
 
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
+
+bench-peers: controlplane  ## the gate beside others in one run: OPA's evaluator, a bare Go handler, ResourceQuota (docs/peers.md; ONLY=growth)
+	@$(BIN)/python -m bench.peers $(addprefix --only ,$(ONLY))
 
 render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ anew: each file says in its first line what prints it
 	@$(BIN)/python -m tests.rendering

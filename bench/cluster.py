@@ -141,12 +141,12 @@ async def _fill(plane: Plane, size: Size) -> None:
         async def create(resource: Resource, namespace: str | None, tree: Tree) -> None:
             await connection.call("POST", resource.collection(namespace), body=tree, timeout_s=60)
 
-        await _each(create(NAMESPACES, None, _namespace(n, size)) for n in range(size.namespaces))
-        await _each(create(QUOTAS, None, _quota(n)) for n in range(size.quotas))
-        await _each(create(DEPLOYMENTS, f"team-{n % size.namespaces}", _deployment(n)) for n in range(size.deployments))
+        await each(create(NAMESPACES, None, namespace(n, size)) for n in range(size.namespaces))
+        await each(create(QUOTAS, None, quota(n)) for n in range(size.quotas))
+        await each(create(DEPLOYMENTS, f"team-{n % size.namespaces}", deployment(n)) for n in range(size.deployments))
 
 
-async def _each(calls: Iterable[Awaitable[None]]) -> None:
+async def each(calls: Iterable[Awaitable[None]]) -> None:
     todo = iter(calls)
 
     async def worker() -> None:
@@ -156,11 +156,11 @@ async def _each(calls: Iterable[Awaitable[None]]) -> None:
     await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
 
 
-def _namespace(number: int, size: Size) -> Tree:
+def namespace(number: int, size: Size) -> Tree:
     return {"metadata": {"name": f"team-{number}", "labels": {"workspace": f"workspace-{number % size.quotas}"}}}
 
 
-def _quota(number: int) -> Tree:
+def quota(number: int) -> Tree:
     return {
         "apiVersion": "extauthz.dev/v1alpha1",
         "kind": "WorkspaceQuota",
@@ -172,7 +172,7 @@ def _quota(number: int) -> Tree:
     }
 
 
-def _deployment(number: int) -> Tree:
+def deployment(number: int) -> Tree:
     labels = {"app": f"checkout-api-{number:06}"}
     requests = {"cpu": f"{100 + number % 50}m", "memory": "256Mi"}
     container = {"name": "main", "image": "registry.test/app:1", "resources": {"requests": requests}}
@@ -190,11 +190,11 @@ async def _list(plane: Plane) -> tuple[int, float]:
     """Bytes of the Deployments' JSON, and the seconds that listing took: page by page, and nothing made of it."""
     async with connect(plane.kubeconfig) as connection:
         start = time.monotonic()
-        sizes = [len(json.dumps(item)) async for item in _items(connection, DEPLOYMENTS)]
+        sizes = [len(json.dumps(item)) async for item in items(connection, DEPLOYMENTS)]
         return sum(sizes), time.monotonic() - start
 
 
-async def _items(connection: Connection, resource: Resource) -> AsyncIterator[Tree]:
+async def items(connection: Connection, resource: Resource) -> AsyncIterator[Tree]:
     token = ""
     while True:
         query = [("limit", str(PAGE)), *([("continue", token)] if token else [])]

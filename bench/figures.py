@@ -31,6 +31,8 @@ class Figure:
     ratio: float
     goal: Goal | None = None
     """``None``: told, not judged."""
+    span: tuple[float, float] | None = None
+    """The lowest and the highest ratio of the rounds."""
 
     @property
     def missed(self) -> bool:

@@ -215,10 +215,10 @@ def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
         eventually(lambda: plane.api.serves("WorkspaceQuota"))
         for name in ("load", NAMESPACE):
             plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        plane.api.create(_service())
+        plane.api.create(service())
         plane.api.create(_quota())
         asyncio.run(_fill(plane, most))
-        ca, pair = _certificates(plane.folder)
+        ca, pair = certificates(plane.folder)
         (port,) = free_ports(1)
         flags = [f"--kubeconfig={plane.kubeconfig}", f"--webhook=127.0.0.1:{port}"]
         flags += [f"--webhook-cert={pair[0]}", f"--webhook-key={pair[1]}", "--on-unclean-start=allow"]
@@ -236,7 +236,7 @@ def _serving(stack: ExitStack, command: list[str]) -> int:
     return int(process.stdout.readline())
 
 
-def _certificates(folder: Path) -> tuple[bytes, list[str]]:
+def certificates(folder: Path) -> tuple[bytes, list[str]]:
     """The authority, and the files of a certificate for the Service: P-256, as the gates make their own."""
     now = datetime.now(UTC)
     authority = issuing.authority(now, timedelta(days=1))
@@ -247,7 +247,7 @@ def _certificates(folder: Path) -> tuple[bytes, list[str]]:
     return authority.pem[0], [str(file) for file in files]
 
 
-def _service() -> Tree:
+def service() -> Tree:
     """It leads to this host, at whichever port a configuration names."""
     spec = {"type": "ExternalName", "externalName": "127.0.0.1", "ports": [{"port": 443}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE}, "spec": spec}

@@ -96,6 +96,12 @@ class Envoy:
         return [binary(), *files, *quick, "--log-level", "warn"]
 
     @property
+    def pid(self) -> int:
+        """Of the process."""
+        assert self._child is not None, "it is not running"
+        return self._child.pid
+
+    @property
     def log(self) -> str:
         """The end of Envoy's own log."""
         return self._child.tail() if self._child else ""

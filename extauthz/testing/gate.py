@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from .processes import Child
+from .processes import START_S, Child
 
 SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.exit(main())", "serve"]
 """The command's entry point, with this very interpreter."""
@@ -26,6 +26,7 @@ class Gate:
         options: more flags.
         grpc: where it listens, or ``off``. A unix socket is the same after a restart.
         serve: the command, for a test that alters it.
+        within_s: bounds each of its starts.
     """
 
     def __init__(
@@ -37,10 +38,11 @@ class Gate:
         *,
         grpc: str = "127.0.0.1:0",
         serve: Sequence[str] = SERVE,
+        within_s: float = START_S,
     ) -> None:
         places = ["--quotas", str(quotas), "--state", str(state), "--grpc", grpc, "--http", "127.0.0.1:0"]
         self._command = [*serve, *places, *options]
-        self._log = log
+        self._log, self._within_s = log, within_s
         self._child: Child | None = None
         self.port = 0
         """Of the ext_authz service; 0 if that is a unix socket."""
@@ -59,11 +61,13 @@ class Gate:
         """Starts it, also again; returns once it is ready."""
         before = len(list(self.events("serving"))) if self._log.exists() else 0
         self._child = Child(self._command, self._log)
-        serving = self._child.until(lambda: next(itertools.islice(self.events("serving"), before, None), None))
+        serving = self._child.until(
+            lambda: next(itertools.islice(self.events("serving"), before, None), None), self._within_s
+        )
         port = serving.get("grpc", "").rpartition(":")[2]
         self.port = int(port) if port.isdigit() else 0
         self._http = serving["http"]
-        self._child.until(self._ready)
+        self._child.until(self._ready, self._within_s)
 
     @property
     def running(self) -> bool:

@@ -1,4 +1,4 @@
-"""A stand-in for metrics-server: says of every pod that it uses what a test wants (``metrics.k8s.io/v1beta1``).
+"""A stand-in for metrics-server: says of pods and nodes that they use what a test wants (``metrics.k8s.io/v1beta1``).
 
 The HPA finds it behind a route of the Envoy that kube-controller-manager goes through (``route``), so that no
 aggregation layer is needed.
@@ -37,6 +37,10 @@ class MetricsApi(Background):
         self._listen = listen
         self.usage: dict[str, Mapping[str, str]] = {}
         """Namespace → what each container in it uses; ``IDLE`` where nothing is said."""
+        self.memory: dict[str, str] = {}
+        """NAMESPACE/POD → what its containers use together, in place of ``usage``."""
+        self.nodes: dict[str, tuple[str, datetime | None]] = {}
+        """Node → the memory that it uses, and when that was; ``None``: now."""
         self.port = 0
         self._server, self._tls = server, tls
         self._session: aiohttp.ClientSession | None = None
@@ -44,6 +48,7 @@ class MetricsApi(Background):
     async def main(self) -> None:
         app = web.Application()
         app.router.add_get(PREFIX + "v1beta1/namespaces/{namespace}/pods", self._pods)
+        app.router.add_get(PREFIX + "v1beta1/nodes", self._nodes)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         async with aiohttp.ClientSession(self._server, connector=aiohttp.TCPConnector(ssl=self._tls)) as self._session:
             await runner.setup()
@@ -61,8 +66,24 @@ class MetricsApi(Background):
         async with self._session.get(f"/api/v1/namespaces/{namespace}/pods", params=request.query) as answer:
             pods = (await answer.json()).get("items", [])
         usage = dict(self.usage.get(namespace, IDLE))
-        items = [_metrics(pod, usage) for pod in pods]
+        items = [_metrics(pod, usage | self._told(namespace, pod)) for pod in pods]
         return web.json_response({"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "items": items})
+
+    def _told(self, namespace: str, pod: Tree) -> Tree:
+        memory = self.memory.get(f"{namespace}/{pod['metadata']['name']}")
+        return {"memory": memory} if memory else {}
+
+    async def _nodes(self, request: web.Request) -> web.Response:
+        items = [
+            {
+                "metadata": {"name": name},
+                "timestamp": _text(at or datetime.now(UTC)),
+                "window": "20s",
+                "usage": {"cpu": "1", "memory": memory},
+            }
+            for name, (memory, at) in self.nodes.items()
+        ]
+        return web.json_response({"kind": "NodeMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "items": items})
 
 
 def route(port: int, tree: dict[str, Any], host: str = "127.0.0.1") -> None:
@@ -90,7 +111,11 @@ def route(port: int, tree: dict[str, Any], host: str = "127.0.0.1") -> None:
 def _metrics(pod: Tree, usage: Tree) -> Tree:
     return {
         "metadata": {key: pod["metadata"].get(key) for key in ("name", "namespace", "labels")},
-        "timestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "timestamp": _text(datetime.now(UTC)),
         "window": "30s",
         "containers": [{"name": container["name"], "usage": usage} for container in pod["spec"]["containers"]],
     }
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -30,7 +30,13 @@ from tests.mutants.mutate import Mutant, mutants
 ROOT = Path(__file__).parents[2]
 LEDGER, DECISION = "tests/unit/ledger", "tests/unit/decision"
 AREAS: dict[str, tuple[str, ...]] = {
-    "extauthz/core/ledger": (DECISION, LEDGER, "tests/unit/test_recounting.py", "tests/unit/test_handover_file.py"),
+    "extauthz/core/ledger": (
+        DECISION,
+        LEDGER,
+        "tests/unit/test_recounting.py",
+        "tests/unit/test_handover_file.py",
+        "tests/unit/test_docs.py",
+    ),
     "extauthz/core/decision": (DECISION, LEDGER, "tests/unit/test_deciding.py", "tests/unit/test_cli_check.py"),
     "extauthz/ledger_store": ("tests/unit/ledger_store", "tests/contract/test_ledger_stores.py"),
     "extauthz/cluster/reads.py": ("tests/unit/cluster", "tests/contract/test_state_sources.py"),

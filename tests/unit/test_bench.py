@@ -67,6 +67,22 @@ def test_ratios_are_of_pairs_so_that_a_slow_minute_falls_out():
     assert median_ratio([9.0, 90.0, 1.0], [10.0, 100.0, 1.0]) == 0.9
 
 
+def test_the_range_of_a_ratio_stands_beside_it():
+    (row,) = report.rows([Figure("x", "a", "b", 0.5, None, (0.25, 0.75))])
+    assert row[3] == "0.50 (0.25 to 0.75)"
+
+
+def test_the_picture_shows_all_numbers_beside_the_bars_and_every_goal():
+    figures = [Figure("short", "312.1 ms on 612.2 ms", "262.1 ms", 0.01, Goal(16.0)), Figure("long", "a", "b", 12.0)]
+    chart = report.drawn(figures)
+    (axes,) = chart.axes
+    chart.canvas.draw()
+    labels = [text.get_window_extent() for text in axes.texts]
+    assert len(labels) == 2
+    assert min(label.x0 for label in labels) > axes.get_window_extent().x1
+    assert axes.get_xlim()[1] > 16.0
+
+
 def test_a_percentile_is_a_value_that_was_measured():
     values = [float(number) for number in range(100, 0, -1)]
     assert (percentile(values, 0.5), percentile(values, 0.99), percentile([7.0], 0.99)) == (51.0, 100.0, 7.0)

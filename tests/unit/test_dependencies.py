@@ -51,7 +51,16 @@ def test_every_dependency_is_imported():
     assert asked_for(PROJECT["dependencies"]) - used == set()
 
 
-@pytest.mark.parametrize("module", sorted(imported(test_kit=False)))
+ON_DEMAND = {"matplotlib"}
+"""Imported where a chart is drawn. Without it the command says what is missing."""
+
+
+@pytest.mark.parametrize("module", sorted(ON_DEMAND))
+def test_what_is_imported_on_demand_is_for_developers(module: str):
+    assert distributions(module) & asked_for(PROJECT["optional-dependencies"]["dev"])
+
+
+@pytest.mark.parametrize("module", sorted(imported(test_kit=False) - ON_DEMAND))
 def test_what_is_imported_is_asked_for(module: str):
     assert distributions(module) & asked_for(PROJECT["dependencies"])
 

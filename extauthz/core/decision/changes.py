@@ -118,7 +118,7 @@ def _is_there(write: Write, outcome: Outcome, left: Observed) -> bool:
 
 def _is_charged(outcome: Outcome, whole: PendingWrite, one: PendingWrite) -> bool:
     """Each count with its template, and the labels, are of the two writes by themselves."""
-    of_count = tuple(held for held in (whole, one) if outcome.replicas in (None, held.replicas))
+    of_count = tuple(held for held in (whole, one) if held.keeps_count or outcome.replicas in (None, held.replicas))
     return (
         bool(of_count)
         and _are_of(of_count, outcome.templates)

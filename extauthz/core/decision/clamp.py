@@ -84,8 +84,7 @@ def _behind(asked: Evaluation, refused: Decision, observed: Observed) -> Decisio
 
 
 def _lowered(write: Write, count: int, version: str) -> Write | None:
-    bound = write.precondition.resource_version is not None
-    change = lowered(write.change, count, None if bound else version)
+    change = lowered(write.change, count, None)  # the precondition says the version
     if change is None:
         return None
     return write._replace(change=change, precondition=write.precondition._replace(resource_version=version))

@@ -167,7 +167,6 @@ class Observations:
             one.on(Event.PRECONDITION_PASSED)
         if passed:
             self._pending.end(entry, passed)
-            self._ownership.release(entry)
 
     def _take_one(self, ref: WorkloadRef, observed: Observed | None) -> None:
         entry = self._workloads.get(ref) or Entry(ref)

@@ -7,6 +7,7 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 ENTRANCES = "both"
+RARE = True
 FAULTS = "late"
 
 

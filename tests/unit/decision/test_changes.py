@@ -110,7 +110,8 @@ def test_counts_and_zeros_and_what_leaves_all_as_it_is_pass_beside_a_change():
     assert ask(label(x="y")).verdict is Verdict.ALLOW
     assert ask(scale("web", 5)).reason == "fits"
     assert ask(patch(path("web"), {"spec": {"replicas": 6}}, "strategic")).reason == "fits"
-    assert ask(patch(path("web"), {"spec": {"replicas": 0}})).reason == "zero"
+    none = ask(patch(path("web"), {"spec": {"replicas": 0}}))
+    assert (none.reason, none.replicas) == ("zero", 0)
     assert ask(put(web(2))).reason == "no-growth"
     assert ask(put(web(2, version="7"), bound=True)).reason == "no-growth"
     assert ask(patch(path("web"), {"metadata": {"annotations": {"x": "y"}}})).reason == "no-growth"
@@ -133,6 +134,16 @@ def test_a_change_waits_for_a_patch_that_changes_nothing_as_yet():
 def test_patches_that_change_nothing_do_not_wait_for_each_other():
     ask = asker(web(1))
     assert [ask(set_container(main="1")).verdict for _ in range(3)] == [Verdict.ALLOW] * 3
+
+
+def test_a_patch_that_changes_nothing_waits_though_only_one_of_several_changes_something():
+    """The whole object has what the first patch leaves, and so goes beside it."""
+    ask = asker(web())
+    assert asked(ask, label(app="web"))[0] is Verdict.ALLOW
+    assert asked(ask, put(web(a="2")))[0] is Verdict.ALLOW
+    assert (
+        asked(ask, patch(path("web"), {"spec": {"replicas": 1}, "metadata": {"labels": {"app": "web"}}})) == UNDER_WAY
+    )
 
 
 def test_after_its_end_the_next_change_goes():
@@ -210,14 +221,18 @@ def test_a_json_patch_that_copies_along_a_chain_is_not_taken_twice():
     assert asked(ask, patch(path("web"), chain, "json")) == UNDER_WAY
 
 
-def test_a_count_that_is_copied_out_of_the_template_is_a_change_too():
+@pytest.mark.parametrize("beside", [[], [{"op": "test", "path": "/metadata/name", "value": "web"}]])
+def test_a_count_that_is_copied_out_of_the_template_is_a_change_too(beside: list):
     made = workload("web", 2, kind="StatefulSet", labels={"app": "web"})
     made["spec"]["ordinals"] = {"start": 1}
     ask = asker(made, hard="10")
     target = path("web", resource="statefulsets")
     assert ask(patch(target, {"spec": {"ordinals": {"start": 9}}})).verdict is Verdict.ALLOW
     copied = [{"op": "copy", "from": "/spec/ordinals/start", "path": "/spec/replicas"}]
-    assert asked(ask, patch(target, copied, "json")) == UNDER_WAY
+    assert asked(ask, patch(target, beside + copied, "json")) == UNDER_WAY
+
+
+CONTAINER = "/spec/template/spec/containers/0"
 
 
 # Made anew beside an open patch.
@@ -244,6 +259,17 @@ def test_the_count_of_the_patch_may_meet_the_new_template():
     ask = recreated(asker(web(1, a="1", b="1"), hard="9"), web(), change=patch(path("web"), both, "strategic"))
     assert ask(create(web(1, a="1", b="2"))).verdict is Verdict.DENY, "3 x (2 + 2)"
     assert ask(create(web(1, a="1", b="1"))).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(("was", "made", "charged"), [(2, 3, 9), (0, 0, 2)])
+def test_an_open_patch_finds_the_count_of_what_is_made_again(was: int, made: int, charged: int):
+    """It copies that into what a pod asks for."""
+    copied = [{"op": "copy", "from": "/spec/replicas", "path": f"{CONTAINER}/resources/requests/cpu"}]
+    there = asker(web(was, main="500m"), hard="20")
+    ask = recreated(there, web(), change=patch(path("web"), copied, "json"))
+    assert ask(create(web(made, main="500m"))).verdict is Verdict.ALLOW
+    assert ask(scale("web", max(made, 4 - made))).verdict is Verdict.ALLOW
+    assert books(ask) == (0, charged)
 
 
 def test_a_create_waits_where_what_the_patch_leaves_cannot_be_told():
@@ -307,7 +333,9 @@ def test_identical_retries_are_one_effect_and_the_last_of_many_renews_the_window
     seen = []
     for second in range(20):
         ask.now_s = float(second)
-        seen.append(ask(scale("web", 4)).pending_write)
+        granted = ask(scale("web", 4))
+        assert granted.pends
+        seen.append(granted.pending_write)
     assert seen[:16] == [f"d{n}" for n in range(1, 17)]
     assert seen[16:] == ["d16"] * 4, "the newest of the sixteen is renewed"
     assert ask.gate.ledger.pending_writes == 16

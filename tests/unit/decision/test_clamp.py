@@ -212,6 +212,13 @@ def test_a_write_is_lowered_only_on_the_version_that_was_looked_at():
     assert newer.needs == (Fetch.WORKLOAD, WEB)
 
 
+def test_a_gate_that_was_suspended_lowers_nothing_before_it_has_looked_at_its_sources():
+    asked = clamping(workload("web", 2))
+    asked.stale(None, until_s=10.0)
+    assert ask(asked, scale("web", 9), 10.0) is not None
+    assert ask(asked, scale("web", 9), 10.1) is None
+
+
 def test_an_object_without_a_version_is_not_exact():
     assert granted(clamping(workload("web", 2, version="")), scale("web", 9)) is None
 

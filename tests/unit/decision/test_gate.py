@@ -230,9 +230,10 @@ def test_on_hold_a_change_that_grows_nothing_by_itself_waits_too(change):
     """A scale-up that an earlier run has allowed may still land on it."""
     ask = asker(workload("web", 0))
     ask.gate.hold(90.0)
+    ask.now_s = 30.0
     held = ask(change)
-    assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
-    assert "about 90 s" in held.sentence
+    assert (held.verdict, held.reason, held.grows) == (Verdict.UNAVAILABLE, "hold", False)
+    assert "about 60 s" in held.sentence
     assert "a count that was allowed before may still land on it" in held.sentence
     ask.gate.release()
     assert ask(change).verdict is Verdict.ALLOW
@@ -417,10 +418,18 @@ def test_a_stale_source_stops_growth_by_name_and_nothing_else():
 @pytest.mark.parametrize(
     ("namespace", "coverage", "reasons"),
     [
-        pytest.param("free", True, ["stale", "stale", "no-quota", "zero"], id="its-namespace-may-be-covered-by-now"),
-        pytest.param("free", False, ["no-quota", "no-quota", "no-quota", "zero"], id="only-pods-are-not-heard"),
-        pytest.param("team-a", True, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others-by-now"),
-        pytest.param("team-a", False, ["stale", "stale", "no-quota", "zero"], id="its-labels-may-be-others"),
+        pytest.param(
+            "free", True, ["stale", "stale", "no-quota", "no-quota", "zero"], id="its-namespace-may-be-covered-by-now"
+        ),
+        pytest.param(
+            "free", False, ["no-quota", "no-quota", "no-quota", "no-quota", "zero"], id="only-pods-are-not-heard"
+        ),
+        pytest.param(
+            "team-a", True, ["stale", "stale", "no-quota", "no-quota", "zero"], id="its-labels-may-be-others-by-now"
+        ),
+        pytest.param(
+            "team-a", False, ["stale", "stale", "no-quota", "no-quota", "zero"], id="its-labels-may-be-others"
+        ),
     ],
 )
 def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage, reasons):
@@ -435,10 +444,17 @@ def test_what_no_quota_covers_by_what_is_stale_does_not_grow(namespace, coverage
     dearer = patch(
         path("web", namespace=namespace), {"spec": {"template": {"spec": {"containers": containers("2")}}}}, "merge"
     )
-    asked = [scale("web", 4, namespace=namespace), dearer, scale("web", 2, namespace=namespace)]
-    assert [ask(one).reason for one in [*asked, scale("web", 0, namespace=namespace)]] == reasons
+    asked = [scale("web", 4, namespace=namespace), dearer]
+    asked += [scale("web", count, namespace=namespace) for count in (3, 2, 0)]
+    assert [ask(one).reason for one in asked] == reasons
     ask.gate.stale(None)
     assert ask(scale("web", 4, namespace=namespace)).reason == "no-quota"
+
+
+def test_what_leaves_a_workload_of_no_pods_as_it_is_passes_while_a_source_is_stale():
+    ask = Asker(gate([], workload("web", 0)))
+    ask.gate.stale("nothing was heard")
+    assert ask(patch(path("web"), {"metadata": {"labels": {"app": "web"}}})).reason == "no-quota"
 
 
 def test_what_no_quota_covers_may_pass_while_a_source_is_stale_by_the_setting():

@@ -48,3 +48,12 @@ def test_growth_may_pass_where_that_is_the_policy_and_is_weighed_by_what_can_be_
 def test_one_that_only_audits_refuses_nothing():
     audit = replace(quota("acme", {}, mode="Audit"), illegible=True)
     assert asked(audit)(scale("web", 4)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(("its", "others"), [("Allow", "Deny"), ("Deny", "Allow")])
+def test_the_one_that_cannot_be_read_says_what_is_done_about_it(its, others):
+    below = quota("below", {"pods": "9"}, parent="acme", namespaces={"workspace": "acme"}, on_unknown={"stale": others})
+    acme = replace(quota("acme", {}, on_unknown={"stale": its}), illegible=True)
+    decision = asked(acme, below)(scale("web", 4))
+    assert decision.reason == "illegible-quota"
+    assert decision.verdict is (Verdict.ALLOW if its == "Allow" else Verdict.UNAVAILABLE)

@@ -90,6 +90,7 @@ def test_a_service_that_says_nothing_refuses_by_name_unless_the_setting_lets_it_
     lenient.gate.bounds.failed(WEB, 0.0)
     allowed = lenient(scale("web", 4))
     assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "max-scale-unknown", allowed.id)
+    assert allowed.sentence.endswith("; the platform's service was not heard, and that lets it pass")
     assert lenient(scale("web", 11)).verdict is Verdict.DENY, "the quotas hold all the same"
 
 

@@ -150,3 +150,11 @@ def test_a_create_holds_its_template():
     made = ask(create(workload("new", 0, labels={"app": "t0"})))
     assert made.pends
     assert 0 < ask.gate.ledger.pending.bytes_held_in("t0") < 500
+
+
+def test_a_count_alone_holds_nothing():
+    ask = Asker(gate([quota("acme", {"pods": "9"})], workload("web", 1)))
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+    (entry,) = ask.gate.ledger.workloads
+    assert [one.held_bytes for one in entry.live_pending_writes()] == [0]
+    assert ask.gate.ledger.pending.bytes_held == 0

@@ -12,7 +12,7 @@ from extauthz.core.ledger.pod_costs import PodCosts
 from extauthz.core.model import Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 NANO = 10**9
 CPU = "requests.cpu"
@@ -117,6 +117,19 @@ def test_nor_where_a_replica_set_of_that_template_is_seen_before_its_deployment(
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW
 
 
+def test_nor_is_it_one_for_what_another_replica_set_still_runs():
+    """The dearer pods of the one before may be multiplied too."""
+    gpu = "requests.nvidia.com/gpu"
+    before = revision("web-1", 1)
+    before["spec"]["template"] = pod({"cpu": "1", "nvidia.com/gpu": "1"})
+    ask = asker(workload("web", 2), before, **{gpu: "9"})
+    assert ask(put(4, "2")).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(revision("web-0", 0, cpu="2")))
+    cut(ask, "99", **{gpu: "1"})
+    assert ask(scale("web", 3)).verdict is Verdict.DENY
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+
 def test_an_object_that_is_made_anew_gives_a_count_that_pends_its_object_back():
     made = workload("web", 4)
     ask = asker(made)
@@ -130,6 +143,26 @@ def test_an_object_that_is_made_anew_gives_a_count_that_pends_its_object_back():
     assert ask(create(again)).verdict is Verdict.DENY
     cut(ask, "5")
     assert ask(create(again)).verdict is Verdict.ALLOW
+
+
+def test_a_count_of_what_is_not_there_yet_makes_no_object_where_there_are_too_many():
+    """It lands only once the create has."""
+    objects = "count/deployments.apps"
+    ask = asker(workload("web", 1), **{objects: "2"})
+    assert ask(create(workload("api", 2))).verdict is Verdict.ALLOW
+    cut(ask, "10", **{objects: "1"})
+    denied = ask(scale("api", 1))
+    assert (denied.verdict, [row.resource for row in denied.shortages]) == (Verdict.DENY, [objects])
+    assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+
+def test_an_apply_to_what_is_there_is_not_blamed_for_a_count_that_pends():
+    ask = asker(workload("web", 1))
+    assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+    cut(ask, "2")
+    applied = workload("web", 1)
+    del applied["metadata"]["resourceVersion"], applied["metadata"]["uid"]
+    assert ask(patch(path("web"), applied, "apply")).reason == "no-growth"
 
 
 def test_only_keys_that_the_write_grows_are_looked_at():

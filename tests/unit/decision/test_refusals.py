@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from extauthz.core.decision import weighing
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Refusal, Verdict, WorkloadRef
+from extauthz.core.model import Refusal, Shortage, Verdict, WorkloadRef
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 TABLE = (Path(__file__).parents[3] / "docs" / "status.md").read_text()
@@ -25,6 +26,13 @@ def test_what_asks_for_more_than_the_limit_by_itself_never_fits() -> None:
 def test_what_has_no_room_only_for_what_others_use_waits() -> None:
     ask = Asker(gate([quota("acme", TEN)], workload("web", 2), workload("other", 1)))
     assert ask(scale("web", 10)).refusal is Refusal.WAITING_FOR_ROOM
+
+
+def test_what_takes_nothing_of_a_limit_of_zero_is_not_kept_out_by_it() -> None:
+    """It waits for others of its family."""
+    short = Shortage("acme", ("acme",), "requests.cpu", 1, 0, 0, 0)
+    assert weighing.never_fits({"requests.cpu": 1}, (short,))
+    assert not weighing.never_fits({}, (short,))
 
 
 def test_own_growth_that_is_less_than_the_limit_does_not_fit_where_the_whole_is_more() -> None:

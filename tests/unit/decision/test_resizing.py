@@ -111,6 +111,17 @@ def test_what_fits_is_charged_until_the_pod_is_seen():
     assert len(list(ask.gate.ledger.workloads)) == 4, "nothing of it is kept"
 
 
+def test_of_what_a_pod_has_nothing_yet_all_is_charged():
+    ask = Resizer(gate(*PODS_OF_WEB))
+    limits = quota("acme", {"requests.memory": "9Gi"}, workloads={"tier": "front"})
+    ask.gate.load_quotas(QuotaTree.build([limits]), 0.0)
+    larger = copy.deepcopy(pod("1"))
+    larger["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Gi"
+    assert ask(larger, pod("1")).scale is False
+    (row,) = ask.gate.usage()
+    assert (row.used, row.reserved) == (0, 2**30 * CPU)
+
+
 def test_what_does_not_fit_is_refused_with_the_sentence_and_charges_nothing():
     ask = Resizer(gate(*PODS_OF_WEB))
     decision = ask(pod("5"), pod("1"))
@@ -293,6 +304,13 @@ def test_a_move_of_something_else_does_not_wait():
     assert Asker(ask.gate, "move")(relabel("other")).verdict is Verdict.ALLOW
     ask.gate.observe(REF, None)
     assert Asker(ask.gate, "gone")(relabel()).reason == "exceeded-quota", "what was to be resized has gone"
+
+
+def test_a_change_that_moves_nothing_does_not_wait_for_a_resize():
+    ask = two_quotas()
+    assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
+    cheaper = patch(path("web"), {"spec": {"template": {"spec": {"priorityClassName": "low"}}}})
+    assert Asker(ask.gate, "change")(cheaper).verdict is Verdict.ALLOW
 
 
 def test_a_resize_is_charged_where_a_move_that_is_under_way_may_bring_it():

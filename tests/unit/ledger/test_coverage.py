@@ -55,3 +55,11 @@ def test_workloads_of_unknown_cost_are_counted_apart():
     }
     asked.observe(gadget, None)
     assert {one.unpriced for one in Queries(asked.ledger).quotas()} == {0}
+
+
+def test_a_namespace_that_is_relabelled_brings_what_quotas_select_by_label_under_another_quota():
+    crowd = quota("crowd", {"pods": "5"}, namespaces={"workspace": "other"}, workloads={"app": "web"})
+    asked = gate([WEB, crowd], workload("web", 2))
+    assert covered(asked) == {"crowd": 0, "web": 1}
+    asked.observe_namespace("team-a", {"workspace": "other"})
+    assert covered(asked) == {"crowd": 1, "web": 0}

@@ -222,6 +222,15 @@ def test_a_stateful_set_costs_the_dearest_revision_that_it_may_still_run():
     assert books(ask) == (6, 1)
 
 
+def test_pods_that_a_stateful_set_has_too_many_of_are_charged_once_beside_a_pending_write():
+    ask = asker(workload("db", 2, kind="StatefulSet"))
+    see(ask, old_revision(1), *pods(5, owner("db", "StatefulSet"), labels="app=db"))
+    assert books(ask) == (5, 0)
+    dearer = patch(path("db", resource="statefulsets"), {"spec": {"template": pod({"cpu": "2"})}})
+    assert ask(dearer).verdict is Verdict.ALLOW
+    assert books(ask) == (5, 2), "2 of the new ones, and 3 that are there beside them"
+
+
 @pytest.mark.parametrize("uid", ["uid-db", "another"], ids=["owner-gone", "another-owner"])
 def test_a_revision_that_nobody_runs_costs_nothing(uid: str):
     ask = asker(workload("db", 1, kind="StatefulSet"))

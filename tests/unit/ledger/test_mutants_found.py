@@ -10,11 +10,13 @@ import pytest
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.accounts import Difference
 from extauthz.core.ledger.claims import split
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.ledger.observations import _REMEMBERED
 from extauthz.core.ledger.pending_write import Event, PendingWrite
 from extauthz.core.ledger.pods import Pods
 from extauthz.core.ledger.position import highest
 from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Verdict, WorkloadRef
-from extauthz.core.objects.workloads import claim_template
+from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -160,3 +162,48 @@ def test_a_workload_that_only_a_create_tells_of_is_known_to_one_write_after_the_
     ask = Asker(gate([quota("acme", {"pods": "10"})]))
     asked = (create(workload("api", 1)), scale("api", 2), scale("api", 3))
     assert [ask(one).verdict for one in asked] == [Verdict.ALLOW] * 3
+
+
+@pytest.mark.parametrize(("parent", "child"), [("Enforce", "Audit"), ("Audit", "Enforce")])
+def test_a_quota_that_audits_does_not_keep_another_one_from_reserving(parent: str, child: str):
+    tree = [quota("acme", {"pods": "9"}, parent="corp", mode=child), quota("corp", {"pods": "9"}, mode=parent)]
+    ask = Asker(gate(tree, workload("web", 1)))
+    assert [ask(scale("web", count)).verdict for count in (2, 3)] == [Verdict.ALLOW] * 2
+    reserved = {row.quota: row.reserved // 10**9 for row in ask.gate.usage()}
+    assert reserved == {"acme": 2 * (child == "Enforce"), "corp": 2 * (parent == "Enforce")}
+
+
+@pytest.mark.parametrize(("left", "joined"), [("Deny", "Allow"), ("Allow", "Deny")])
+def test_pods_of_unknown_cost_that_come_under_another_quota_are_growth_there_and_only_there(left: str, joined: str):
+    """Nothing of them is counted in either. So the quota that they join says what becomes of it."""
+    says = {"a": left, "b": joined}
+    quotas = [
+        quota(
+            name,
+            {"requests.cpu": "9"},
+            namespaces={},
+            workloads={"tier": name},
+            on_unknown={"unknownFootprint": setting},
+        )
+        for name, setting in says.items()
+    ]
+    ask = Asker(gate(quotas, workload("odd", 2, {"cpu": "one"}, labels={"tier": "a"})))
+    moved = ask(patch(path("odd"), {"metadata": {"labels": {"tier": "b"}}}))
+    assert moved.reason == "unknown-footprint"
+    assert moved.verdict is (Verdict.ALLOW if joined == "Allow" else Verdict.UNAVAILABLE)
+
+
+def test_a_ledger_without_quotas_follows_objects_already():
+    ledger = Ledger()
+    ledger.observations.observe(*observe(workload("web", 2)))
+    ledger.observations.observe(WEB, None, "2")
+    assert (len(ledger), dict(ledger.drift())) == (0, {})
+
+
+def test_pods_that_go_push_no_deletion_of_a_workload_out_of_memory():
+    """They come and go by the thousand; a state of the workload from before may still come late."""
+    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
+    ask.gate.observe(WEB, None, version="9")
+    for number in range(_REMEMBERED):
+        ask.gate.observe(WorkloadRef("", "pods", "team-a", f"p{number}"), None, version="10")
+    assert not ask.gate.observe(*observe(workload("web", 1, version="8")))

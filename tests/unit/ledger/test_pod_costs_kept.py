@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.model import Template
+from extauthz.core.ledger.pod_costs import PodCosts, count_one
+from extauthz.core.model import Template, WorkloadRef
 from extauthz.core.objects.workloads import intern
+from extauthz.core.quantities import NANO
 from extauthz.testing.builders import pod
 
 
@@ -23,10 +24,12 @@ def test_of_more_footprints_than_are_kept_no_sizes_are_kept_either():
 
 def test_sizes_under_an_overhead_that_has_changed_are_forgotten():
     costs = PodCosts()
+    boxed = pod({"cpu": "1"})
+    boxed["spec"]["runtimeClassName"] = "gvisor"
     for overhead in range(1, 9):
-        costs.set_overhead("gvisor", {"requests.cpu": overhead})
-        costs.per_pod("anywhere", template(1))
-        assert len(costs._sizes) == 1
+        costs.set_overhead("gvisor", {"cpu": overhead * NANO})
+        cost = costs.per_pod("anywhere", intern({"template": boxed}))
+        assert (cost["requests.cpu"], len(costs._sizes)) == ((1 + overhead) * NANO, 1)
 
 
 def test_templates_of_one_size_share_one_table_of_amounts():
@@ -50,3 +53,8 @@ def test_tables_of_limit_ranges_that_are_no_more_are_dropped_and_those_in_force_
     assert costs.per_pod("third", bare) is costs.per_pod("team", bare)
     costs.set_limit_ranges("team", [])
     assert "requests.cpu" not in costs.per_pod("team", bare)
+
+
+def test_objects_of_one_kind_count_alike_in_all_namespaces_and_are_kept_once():
+    here, there = (WorkloadRef("apps", "deployments", namespace, "web") for namespace in ("a", "b"))
+    assert count_one(here) is count_one(there)

@@ -103,3 +103,8 @@ def test_shrinking_passes_however_little_room_its_surge_leaves(replicas: int):
     ask = asker(web(8, "100%"), hard="4")
     assert ask(scale("web", replicas)).verdict is Verdict.ALLOW
     assert ask(put_scale("web", replicas, version="1")).verdict is Verdict.ALLOW
+
+
+def test_a_template_is_counted_with_the_rollout_of_what_is_there():
+    dearer = patch(path("web"), {"spec": {"template": pod({"cpu": "9"})}})
+    assert "counted with 2 pods more for" in asker(web(4, 2))(dearer).sentence

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extauthz.core.decision.gate import Gate
@@ -74,6 +74,11 @@ def with_count(request: Request, count: int) -> Request:
 
 
 @given(st.integers(0, 6), st.lists(WRITES, max_size=4), WRITES)
+@example(
+    5,
+    [patch(path("web"), {"spec": {"template": pod({"cpu": "1"})}} | NAMED, "apply")],
+    put(workload("web", 5, {"cpu": "3"})),
+)
 def test_a_count_that_is_named_would_be_granted_and_one_more_would_not(seen: int, before: list[Request], last: Request):
     ask = Asker(gate([quota("acme", {"requests.cpu": "12"})], workload("web", seen)))
     for request in before:
@@ -86,7 +91,9 @@ def test_a_count_that_is_named_would_be_granted_and_one_more_would_not(seen: int
     assert ask(with_count(last, denied.fits + 1), charge=False).verdict is Verdict.DENY
 
 
-@pytest.mark.parametrize("hard", [("4", "6"), ("6", "4")], ids=["child-is-tighter", "parent-is-tighter"])
+@pytest.mark.parametrize(
+    "hard", [("4", "6"), ("6", "4"), ("4", "5"), ("5", "4")], ids=["child", "parent", "child-by-one", "parent-by-one"]
+)
 def test_the_tightest_quota_is_named_first(hard: tuple[str, str]):
     child, parent = hard
     tree = [

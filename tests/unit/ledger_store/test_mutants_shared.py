@@ -11,11 +11,13 @@ from contextlib import suppress
 import pytest
 
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.ledger_store import replica
+from extauthz.ledger_store import committing, replica
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
+from extauthz.ledger_store.store import Follower
 from extauthz.testing.builders import create, quota, scale, workload
-from tests.unit.ledger_store.gates import members, until
+from extauthz.testing.builders import gate as make_gate
+from tests.unit.ledger_store.gates import Member, members, until
 from tests.unit.ledger_store.stores import Late, Odd
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
@@ -76,3 +78,41 @@ async def test_why_the_ledger_is_not_written_is_told_once_and_not_at_every_try()
         assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
         told = [fields for event, fields in gate.told if event == "ledger-not-written"]
         assert told == [{"level": "warning", "why": "etcd is away"}]
+
+
+async def test_who_waits_for_a_look_that_never_ends_is_told_what_he_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(committing, "WITHIN_S", 0.05)
+    async with members(1, TEN, workload("web", 1)) as (gate,):
+
+        async def look(_: WorkloadRef) -> bool:
+            return await asyncio.Event().wait()
+
+        gate.committer._look = look
+        refused = await gate.ask(create(workload("web", 5)))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
+        assert "it could not be read" in refused.sentence
+
+
+async def test_nothing_is_written_before_it_is_known_whether_there_is_an_object(monkeypatch: pytest.MonkeyPatch):
+    class Silent(MemoryStore):
+        async def run(self, follower: Follower) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(committing, "WITHIN_S", 0.05)
+    store = Silent()
+    gate = Member(make_gate(TEN, workload("web", 1)), store)
+    gate.committer.replica.released = True
+    task = asyncio.create_task(gate.committer.run())
+    refused = await gate.ask(scale("web", 2))
+    assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
+    assert await store.get() is None
+    task.cancel()
+
+
+async def test_while_nobody_waits_an_obstacle_makes_the_next_one_wait_no_longer():
+    store = MemoryStore()
+    async with members(1, TEN, workload("web", 1), store=store) as (gate,):
+        theirs = base64.b64encode(zlib.compress(json.dumps({"format": 99}).encode())).decode()
+        await store.put(theirs, 1, await store.get())
+        await until(lambda: gate.committer.replica.unreadable)
+        assert await gate.committer._round() == 0.0

@@ -1,0 +1,38 @@
+"""``extauthz serve`` that keeps what each decision took, as its own histogram is told: ``python -m bench.peers.timed``.
+
+First argument: the file for that, written at the end: lines of when (monotonic) and how long, in seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from extauthz.cli import main
+from extauthz.core.model import Decision
+from extauthz.observe.metrics import Metrics
+
+
+def serve(file: Path) -> list[str]:
+    """The command."""
+    return [sys.executable, "-m", "bench.peers.timed", str(file), "serve"]
+
+
+def keep(took: list[tuple[float, float]]) -> None:
+    """Have every decision told here too."""
+    told = Metrics.decision
+
+    def decision(self: Metrics, decision: Decision, seconds: float) -> None:
+        took.append((time.monotonic(), seconds))
+        told(self, decision, seconds)
+
+    Metrics.decision = decision  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    file, took = Path(sys.argv.pop(1)), []
+    keep(took)
+    status = main()
+    file.write_text("".join(f"{when} {seconds}\n" for when, seconds in took))
+    sys.exit(status)

@@ -1,0 +1,181 @@
+"""Ways to guard growth, each with a real API server of its own: none, a ResourceQuota, the gate behind Envoy or as a
+webhook. One team's Deployments and ReplicaSets are there; controllers do not run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.check import GRANTS
+from bench.webhook import NAMESPACE as GATES
+from bench.webhook import SERVICE, certificates, service
+from extauthz.render.options import Endpoint, SidecarOptions
+from extauthz.render.webhook import WebhookOptions, configuration
+from extauthz.testing.envoy import Envoy
+from extauthz.testing.gate import Gate
+from tests.controlplane.access import service_account
+from tests.controlplane.api import MERGE, RefusedError, eventually, path_of
+from tests.controlplane.plane import Plane, free_ports, running_plane
+
+from . import machine
+
+Tree = Any
+
+NONE, RESOURCE_QUOTA = "no quota", "a ResourceQuota"
+ENVOY, WEBHOOK = "the gate behind Envoy", "the gate as a webhook"
+WAYS = (NONE, RESOURCE_QUOTA, ENVOY, WEBHOOK)
+TEAM = "team"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+@dataclass
+class Way:
+    """A running control plane, with what decides on growth there."""
+
+    plane: Plane
+    token: str
+    scale_url: str
+    pids: list[int]
+    charged: Callable[[], float]
+    """How many pods, or writes, whoever decides has counted."""
+    sent: int = 0
+    """Growths so far."""
+    count: int = 1
+    """The highest count of a workload so far."""
+
+    def used_s(self) -> Counter[str]:
+        """Processor time of its servers so far, by the name of the program."""
+        found: Counter[str] = Counter()
+        for pid in self.pids:
+            found[Path(f"/proc/{pid}/comm").read_text().strip()] += machine.processor_s([pid])
+        return found
+
+
+@contextmanager
+def running(name: str, workload_count: int) -> Iterator[Way]:
+    """A way, from its start to its end."""
+    before = set(machine.family(os.getpid()))
+    with running_plane() as plane, ExitStack() as stack:
+        workloads = fill(plane, workload_count)
+        (plane.folder / "workloads.json").write_text(json.dumps(workloads))
+        token = service_account(plane, TEAM, "grower", "cluster-admin")
+        url, charged = plane.url, lambda: 0.0
+        if name == RESOURCE_QUOTA:
+            charged = _set_resource_quota(plane)
+        if name in (ENVOY, WEBHOOK):
+            gate = _gate(name, plane, stack)
+            charged = partial(gate.metric, GRANTS)
+            url = behind_envoy(plane, gate, stack) if name == ENVOY else url
+        yield Way(plane, token, url, [pid for pid in machine.family(os.getpid()) if pid not in before], charged)
+
+
+def fill(plane: Plane, count: int) -> list[Tree]:
+    """Deployments with their ReplicaSets; how to grow each of them."""
+    labels = {"workspace": TEAM}
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM, "labels": labels}})
+    found = []
+    for number in range(count):
+        name = f"web-{number}"
+        deployment = plane.api.create(_scalable("Deployment", name, {}))
+        owned = {"ownerReferences": [_owner(deployment)]}
+        revision = plane.api.create(_scalable("ReplicaSet", f"{name}-1", owned))
+        pod = {"metadata": {"generateName": f"{name}-1-", "labels": {"app": name}}, "spec": _pod()}
+        pod["metadata"]["ownerReferences"] = [_owner(revision)]
+        found.append(
+            {
+                "scale": path_of("Deployment", TEAM, name, "scale"),
+                "pods": path_of("Pod", TEAM),
+                "pod": json.dumps(pod),
+            }
+        )
+    return found
+
+
+def _scalable(kind: str, name: str, metadata: Tree) -> Tree:
+    labels = {"app": name.removesuffix("-1")} if kind == "ReplicaSet" else {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": TEAM} | metadata,
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _pod()},
+        },
+    }
+
+
+def _pod() -> Tree:
+    resources = {"requests": {"cpu": "10m", "memory": "16Mi"}}
+    return {"containers": [{"name": "main", "image": "registry.test/app:1", "resources": resources}]}
+
+
+def _owner(tree: Tree) -> Tree:
+    known = {name: tree["metadata"][name] for name in ("name", "uid")}
+    return {"apiVersion": "apps/v1", "kind": tree["kind"], "controller": True, **known}
+
+
+HARD = {"pods": "1M", "requests.cpu": "1M", "requests.memory": "1Pi"}
+"""Of both kinds of quota: the same three things are counted."""
+
+
+def _set_resource_quota(plane: Plane) -> Callable[[], float]:
+    """What it counts."""
+    metadata = {"name": TEAM, "namespace": TEAM}
+    made = plane.api.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": HARD}})
+    made["status"] = {"hard": HARD, "used": dict.fromkeys(HARD, "0")}
+    plane.api.call("PUT", path_of("ResourceQuota", TEAM, TEAM, "status"), made)
+    return lambda: float(plane.api.get("ResourceQuota", TEAM, TEAM)["status"]["used"]["pods"])
+
+
+def _gate(name: str, plane: Plane, stack: ExitStack) -> Gate:
+    """The quota and what decides by it; as a webhook, it is asked."""
+    for file in ("crd.yaml", "ledger-crd.yaml"):
+        plane.kubectl("apply", "--server-side", f"--filename={DEPLOY / file}")
+    eventually(lambda: plane.api.serves("WorkspaceQuota"))
+    eventually(lambda: plane.api.serves("WorkspaceLedger.extauthz.dev/v1alpha1"))
+    spec = {"namespaceSelector": {"matchLabels": {"workspace": TEAM}}, "hard": HARD}
+    tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": TEAM}, "spec": spec}
+    plane.api.create(tree)
+    flags = [f"--kubeconfig={plane.kubeconfig}", "--ledger=kubernetes", "--on-unclean-start=allow"]
+    if name == WEBHOOK:
+        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GATES}})
+        plane.api.create(service())
+        ca, pair = certificates(plane.folder)
+        (port,) = free_ports(1)
+        flags += [f"--webhook=127.0.0.1:{port}", f"--webhook-cert={pair[0]}", f"--webhook-key={pair[1]}"]
+    gate = stack.enter_context(Gate("kubernetes", "kubernetes", plane.folder / "gate.log", flags))
+    if name == WEBHOOK:
+        plane.api.create(configuration(WebhookOptions(ca, SERVICE, GATES, port)))
+        eventually(lambda: _is_refused(plane))
+    return gate
+
+
+def _is_refused(plane: Plane) -> bool:
+    """What no quota has room for."""
+    try:
+        path = path_of("Deployment", TEAM, "web-0", "scale")
+        plane.api.call("PATCH", f"{path}?dryRun=All", {"spec": {"replicas": 2 * 10**9}}, MERGE)
+    except RefusedError:
+        return True
+    return False
+
+
+def behind_envoy(plane: Plane, gate: Gate, stack: ExitStack) -> str:
+    """Where an Envoy leads to the API server."""
+    options = SidecarOptions(
+        cert_file=str(plane.folder / "server.crt"),
+        key_file=str(plane.folder / "server.key"),
+        apiserver=Endpoint("127.0.0.1", plane.port),
+        apiserver_name="127.0.0.1",
+        apiserver_ca_file=str(plane.ca),
+        gate=Endpoint("127.0.0.1", gate.port),
+    )
+    return f"https://127.0.0.1:{stack.enter_context(Envoy(options, plane.folder / 'envoy')).port}"
