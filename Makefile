@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench bench-peers render clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,10 +48,13 @@ istiods: istiod  ## the same and istiod of an older release
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
 full: istiods keda containers promtool chromium  ## all tests with every part required: more than CI asks for
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool,chromium,peers $(MAKE) --no-print-directory test
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator
+
+image: setup  ## build the gate's image: with Docker, or podman, which is installed where neither is (docs/image.md)
+	@$(BIN)/python -m tests.compose.prepare image
 
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
 	@$(BIN)/python -m tests.compose.prepare
@@ -94,5 +97,11 @@ bench-peers: controlplane  ## the gate beside others in one run: OPA's evaluator
 render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ anew: each file says in its first line what prints it
 	@$(BIN)/python -m tests.rendering
 
+docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere are errors
+	@$(BIN)/python -m mkdocs build --strict
+
+release: helm  ## sdist, wheel, chart, image (where a container engine is), list of packages and checksums, in dist/ (docs/release.md)
+	@$(BIN)/python -m release
+
 clean:  ## remove what the targets above have made
-	rm -rf $(VENV) build dist bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) build dist site bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +82,12 @@ def _run(command: list[str]) -> str:
 
 
 def main() -> None:
-    """Write them anew."""
+    """Write them anew, the version of the chart first."""
+    described = ROOT / "charts/extauthz/Chart.yaml"
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    described.write_text(
+        re.sub(r"^(version|appVersion): .*", rf"\1: {version}", described.read_text(), flags=re.MULTILINE)
+    )
     for file in shown():
         file.write_text(rendered(file))
 

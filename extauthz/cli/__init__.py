@@ -17,6 +17,7 @@ from extauthz.service.version import VERSION
 
 COMMANDS = {
     "serve": "run the gate",
+    "demo": "show recorded autoscalers, a real Envoy and the gate at work",
     "check": "decide one write without sending it",
     "explain": "why an autoscaler does not scale, and what would have to change",
     "headroom": "how many replicas a workload may have, and what stands in the way",

@@ -110,7 +110,9 @@ def parsed(text: str | bytes) -> Taken:
             return Taken(pending_writes, None)
         case {"version": 1, "clean": False}:
             return Taken((), "the last run did not stop cleanly")
-    return Taken((), "the handover is not of a version that this release reads")
+        case {"version": int(version)} if version != VERSION:
+            return Taken((), f"the handover is of version {version}, and this release reads {VERSION}")
+    return Taken((), "the handover is not as a gate writes it")
 
 
 def _write(path: Path, tree: Record) -> None:

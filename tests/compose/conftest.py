@@ -16,7 +16,7 @@ from tests.compose import engine, prepare, standins
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCompose]:
     """All services, started."""
     folder = tmp_path_factory.mktemp("compose")
-    prepare.own_images()
+    prepare.own_images(*prepare.OWN)
     with engine.served(folder) as environment, pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)

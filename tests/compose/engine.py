@@ -15,6 +15,7 @@ from tests.controlplane.parts import Module, Part
 
 COMPOSE = Module("compose", (Part("docker-compose", "github.com/docker/compose/v2/cmd"),))
 CURE = "run `make containers` (tests/compose/README.md)"
+IMAGE_CURE = "run `make image` (tests/compose/README.md)"
 BUILD_WITHIN_S = 1800.0
 PULL_WITHIN_S = 600.0
 SERVICE_WITHIN_S = 30.0
@@ -60,7 +61,7 @@ def found() -> Engine:
         return Engine((docker,), {"DOCKER_BUILDKIT": "1"})
     podman = shutil.which("podman")
     if podman is None:
-        raise MissingError(f"neither a Docker daemon nor podman is here: {CURE}")
+        raise MissingError("neither a Docker daemon nor podman is here")
     runtime = ("--runtime", "runc") if shutil.which("runc") and not shutil.which("crun") else ()
     settings = {"CONTAINERS_CONF": str(Path(__file__).with_name("containers.conf"))}
     # Its own format drops HEALTHCHECK.
@@ -131,13 +132,13 @@ def served(folder: Path) -> Iterator[dict[str, str]]:
         service.wait(SERVICE_WITHIN_S)
 
 
-def missing() -> str:
-    """What is not here, with the cure; empty if all is."""
+def missing(*, with_compose: bool) -> str:
+    """What is not here; empty if all is."""
     try:
         found()
     except MissingError as error:
         return str(error)
-    return "" if compose() else f"Docker's compose command is not here: {CURE}"
+    return "" if compose() or not with_compose else "Docker's compose command is not here"
 
 
 def _is_docker(command: str) -> bool:

@@ -1,6 +1,7 @@
-"""The marker ``containers``: a test of docker-compose.yml is skipped loudly where images or an engine are missing.
+"""The markers ``containers`` and ``image``: a test of docker-compose.yml, or of the gate's image alone, is skipped
+loudly where images or an engine are missing.
 
-With ``containers`` in ``EXTAUTHZ_REQUIRE`` it fails instead.
+With the marker's name in ``EXTAUTHZ_REQUIRE`` it fails instead.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ import pytest
 from tests.compose import engine, prepare, standins
 from tests.controlplane.marker import asked_for, skip
 
-MARK = "containers"
+MARKS = ("containers", "image")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before any fixture is set up."""
-    if item.get_closest_marker(MARK) is None or not (reason := missing()):
-        return
-    if MARK in asked_for(item.config):
-        pytest.fail(reason, pytrace=False)
-    skip(item, reason)
+    for mark in MARKS:
+        if item.get_closest_marker(mark) is None or not (reason := missing(mark)):
+            continue
+        if mark in asked_for(item.config):
+            pytest.fail(reason, pytrace=False)
+        skip(item, reason)
 
 
 @functools.cache
-def missing() -> str:
+def missing(mark: str) -> str:
     """What is not here, with the cure; empty if all is."""
-    if reason := engine.missing():
-        return reason
-    absent = [image for image in (*standins.wanted(), *prepare.OWN) if not engine.has(engine.official(image))]
-    return f"images are not here ({', '.join(absent)}): {engine.CURE}" if absent else ""
+    alone = mark == "image"
+    cure = engine.IMAGE_CURE if alone else engine.CURE
+    if reason := engine.missing(with_compose=not alone):
+        return f"{reason}: {cure}"
+    wanted = [*standins.bases("gate"), "extauthz"] if alone else [*standins.wanted(), *prepare.OWN]
+    absent = [image for image in wanted if not engine.has(engine.official(image))]
+    return f"images are not here ({', '.join(absent)}): {cure}" if absent else ""

@@ -1,4 +1,4 @@
-"""What the tests of docker-compose.yml need: ``make containers``.
+"""What the tests of docker-compose.yml need: ``make containers``. What the gate's image alone needs: ``make image``.
 
 An engine (Docker, or podman: installed where this is root's Debian), Docker's compose command (built with Go where
 there is none), the official images (stand-ins where they cannot be pulled: ``standins.py``), and our own two.
@@ -19,27 +19,35 @@ OWN = {"extauthz-stand-ins": "stand-ins", "extauthz": "gate"}
 """Image → target of our Dockerfile."""
 
 
-def main() -> int:
-    """Set up what is missing, and say so. 1 if that cannot be done."""
+def main(*, alone: bool) -> int:
+    """Set up what is missing, and say so. 1 if that cannot be done.
+
+    Args:
+        alone: the gate's image, and nothing else.
+    """
     progress = build.Progress()
     try:
         _engine(progress)
+        if alone:
+            standins.main(standins.bases("gate"))
+            own_images("extauthz")
+            return 0
         if not engine.compose():
             _compose(progress)
         progress.say(f"compose: {' '.join(engine.compose())}")
-        standins.main()
-        own_images()
+        standins.main(standins.wanted())
+        own_images(*OWN)
     except (engine.MissingError, build.BuildError, subprocess.CalledProcessError, FileNotFoundError) as error:
-        print(f"make containers: {error}", file=sys.stderr)
+        print(f"make {'image' if alone else 'containers'}: {error}", file=sys.stderr)
         return 1
     progress.say("all is here")
     return 0
 
 
-def own_images() -> None:
+def own_images(*images: str) -> None:
     """Build them of what is here now; what has not changed is not built again."""
-    for image, target in OWN.items():
-        engine.build(image, standins.ROOT, "--target", target)
+    for image in images:
+        engine.build(image, standins.ROOT, "--target", OWN[image])
 
 
 def _compose(progress: build.Progress) -> None:
@@ -63,4 +71,4 @@ def _engine(progress: build.Progress) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(alone=sys.argv[1:] == ["image"]))

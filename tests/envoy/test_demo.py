@@ -25,7 +25,7 @@ ALLOWED = Answer(200, "HTTP/2", {}, {"verdict": "allow", "sentence": "fits every
 
 def test_the_demo_ends_with_0_and_fits_into_100_columns_without_colour(authority):
     environment = {**os.environ, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-m", "extauthz.testing.demo"]
+    command = [sys.executable, "-m", "extauthz.cli", "demo"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stderr == ""
@@ -61,7 +61,7 @@ def closing_by_force(run: subprocess.Popen[str]) -> Iterator[None]:
 
 def test_with_keep_the_page_stays_open_and_tells_who_is_refused_until_ctrl_c(authority):
     environment = {**os.environ, "KEEP": "1", "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-m", "extauthz.testing.demo"]
+    command = [sys.executable, "-m", "extauthz.cli", "demo"]
     with (
         subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=environment, preexec_fn=heeds_ctrl_c) as run,
         closing_by_force(run),

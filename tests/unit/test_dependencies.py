@@ -67,5 +67,6 @@ def test_what_is_imported_is_asked_for(module: str):
 
 @pytest.mark.parametrize("module", sorted(imported(test_kit=True)))
 def test_the_test_kit_needs_the_extra_of_developers_at_most(module: str):
-    extra = asked_for([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]])
+    extras = PROJECT["optional-dependencies"]
+    extra = asked_for([*PROJECT["dependencies"], *extras["dev"], *extras["demo"]])
     assert distributions(module) & extra

@@ -38,9 +38,9 @@ def test_a_start_after_a_crash_finds_the_marker(path: Path) -> None:
         (b"", "cannot be read"),
         (b"{", "cannot be read"),
         (b"\xff", "cannot be read"),
-        (b"[]", "not of a version"),
-        (b'{"version": 2, "clean": true, "intents": []}', "not of a version"),
-        (b'{"version": 1, "clean": true, "intents": 3}', "not of a version"),
+        (b"[]", "not as a gate writes it"),
+        (b'{"version": 2, "clean": true, "intents": []}', "is of version 2, and this release reads 1"),
+        (b'{"version": 1, "clean": true, "intents": 3}', "not as a gate writes it"),
     ],
 )
 def test_a_spoilt_file_is_unclean_and_no_error(content: bytes, why: str, path: Path) -> None:

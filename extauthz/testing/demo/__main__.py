@@ -1,6 +1,6 @@
 """Runs the demo. Exit code 0 if every scene went as it must, 1 otherwise.
 
-With ``KEEP=1`` the gate's page then stays open until Ctrl-C.
+With ``KEEP=1`` the gate's page then stays open until Ctrl-C. ``extauthz demo`` runs it too.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ Workspace acme may use 12 CPUs and 4 GPUs, of big-corp's 16 CPUs; its lab 3 pods
 real autoscalers, by https through a real Envoy, which asks the gate about every write that can grow a workload."""
 
 
-def main(start: Callable[[Path], Cluster] = StandIn) -> int:
+def main(start: Callable[[Path], Cluster] = StandIn, *, keep: bool | None = None) -> int:
     """Run all scenes on the cluster that ``start`` makes in a directory; the exit code."""
+    keep = bool(os.environ.get("KEEP")) if keep is None else keep
     screen = Screen()
     began = time.monotonic()
     with (
@@ -46,7 +47,7 @@ def main(start: Callable[[Path], Cluster] = StandIn) -> int:
             screen.heading("what happened")
             screen.table([row for row, _ in results])
             code = _end(screen, len(results), failed, time.monotonic() - began)
-            if os.environ.get("KEEP"):
+            if keep:
                 _keep(world, screen)
         except (StartError, TimeoutError) as error:
             screen.complain(f"{error}; the gate's log ends with: {world.gate_log()}")

@@ -1,0 +1,63 @@
+"""What `make release` builds can be installed, and runs from anywhere."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import release.__main__ as release
+from tests.controlplane.marker import asked_for, skip
+
+ROOT = Path(__file__).parents[2]
+INDEX = "wheel"
+"""In ``EXTAUTHZ_REQUIRE``: the package index may be asked for all that the wheel needs."""
+
+
+@pytest.fixture
+def index(request: pytest.FixtureRequest) -> None:
+    """It takes a minute, and some 150 MB."""
+    if INDEX not in asked_for(request.config):
+        skip(request.node, "no wheel was built and installed: ask for it by EXTAUTHZ_REQUIRE=wheel")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """The wheel, built once, by who needs it."""
+    return functools.cache(lambda: release.packages(tmp_path_factory.mktemp("dist")))
+
+
+@pytest.fixture
+def wheel(index: None, made: Callable[[], Path]) -> Path:
+    return made()
+
+
+def test_the_wheel_has_what_it_reads_at_run_time(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    sources = {file.relative_to(ROOT).as_posix() for file in (ROOT / "extauthz").rglob("*") if file.is_file()}
+    assert {name for name in sources if "__pycache__" not in name} <= packed
+
+
+def test_the_wheel_is_of_the_version_that_the_project_says(wheel: Path):
+    assert wheel.name == f"extauthz-{release.version()}-py3-none-any.whl"
+
+
+@pytest.mark.envoy
+def test_the_wheel_runs_the_demo_in_an_environment_that_was_empty(wheel: Path, tmp_path: Path):
+    python = release.install(tmp_path / "venv", f"{wheel}[demo]")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [python.with_name("extauthz"), "demo"]
+    run = subprocess.run(
+        command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "all as they must be" in run.stdout
+    assert [*elsewhere.iterdir()] == []
