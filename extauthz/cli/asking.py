@@ -36,7 +36,10 @@ from extauthz.sources import file as quota_file
 
 TIMEOUT_S = 10.0
 
-SETTINGS = ("on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unsynced")
+SETTINGS = (
+    "on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unknown_policy",
+    "on_unsynced",
+)  # fmt: skip
 
 SHORT: Final = {"deploy": "deployments", "sts": "statefulsets", "rs": "replicasets", "rc": "replicationcontrollers"}
 

@@ -231,6 +231,10 @@ class Settings(BaseModel):
         "`deny` refuses it as ResourceQuota does: `must specify requests.cpu for: c` (403). With `allow` they cost "
         "nothing.",
     )
+    on_unknown_policy: OnUnknown = Field(
+        _POLICY.on_unknown_policy,
+        description="Growth about which a policy says nothing: it fails, is slow, or is missing.",
+    )
     on_unsynced: OnUnknown = Field(
         _POLICY.on_unsynced,
         description="A write that comes before quotas and workloads are known, or during a recovery hold.",

@@ -87,7 +87,7 @@ class QuotaTreeError(ValueError):
 class QuotaTree:
     """All quotas in force. Immutable: a change of quotas is another tree."""
 
-    __slots__ = ("_by_labels", "_by_namespace", "clamps", "limited", "nodes", "warnings")
+    __slots__ = ("_by_labels", "_by_namespace", "clamps", "has_policies", "limited", "nodes", "warnings")
 
     nodes: tuple[QuotaNode, ...]
     """Every node, each parent before its children, children by name."""
@@ -100,11 +100,15 @@ class QuotaTree:
     clamps: bool
     """Some quota has mode Clamp."""
 
+    has_policies: bool
+    """Some quota has policies."""
+
     def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
         self.nodes = nodes
         self.warnings = warnings
         plans = {id(node.hard): node.hard for node in nodes}
         self.limited = frozenset(key for hard in plans.values() for key in hard)
+        self.has_policies = any(node.quota.policies for node in nodes)
         self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]
         self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)
