@@ -4,7 +4,7 @@ WORKDIR /src
 # What it needs first, which changes seldom; then the gate itself.
 COPY LICENSE README.md constraints.txt pyproject.toml ./
 RUN mkdir extauthz /keys && touch extauthz/__init__.py \
-    && pip install --no-cache-dir --constraint constraints.txt --prefix /packages . \
+    && pip install --no-cache-dir --constraint constraints.txt --prefix /packages ".[cel]" \
     && pip install --no-cache-dir --constraint constraints.txt --prefix /more cryptography
 COPY extauthz extauthz
 RUN pip install --no-cache-dir --no-deps --force-reinstall --prefix /packages .

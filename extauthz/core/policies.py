@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from extauthz.core.model import Amounts, Observed, Requester, Template, WorkloadRef
 
@@ -84,6 +84,7 @@ class Fate(StrEnum):
     """It can land no more. Whether it has, only the workload shows."""
 
 
+@runtime_checkable
 class GrowthPolicy(Protocol):
     """One rule of a platform's own. Subclass it, and write the steps that it needs: the others say nothing.
 
@@ -105,12 +106,15 @@ class GrowthPolicy(Protocol):
 
     def reserve(self, growth: Growth) -> None:
         """It was granted and may still land."""
+        return
 
     def unreserve(self, growth: Growth) -> None:
         """A grant that was reserved has ended: it has landed, or can land no more."""
+        return
 
     def after(self, growth: Growth, fate: Fate) -> None:
         """What became of it. Told after ``unreserve``."""
+        return
 
 
 class Enlisted(NamedTuple):
@@ -127,14 +131,19 @@ class Policies:
 
     Args:
         failed: told of each call of ``reserve``, ``unreserve`` or ``after`` that failed: the policy's name, the step.
+        ask: gets the answer of a policy at a step.
     """
 
     def __init__(
-        self, enlisted: Iterable[Enlisted] = (), failed: Callable[[str, str], None] = lambda name, step: None
+        self,
+        enlisted: Iterable[Enlisted] = (),
+        failed: Callable[[str, str], None] = lambda name, step: None,
+        ask: Callable[[Enlisted, str, Growth], object] = lambda one, step, growth: getattr(one.policy, step)(growth),
     ) -> None:
         self.all: Final = tuple(enlisted)
         self._of: Final = {step: tuple(one for one in self.all if _has(one.policy, step)) for step in _STEPS}
         self._failed = failed
+        self.ask: Final = ask
         self._reserved: dict[str, Growth] = {}
         """Grants that have not ended, by the id of their pending write."""
 

@@ -20,6 +20,7 @@ from extauthz.service.setting_types import (
     ListenOrOff,
     Mode,
     NamespacedName,
+    Policies,
     Receivers,
     Seconds,
     Templates,
@@ -247,6 +248,17 @@ class Settings(BaseModel):
     on_max_scale_unknown: OnUnknown = Field(
         _POLICY.on_max_scale_unknown,
         description="Growth of a workload for which the service of `max-scale` gives no answer, and gave none lately.",
+    )
+    policies: Policies = Field(
+        (),
+        description="Names of plug-ins that are asked about all growth ([policies.md](policies.md)), with commas or "
+        "spaces between: the entry points of the group `extauthz.policies`. `NAME=Audit` refuses nothing and is "
+        "reported.",
+    )
+    policy_timeout_s: Seconds = Field(
+        0.05,
+        description="How long a plug-in may take. The answer of one that is slower is unknown, and it is not asked "
+        "for ten seconds.",
     )
     charge_surge: bool = Field(
         _POLICY.charge_surge,

@@ -34,7 +34,7 @@ from extauthz.core.model import (
     Verdict,
 )
 from extauthz.core.objects.metadata import annotations_text
-from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Growth, Limit, NotYet, Refused
+from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Growth, Limit, NotYet, Policies, Refused
 from extauthz.core.quota.policies import MAX_MESSAGE
 
 _MAX_AGAIN_S: Final = 24 * 3600.0
@@ -152,7 +152,7 @@ def _asked(asked: Evaluation, step: str) -> Iterator[_Found]:
     growth, nodes = asked.growth, asked.proposal.step.after.envelope_in
     assert growth is not None
     for one in asked.state.policies.at(step):
-        row = _of_plug_in(one, step, growth)
+        row = _of_plug_in(asked.state.policies, one, step, growth)
         if row is not None:
             yield _weighed(asked, row, nodes)
     for node in nodes if step != PERMIT else ():
@@ -171,9 +171,9 @@ def _weighed(asked: Evaluation, row: PolicyAnswer, nodes: Nodes) -> _Found:
     return _Found(row, asked.policy.on(Unknown.POLICY, nodes, asked.requester) == "deny")
 
 
-def _of_plug_in(one: Enlisted, step: str, growth: Growth) -> PolicyAnswer | None:
+def _of_plug_in(policies: Policies, one: Enlisted, step: str, growth: Growth) -> PolicyAnswer | None:
     try:
-        said: object = getattr(one.policy, step)(growth)
+        said = policies.ask(one, step, growth)
         return _JUDGES[step](one, said, growth) if said is not None else None
     except Exception as error:  # noqa: BLE001 (code of others)
         return _unknown(one, step, f"it failed: {type(error).__name__}: {error}")

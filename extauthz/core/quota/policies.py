@@ -5,12 +5,12 @@ Who reads expressions is given from outside: ``Compile``. What is not read, as n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 from extauthz.core.model import Tree
-from extauthz.core.quota.problems import Path, Problems, shown
+from extauthz.core.quota.problems import Path, Problem, Problems, shown
 
 MAX_POLICIES: Final = 16
 """In one quota."""
@@ -86,6 +86,14 @@ def parse(tree: Tree, path: Path, problems: Problems, compiler: Compile | None) 
             problems.add((*at, "name"), f'there is another policy "{policy.name}"', "rename or remove one of them")
         found[policy.name] = policy
     return tuple(found.values())
+
+
+def unread(policies: Iterable[QuotaPolicy]) -> Iterator[Problem]:
+    """A problem for those of a good quota that nobody here can read."""
+    names = [policy.name for policy in policies if policy.program is None]
+    if names:
+        detail = f"this gate cannot evaluate expressions: {', '.join(names)}"
+        yield Problem(("spec", "policies"), detail, "install extauthz[cel] where it runs")
 
 
 def _one(fields: Mapping[str, Tree], at: Path, problems: Problems, compiler: Compile | None) -> QuotaPolicy:
