@@ -142,6 +142,7 @@ class Policies:
     ) -> None:
         self.all: Final = tuple(enlisted)
         self._of: Final = {step: tuple(one for one in self.all if _has(one.policy, step)) for step in _STEPS}
+        self._listens = any(self._of[step] for step in (RESERVE, UNRESERVE, AFTER))
         self._failed = failed
         self.ask: Final = ask
         self._reserved: dict[str, Growth] = {}
@@ -153,6 +154,8 @@ class Policies:
 
     def reserve(self, growth: Growth) -> None:
         """Tell of a grant."""
+        if not self._listens:
+            return
         self._reserved[growth.id] = growth
         for one in self._of[RESERVE]:
             self._tell(one, RESERVE, growth)

@@ -7,12 +7,12 @@ and its type. Its evaluation is bounded: it gives up after 10,000 steps of a mac
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Final
 
-from extauthz.core.quota.policies import Compile, ExpressionError
+from extauthz.core.quota.policies import Compile, ExpressionError, Program
 
 PACKAGE: Final = "cel_expr_python"
 
@@ -67,30 +67,59 @@ def compiled(expression: str) -> Expression:
     if kind not in ("BOOL", "INT"):
         why = "an expression gives true or false (may it grow), or a whole number (how far)"
         raise ExpressionError(f"it gives {kind.lower()}; {why}")
-    return Expression(program, _needs(expression), kind == "INT")
+    return Expression(expression, program, _needs(expression), kind == "INT")
 
 
 class Expression:
     """A ``Program``."""
 
-    __slots__ = ("_program", "limits", "needs")
+    __slots__ = ("_program", "limits", "needs", "text")
 
-    def __init__(self, program: Any, needs: frozenset[str], limits: bool) -> None:  # noqa: ANN401 (another's type)
+    def __init__(self, text: str, program: Any, needs: frozenset[str], limits: bool) -> None:  # noqa: ANN401 (another's)
+        self.text = text
         self._program = program
         self.needs = needs
         self.limits = limits
 
     def bound(self, values: Mapping[str, object]) -> object:
-        return _environment().Activation(values)
+        return values
 
     def run(self, bound: object) -> object:
         try:
-            found = self._program.eval(bound)
+            found: object = self._program.eval(data=bound, arena=_arenas.next()).value()
         except RuntimeError as error:
             raise ExpressionError(_STATUS.sub("", str(error))) from None
-        if found.type() == _cel().Type.ERROR:
-            raise ExpressionError(_STATUS.sub("", str(found.value())))
-        return found.value()
+        if isinstance(found, str):  # an error: no expression that was read gives a text
+            raise ExpressionError(_STATUS.sub("", found))
+        return found
+
+    def joined(self, others: Sequence[Program]) -> Program | None:
+        """By ``&&``, which gives true only where both sides do. A comment ends with its line."""
+        texts = [one.text for one in (self, *others) if isinstance(one, Expression)]
+        try:
+            return compiled(" && ".join(f"({text}\n)" for text in texts))
+        except ExpressionError:  # too long together
+            return None
+
+
+class _Arenas:
+    """Memory of CEL's own. To make some for each decision costs as much as to evaluate an expression; so some decisions
+    share it, and it is freed with the last of them."""
+
+    _SHARED_BY: Final = 128
+
+    def __init__(self) -> None:
+        self._arena: Any = None
+        self._uses = 0
+
+    def next(self) -> Any:  # noqa: ANN401 (another's type)
+        if self._uses % self._SHARED_BY == 0:
+            self._arena = _cel().Arena()
+        self._uses += 1
+        return self._arena
+
+
+_arenas: Final = _Arenas()
 
 
 @lru_cache(1)

@@ -256,9 +256,9 @@ class Settings(BaseModel):
         "reported.",
     )
     policy_timeout_s: Seconds = Field(
-        0.05,
-        description="How long a plug-in may take. The answer of one that is slower is unknown, and it is not asked "
-        "for ten seconds.",
+        0.1,
+        description="How long a plug-in may take. A later answer is unknown, and who is late three times in a row is "
+        "not asked for ten seconds.",
     )
     charge_surge: bool = Field(
         _POLICY.charge_surge,

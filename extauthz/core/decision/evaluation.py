@@ -66,7 +66,7 @@ class Evaluation:
     """What policies are asked; ``None``: there are none, or it grows nothing."""
     policies: tuple[PolicyAnswer, ...] = ()
     """What policies have against it that refuses nothing."""
-    bound: dict[QuotaNode, object] = field(default_factory=dict)
+    bound: dict[QuotaNode, object] | None = None
     """What the expressions of a quota may use, by the quota."""
 
     # What a grant says.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -14,46 +14,55 @@ from extauthz.core.model import PolicyAnswer
 from extauthz.core.objects.metadata import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT, Growth
 from extauthz.core.quantities import NANO
-from extauthz.core.quota.policies import MAX_MESSAGE, Program, QuotaPolicy
+from extauthz.core.quota.policies import MAX_MESSAGE, Program, QuotaPolicy, Rules
 from extauthz.core.quota.tree import QuotaNode
 
 NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel]"
 
 
-def answers(asked: Evaluation, growth: Growth, node: QuotaNode, step: str) -> Iterator[PolicyAnswer]:
+def answers(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules, step: str) -> list[PolicyAnswer]:
     """What the expressions of one quota have against it at a step."""
-    for policy in node.quota.policies:
-        program = policy.program
-        if program is None:
-            if step == FILTER:
-                yield _answer(node, policy, step, NOT_INSTALLED, unknown=True)
-        elif program.limits == (step == LIMIT):
-            found = _run(asked, growth, node, policy, program)
-            if found is not None:
-                yield found
+    if step == FILTER and _all_hold(asked, growth, node, rules):
+        return []
+    unread = rules.unread if step == FILTER else ()
+    found = [_answer(node, policy, step, NOT_INSTALLED, unknown=True) for policy in unread]
+    for policy, program in rules.limits if step == LIMIT else rules.filters:
+        try:
+            said = program.run(_bound(asked, growth, node, rules, program))
+        except Exception as error:  # noqa: BLE001 (what an expression may raise, only its language knows)
+            found.append(_answer(node, policy, step, f"it failed: {error}", unknown=True))
+            continue
+        row = _judged(growth, node, policy, said, step)
+        if row is not None:
+            found.append(row)
+    return found
 
 
-def _run(
-    asked: Evaluation, growth: Growth, node: QuotaNode, policy: QuotaPolicy, program: Program
-) -> PolicyAnswer | None:
-    step = LIMIT if program.limits else FILTER
+def _all_hold(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules) -> bool:
+    """Whether all say that it may grow, as far as one question tells."""
+    if rules.whole is None or rules.unread:
+        return False
     try:
-        said = program.run(_bound(asked, growth, node, program))
-    except Exception as error:  # noqa: BLE001 (what an expression may raise, only its language knows)
-        return _answer(node, policy, step, f"it failed: {error}", unknown=True)
-    if program.limits and type(said) is int:
+        return rules.whole.run(_bound(asked, growth, node, rules, rules.whole)) is True
+    except Exception:  # noqa: BLE001 (each is asked by itself then)
+        return False
+
+
+def _judged(growth: Growth, node: QuotaNode, policy: QuotaPolicy, said: object, step: str) -> PolicyAnswer | None:
+    if step == LIMIT and type(said) is int:
         return None if said >= growth.to else _answer(node, policy, step, policy.says, replicas=said)
-    if not program.limits and type(said) is bool:
+    if step == FILTER and type(said) is bool:
         return None if said else _answer(node, policy, step, policy.says)
     return _answer(node, policy, step, f"it gave {type(said).__name__}", unknown=True)
 
 
-def _bound(asked: Evaluation, growth: Growth, node: QuotaNode, program: Program) -> object:
+def _bound(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules, program: Program) -> object:
     """What the expressions of one quota may use, made once a decision."""
+    if asked.bound is None:
+        asked.bound = {}
     bound = asked.bound.get(node)
     if bound is None:
-        needs = frozenset[str]().union(*(one.program.needs for one in node.quota.policies if one.program is not None))
-        values = {name: value for name in needs if (value := VARIABLES[name](asked, growth, node)) is not None}
+        values = {name: value for name in rules.needs if (value := VARIABLES[name](asked, growth, node)) is not None}
         bound = asked.bound[node] = program.bound(values)
     return bound
 

@@ -11,7 +11,7 @@ policies are asked again: what they were told of other workloads may have change
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -85,30 +85,31 @@ def _growth(asked: Evaluation) -> Growth | None:
     """What policies are asked; ``None``: it grows nothing, or no quota covers it."""
     step = asked.proposal.step
     pending_write, observed = asked.pending_write, asked.observed
-    is_resize = asked.ref.resource == RESIZES[1]
-    rises = _rises(step) if not is_resize else _without_counts(_rises(step))
+    rises, is_resize = _rises(step), asked.ref.resource == RESIZES[1]
+    if is_resize:
+        rises = _without_counts(rises)
     is_unknown = step.after.unknown and (step.multiplies_unknown or asked.alters)
     if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown):
         return None
     before = observed.replicas if observed is not None else 0
     to = pending_write.replicas if pending_write.replicas is not None else before
     return Growth(
-        id=asked.id,
-        ref=asked.write.ref,
-        operation="resize" if is_resize else asked.write.operation.value,
-        before=to if is_resize else before,
-        to=to,
-        rises=rises,
-        observed=_shown(asked),
-        templates=pending_write.templates,
-        requester=asked.requester,
-        now_s=asked.now_s,
-        wall_s=asked.now_s + asked.state.epoch_s,
+        asked.id,
+        asked.write.ref,
+        "resize" if is_resize else asked.write.operation.value,
+        to if is_resize else before,
+        to,
+        rises,
+        observed if observed is not None else _made(asked),
+        pending_write.templates,
+        asked.requester,
+        asked.now_s,
+        asked.now_s + asked.state.epoch_s,
     )
 
 
-def _shown(asked: Evaluation) -> Observed | None:
-    """The object that is there; of a create the one that it makes."""
+def _made(asked: Evaluation) -> Observed | None:
+    """Of a create the object that it makes, or that an earlier one does."""
     if asked.base is not None or asked.born is None:
         return asked.base
     change = asked.write.change
@@ -131,14 +132,16 @@ def _without_counts(rises: Amounts) -> Amounts:
 
 def _answer(asked: Evaluation, step: str, reason: str) -> Decision | None:
     """The refusal of those that have something against it at a step. What refuses nothing is kept for the answer."""
-    found = list(_asked(asked, step))
+    growth = asked.growth
+    assert growth is not None
+    found = _asked(asked, growth, step)
+    if not found:
+        return None  # usually
     asked.policies += tuple(one.row for one in found)
     refusing = [one.row for one in found if one.refuses]
     if not refusing:
         return None
     known = [row for row in refusing if row.result == "refused"]
-    growth = asked.growth
-    assert growth is not None
     if known:
         verdict, sentence = Verdict.DENY, sentences.by_policies(growth.ref, known)
     else:
@@ -148,17 +151,20 @@ def _answer(asked: Evaluation, step: str, reason: str) -> Decision | None:
     return answer._replace(policies=asked.policies, unspecified=asked.unspecified)
 
 
-def _asked(asked: Evaluation, step: str) -> Iterator[_Found]:
-    growth, nodes = asked.growth, asked.proposal.step.after.envelope_in
-    assert growth is not None
-    for one in asked.state.policies.at(step):
-        row = _of_plug_in(asked.state.policies, one, step, growth)
+def _asked(asked: Evaluation, growth: Growth, step: str) -> list[_Found]:
+    """What plug-ins say, and then the expressions of quotas."""
+    found: list[_Found] = []
+    nodes, policies = asked.proposal.step.after.envelope_in, asked.state.policies
+    for one in policies.at(step):
+        row = _of_plug_in(policies, one, step, growth)
         if row is not None:
-            yield _weighed(asked, row, nodes)
+            found.append(_weighed(asked, row, nodes))
     for node in nodes if step != PERMIT else ():
-        if node.quota.policies:
-            for row in expressions.answers(asked, growth, node, step):
-                yield _weighed(asked, row, (node,))
+        if node.rules is not None:
+            found += [
+                _weighed(asked, row, (node,)) for row in expressions.answers(asked, growth, node, node.rules, step)
+            ]
+    return found
 
 
 def _weighed(asked: Evaluation, row: PolicyAnswer, nodes: Nodes) -> _Found:

@@ -5,9 +5,9 @@ Who reads expressions is given from outside: ``Compile``. What is not read, as n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from extauthz.core.model import Tree
 from extauthz.core.quota.problems import Path, Problem, Problems, shown
@@ -45,6 +45,12 @@ class Program(Protocol):
             Exception: it has none.
         """
 
+    def joined(self, others: Sequence[Program]) -> Program | None:
+        """One that gives true where this one and all others do, and else false or nothing; ``None``: there is none.
+
+        All of them say whether growth is allowed.
+        """
+
 
 class ExpressionError(ValueError):
     """An expression is wrong, or of a wrong type. Its author must mend it. The text says what and where."""
@@ -70,6 +76,37 @@ class QuotaPolicy:
     def says(self) -> str:
         """What an owner reads."""
         return self.message or f"{self.expression} does not hold"
+
+
+class Rules(NamedTuple):
+    """The policies of a quota, by what they say."""
+
+    filters: tuple[tuple[QuotaPolicy, Program], ...]
+    """Those that say whether a workload may grow."""
+    whole: Program | None
+    """All ``filters`` in one, which is quicker to ask first; ``None``: there is none."""
+    limits: tuple[tuple[QuotaPolicy, Program], ...]
+    """Those that say how far."""
+    unread: tuple[QuotaPolicy, ...]
+    """Those that nobody here can evaluate."""
+    needs: tuple[str, ...]
+    """The names that they may use."""
+
+
+def rules(policies: Iterable[QuotaPolicy]) -> Rules | None:
+    """``None``: there are none."""
+    given = tuple(policies)
+    if not given:
+        return None
+    read = [(one, one.program) for one in given if one.program is not None]
+    filters = tuple(one for one in read if not one[1].limits)
+    return Rules(
+        filters,
+        filters[0][1].joined([program for _, program in filters[1:]]) if len(filters) > 1 else None,
+        tuple(one for one in read if one[1].limits),
+        tuple(one for one in given if one.program is None),
+        tuple(sorted(frozenset[str]().union(*(program.needs for _, program in read)))),
+    )
 
 
 def parse(tree: Tree, path: Path, problems: Problems, compiler: Compile | None) -> tuple[QuotaPolicy, ...]:

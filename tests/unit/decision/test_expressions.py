@@ -32,6 +32,9 @@ class Gives:
         self.boundings += 1
         return dict(values)
 
+    def joined(self, others: object) -> None:
+        return None
+
     def run(self, bound: Any) -> object:
         return self._gives(bound)
 

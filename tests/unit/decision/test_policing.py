@@ -373,6 +373,12 @@ class TestReserve:
         assert ask.gate.policies._reserved == {}
 
 
+def test_where_no_policy_wants_to_know_of_grants_none_are_kept() -> None:
+    ask = asker(Says())
+    ask(scale("web", 3))
+    assert ask.gate.policies._reserved == {}
+
+
 def test_a_policy_without_steps_of_its_own_is_not_called() -> None:
     class Silent(GrowthPolicy):
         """Nothing."""

@@ -22,6 +22,9 @@ class Program:
     def bound(self, values: Mapping[str, object]) -> object:
         return values
 
+    def joined(self, others: object) -> None:
+        return None
+
     def run(self, bound: object) -> object:
         return True
 
