@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,7 @@ SOURCE = Path(__file__).parent / "admission"
 CRD = Path(__file__).parents[1] / "deploy" / "crd.yaml"
 NEEDED = ("etcd", "kube-apiserver", "kubectl")
 CONFIGURATION = "ValidatingWebhookConfiguration.admissionregistration.k8s.io/v1"
-NONE, EMPTY, OURS = "no webhook", "one that allows everything", "ours"
+NONE, EMPTY, PYTHON, OURS = "no webhook", "one that allows everything", "the same in Python", "ours"
 GOAL = Goal(1.3)
 KYVERNO = "Kyverno publishes 57 ms on average and 182 ms at p99, at 50 clients, on machines of its own"
 RATE = 100.0
@@ -90,7 +91,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         for clients in size.clients:
             at_once = load.rounds(clients, size, say, 0.0)
             asked += _added(f"webhook, {_noun(clients)}", at_once, GOAL)
-            extra.append(_throughput(clients, at_once))
+            extra += [_throughput(clients, at_once), _in_python(clients, at_once)]
         for clients in size.clients:
             paced = load.rounds(clients, size, say, RATE)
             extra += _added(f"webhook (extra), {_noun(clients)} at {RATE:g} writes a second", paced, None)
@@ -117,6 +118,14 @@ def _throughput(clients: int, took: Took) -> Figure:
     ours, empty = (clients / mean(one for each in took[way] for one in each) for way in (OURS, EMPTY))
     name = f"webhook (extra), {_noun(clients)}: growth writes a second"
     return Figure(name, f"{ours:,.0f}", f"{empty:,.0f}", ours / max(empty, 1.0))
+
+
+def _in_python(clients: int, took: Took) -> Figure:
+    """What no webhook with this server can go below."""
+    base, empty, python = (1000 * median(map(median, took[way])) for way in (NONE, EMPTY, PYTHON))
+    name = f"webhook (extra), {_noun(clients)}: median of what one in Python that allows everything adds"
+    ratio = (python - base) / max(empty - base, LEAST_MS)
+    return Figure(name, f"{python - base:.1f} ms", f"{empty - base:.1f} ms", ratio)
 
 
 def _noun(clients: int) -> str:
@@ -149,7 +158,7 @@ class Load:
         took: dict[str, list[list[float]]] = defaultdict(list)
         pace = f"{rate:g} writes a second" if rate else "without a pause"
         for number in range(size.rounds):
-            for way in (NONE, EMPTY, OURS):
+            for way in (NONE, EMPTY, PYTHON, OURS):
                 with self._in_force(way):
                     written, failed = self._written(clients, size.seconds, rate)
                 took[way].append(written)
@@ -214,11 +223,17 @@ def _ready(programs: Mapping[str, Path], most: int) -> Iterator[Load]:
         flags = [f"--kubeconfig={plane.kubeconfig}", f"--webhook=127.0.0.1:{port}"]
         flags += [f"--webhook-cert={pair[0]}", f"--webhook-key={pair[1]}", "--on-unclean-start=allow"]
         stack.enter_context(Gate("kubernetes", "kubernetes", plane.folder / "gate.log", flags))
-        allow = subprocess.Popen([str(programs["allow"]), *pair], stdout=subprocess.PIPE, text=True)
-        stack.callback(allow.wait)
-        stack.callback(allow.terminate)
-        assert allow.stdout is not None
-        yield Load(plane, programs["load"], {EMPTY: int(allow.stdout.readline()), OURS: port}, ca)
+        empty = _serving(stack, [str(programs["allow"]), *pair])
+        python = _serving(stack, [sys.executable, str(SOURCE / "allow.py"), *pair])
+        yield Load(plane, programs["load"], {EMPTY: empty, PYTHON: python, OURS: port}, ca)
+
+
+def _serving(stack: ExitStack, command: list[str]) -> int:
+    """Start a webhook that prints its port."""
+    process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    stack.callback(process.terminate)
+    assert process.stdout is not None
+    return int(process.stdout.readline())
 
 
 def _certificates(folder: Path) -> tuple[bytes, list[str]]:

@@ -69,6 +69,7 @@ class Checks:
         self.found: Violation | None = None
         self._reference = reference
         self._memory_s = memory_s
+        self._stood_s = 0.0
         self._refused_s = refused_s
         self._alone = alone
         self._views = Views(reference)
@@ -100,9 +101,17 @@ class Checks:
         """Something has grown past the gates, or ``by`` one of them, which knew of no quota for it."""
         self._excuses.grew(now_s, version, before, after, by)
 
+    def stood_still(self, for_s: float) -> None:
+        """For so long no gate followed writes under way: they were in a handover, which keeps the seconds left."""
+        self._stood_s += for_s
+
+    def gates_s(self, now_s: float) -> float:
+        """The time by which gates let writes end."""
+        return now_s - self._stood_s
+
     def _seen(self, now_s: float, key: Key, one: State) -> None:
         """A workload has changed. A gate may not have seen its last state before."""
-        until_s = now_s + self._memory_s
+        until_s = self.gates_s(now_s) + self._memory_s
         self._states += [_most(until_s, key, each) for each in {self._last.get(key, one), one}]
         self._last[key] = one
 
@@ -112,9 +121,9 @@ class Checks:
         if question.dry:
             return
         if promise.cpu_m is not None:
-            self.changes.asked(now_s, promise.key, question.write)
-        self._asks.append((now_s, promise.key))
-        self._states.append(self._asked(now_s + self._memory_s, promise))
+            self.changes.asked(self.gates_s(now_s), promise.key, question.write)
+        self._asks.append((self.gates_s(now_s), promise.key))
+        self._states.append(self._asked(self.gates_s(now_s) + self._memory_s, promise))
 
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
@@ -170,7 +179,9 @@ class Checks:
             self.broken("never in the way of less", f"a policy was asked about no growth: {decision.sentence}")
         elif decision.reason == "too-many-intents-in-tree":
             self._crowded(now_s, decision, promise)
-        elif decision.reason == "change-under-way" and not self.changes.of_others(now_s, promise.key, question.write):
+        elif decision.reason == "change-under-way" and not self.changes.of_others(
+            self.gates_s(now_s), promise.key, question.write
+        ):
             self.broken("one write, any entrance", f"{decision.id} was refused for a change, and there is no other")
         elif decision.verdict is Verdict.DENY:
             self._denied_for_quota(at_s, now_s, decision, question)
@@ -284,18 +295,18 @@ class Checks:
 
     def _denied_for_quota(self, at_s: float, now_s: float, decision: Decision, question: Question) -> None:
         """What was refused counts for itself, and from now on for less long."""
-        asked = self._asked(at_s + self._memory_s, question.promise)
+        asked = self._asked(self.gates_s(at_s) + self._memory_s, question.promise)
         if question.dry:
             self._states.append(asked)
         self._denied(now_s, decision, question.promise)
         self._states.remove(asked)
         if not question.dry:
-            self._states.append(self._asked(now_s + self._refused_s, question.promise))
+            self._states.append(self._asked(self.gates_s(now_s) + self._refused_s, question.promise))
 
     def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """A refusal for quota is right only if the write grows something and would not fit even if all that was asked
         lately landed."""
-        self._states = [one for one in self._states if one.until_s >= now_s]
+        self._states = [one for one in self._states if one.until_s >= self.gates_s(now_s)]
         tops: dict[Key, State] = {}
         tiers: dict[Key, set[str]] = {}
         last = {**self._last, **self._reference.workloads()}
@@ -325,7 +336,7 @@ class Checks:
 
     def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """A flood ends for its sender alone: so many writes were asked under quotas that cover this workload too."""
-        while self._asks and self._asks[0][0] < now_s - self._memory_s:
+        while self._asks and self._asks[0][0] < self.gates_s(now_s) - self._memory_s:
             self._asks.popleft()
         asks = Counter(key for _, key in self._asks)
         near: set[Key] = set()

@@ -22,6 +22,8 @@ class Ungated(NamedTuple):
     """The gate that allowed it where no quota was; empty: none."""
     more: Mapping[str, int]
     """By how much."""
+    per_pod_m: int
+    """By how much CPU each of its pods, in thousandths. A gate that has not seen it may allow more pods afterwards."""
 
 
 class Grant(NamedTuple):
@@ -57,8 +59,10 @@ class Excuses:
         """Something has grown past the gates, or ``by`` one of them, which knew of no quota for it."""
         for key, some in after.items():
             was, now = _top(before.get(key, ())), _top(some)
-            if more := {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}:
-                self._ungated.append(Ungated(now_s, version, key, by, more))
+            more = {one: amount - was.get(one, 0) for one, amount in now.items() if amount > was.get(one, 0)}
+            per_pod_m = max(_per_pod_m(some) - _per_pod_m(before.get(key, ())), 0) if key in before else 0
+            if more or per_pod_m:
+                self._ungated.append(Ungated(now_s, version, key, by, more, per_pod_m))
         while self._ungated and self._ungated[0].at_s < now_s - UNSEEN_S - KEPT_S:
             self._ungated.popleft()
 
@@ -70,7 +74,9 @@ class Excuses:
         past: Counter[Key] = Counter()
         for one in self._ungated:
             if one.key in covered and not (by and one.by == by) and one.version > horizon(kind_of(one.key).collection):
-                past[one.key] += one.more.get(resource, 0)
+                per_pod = one.per_pod_m if resource == "requests.cpu" else 0
+                pods = max((state.replicas for state in covered[one.key]), default=0)
+                past[one.key] += max(one.more.get(resource, 0), per_pod * pods)
         return sum(min(amount, _top(covered[key]).get(resource, 0)) for key, amount in past.items())
 
     def charged_by(self, by: str, at_s: float) -> list[Promise]:
@@ -89,6 +95,10 @@ class Excuses:
             if grant.by == by or not grant.uncovered or at_s >= grant.at_s + self._heard_s:
                 charged.append(known)
         return charged
+
+
+def _per_pod_m(states: Iterable[State]) -> int:
+    return max((one.cpu_m + one.side_m for one in states), default=0)
 
 
 def _top(states: Iterable[State]) -> dict[str, int]:

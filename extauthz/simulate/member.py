@@ -170,9 +170,16 @@ class Posted:
 
 
 class Handover:
-    """Keeps a gate's handover, as the text of the file."""
+    """Keeps a gate's handover, as the text of the file.
 
-    def __init__(self) -> None:
+    Args:
+        stood_still: told for how long the writes in it ended for nobody.
+    """
+
+    def __init__(self, clock: Callable[[], float], stood_still: Callable[[float], None]) -> None:
+        self._clock = clock
+        self._stood_still = stood_still
+        self._left_s = clock()
         self._text = json.dumps(left([]))
 
     def __str__(self) -> str:
@@ -181,10 +188,13 @@ class Handover:
     def take(self) -> Taken:
         """As of a file."""
         taken, self._text = parsed(self._text), json.dumps(RUNNING)
+        if taken.unclean is None:
+            self._stood_still(self._clock() - self._left_s)
         return taken
 
     def leave(self, pending_writes: Sequence[Record]) -> None:
         """As in a file."""
+        self._left_s = self._clock()
         self._text = json.dumps(left(pending_writes))
 
 

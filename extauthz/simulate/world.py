@@ -29,8 +29,8 @@ from .reviews import changed
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0
-"""How long a pending write may live at most. Its landing window may begin again with each gate that sees it first, and
-stands still while none has started. Then a read ends it, which may have to be tried again."""
+"""How long a pending write may live at most, not counted while it is in a handover. Its landing window may begin again
+with each gate that sees it first. Then a read ends it, which may have to be tried again."""
 
 HEARD_S = 1.0
 """How long other gates may not know of a write that no quota covers: a quarter of a second, what the ledger's write
@@ -82,7 +82,10 @@ class World:
             self.tell,
             self._odd,
         )
-        self._handovers = [Handover() if plan.ledger == "memory" else None for _ in range(plan.gates)]
+        in_memory = plan.ledger == "memory"
+        self._handovers = [
+            Handover(self.loop.time, self.checks.stood_still) if in_memory else None for _ in range(plan.gates)
+        ]
         self.links = [
             Link(self.random(f"link {one}"), self._odds(), streams_lists=plan.seed % 7 != 0)
             for one in range(plan.gates)
@@ -107,7 +110,7 @@ class World:
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         self.checks.wrote(self.loop.time(), self.server.version, collection, key)
         if collection in COLLECTIONS and (before is None or after is None or changed(before, after)):
-            self.checks.changes.asked(self.loop.time(), key, PAST_THE_GATES)
+            self.checks.changes.asked(self.checks.gates_s(self.loop.time()), key, PAST_THE_GATES)
 
     def _passed(self, decision: str) -> None:
         """A write that the webhook has admitted has landed, or can land no more: a newer version shows it."""

@@ -43,6 +43,15 @@ def test_growth_again_and_again_excuses_no_more_than_the_workload_costs(excuses)
     assert grown(excuses, now=SMALL) == 1
 
 
+def test_a_template_that_grew_unseen_is_excused_for_pods_that_are_allowed_afterwards(excuses):
+    none, with_sidecar = SMALL._replace(replicas=0), SMALL._replace(replicas=0, side_m=250)
+    excuses.grew(1.0, 7, {KEY: [none]}, {KEY: [with_sidecar]}, by="")
+    allowed = with_sidecar._replace(replicas=3)
+    assert grown(excuses, version=6, now=allowed, resource="requests.cpu") == 750
+    assert grown(excuses, version=6, now=allowed) == 0, "pods are none the more"
+    assert grown(excuses, version=7, now=allowed, resource="requests.cpu") == 0
+
+
 def test_a_gate_has_seen_the_growth_that_it_allowed_where_no_quota_was(excuses):
     excuses.grew(1.0, 7, {KEY: [SMALL]}, {KEY: [LARGE]}, by="gate0")
     assert grown(excuses, by="gate0") == 0

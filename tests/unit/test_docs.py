@@ -93,13 +93,6 @@ def test_the_denial_in_the_readme_is_what_the_gate_says():
     assert denied.sentence == " ".join(shown.split())
 
 
-@pytest.mark.parametrize("command", blocks("sh"), ids=lambda command: command.partition("\n")[0][:40])
-def test_a_command_of_the_readme_is_one_of_a_page_whose_commands_are_run(command: str):
-    """``tests/e2e/test_install.py`` and ``tests/e2e/test_guide.py`` run those as they stand."""
-    pages = ("docs/install.md", "docs/kube-controller-manager.md")
-    assert any(f"```sh\n{command}```" in (ROOT / page).read_text() for page in pages)
-
-
 PAGE = (ROOT / "docs" / "design.md").read_text()
 RULES = dict(re.findall(r"^### (?:Rule )?(L?\d+)\. (.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 

@@ -455,3 +455,15 @@ def test_the_test_of_a_release_is_the_doctor_with_an_account_of_its_own():
     assert verbs == {"get", "list", "create"}
     (creates,) = [rule for rule in hooks["ClusterRole/extauthz-doctor"]["rules"] if "create" in rule["verbs"]]
     assert creates["resources"] == ["subjectaccessreviews"]
+
+
+@pytest.mark.helm
+def test_the_install_command_of_the_readme_makes_a_gate_that_the_api_server_asks():
+    (command,) = re.findall(r"^helm install (.*?)\nkubectl", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    words = shlex.split(command.replace("\\\n", " "))
+    values = words[words.index("--set") + 1].replace("<yours>", "registry.test/extauthz")
+    objects = made("--set", values)
+    assert "ValidatingWebhookConfiguration/extauthz" in objects
+    arguments = container(objects)["args"]
+    assert "--webhook-self-signed" in arguments
+    assert "--grpc=off" in arguments
