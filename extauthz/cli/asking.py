@@ -10,6 +10,7 @@ import asyncio
 import http.client
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -144,6 +145,7 @@ def gate(arguments: argparse.Namespace) -> Gate:
                 f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
             )
     made = Gate(policy(options.settings(arguments)))
+    made.epoch_s = time.time()
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     made.load_state(state_file.load(arguments.state).state, 0.0)
     return made

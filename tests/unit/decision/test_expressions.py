@@ -141,7 +141,27 @@ class TestValues:
         assert set(kept[0]) == {"now", "write.from"}
 
 
+class Joined(Gives):
+    """Asked for all at once, it says the same; it keeps how often."""
+
+    asked = 0
+
+    def joined(self, others: object) -> Any:
+        def all_hold(values: Mapping[str, Any]) -> object:
+            Joined.asked += 1
+            return self._gives(values)
+
+        return Gives(all_hold)
+
+
 class TestWhatTheyGive:
+    def test_where_all_hold_one_question_is_enough(self) -> None:
+        def never(values: Mapping[str, Any]) -> object:
+            raise AssertionError("asked by itself")
+
+        assert asker(a=Joined(lambda values: True), b=Gives(never))(scale("web", 3)).policies == ()
+        assert Joined.asked == 1
+
     def test_false_refuses_with_the_message(self) -> None:
         denied = asker(hours=Gives(lambda values: False))(scale("web", 3))
         assert (denied.verdict, denied.reason) == (Verdict.DENY, "policy-refused")

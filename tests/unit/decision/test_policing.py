@@ -176,6 +176,15 @@ class TestOnlyGrowth:
         assert growth.observed.labels == "app=new"
         assert growth.observed.annotations == '{"policy.extauthz.dev/ticket": "A-1"}'
 
+    def test_of_an_object_that_a_pending_create_makes_that_is_shown(self) -> None:
+        one = Says()
+        ask = asker(one)
+        ask(create(workload("new", 1)))
+        ask(scale("new", 2))
+        assert (one.growth.before, one.growth.to) == (0, 2)
+        assert one.growth.observed is not None
+        assert one.growth.observed.labels == "app=new"
+
     def test_an_apply_that_creates_shows_no_annotations(self) -> None:
         one = Says()
         made = workload("new", 3)

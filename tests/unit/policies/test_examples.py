@@ -12,8 +12,9 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Decision, Refusal, Requester, Verdict
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.policies import cel
 from extauthz.sources import file as quota_file
-from extauthz.testing.builders import Asker, gate, scale, workload
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 QUOTAS = Path(__file__).parents[3] / "examples" / "quota-policies" / "quota.yaml"
 HPA = Requester("system:serviceaccount:kube-system:horizontal-pod-autoscaler")
@@ -100,3 +101,20 @@ def test_all_of_them_at_once() -> None:
         ("approval-above-20", False),
         ("only-autoscalers", True),
     ]
+
+
+def test_where_one_of_several_fails_only_that_one_is_unknown() -> None:
+    policies = [
+        {"name": "good", "expression": "write.to < 9 // small"},
+        {"name": "bad", "expression": "workload.labels['no'] == 'such'"},
+    ]
+    found = quota("acme", {"pods": "9"}, policies=policies, compiler=cel.compiler())
+    refused = Asker(gate([found], workload("web", 2)))(scale("web", 3))
+    assert [(row.policy, row.result) for row in refused.policies] == [("bad", "unknown")]
+
+
+def test_policies_that_are_too_long_together_are_asked_one_by_one() -> None:
+    text = " && ".join(["write.to < 9"] * 120)
+    policies = [{"name": f"p{at}", "expression": text} for at in range(16)]
+    found = quota("acme", {"pods": "9"}, policies=policies, compiler=cel.compiler())
+    assert Asker(gate([found], workload("web", 2)))(scale("web", 3)).verdict is Verdict.ALLOW
