@@ -5,7 +5,7 @@ WORKDIR /src
 # What it needs first, which changes seldom; then the gate itself.
 COPY LICENSE README.md constraints.txt pyproject.toml ./
 RUN mkdir extauthz /keys && touch extauthz/__init__.py \
-    && pip install --no-cache-dir --no-compile --constraint constraints.txt --prefix /packages .
+    && pip install --no-cache-dir --no-compile --constraint constraints.txt --prefix /packages ".[cel]"
 COPY extauthz extauthz
 COPY release/slim.py ./
 RUN pip install --no-cache-dir --no-compile --no-deps --force-reinstall --prefix /packages . \

@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod istiods keda full test e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod istiods keda full test plugin e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ containers: controlplane  ## what the tests of docker-compose.yml need: podman i
 
 test: setup  ## all tests, the real Envoy's among them; with the real control plane's if it is built
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+plugin: setup  ## install the example policy of examples/policy-plugin from its folder, and run its tests
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ./examples/policy-plugin
+	@$(BIN)/python -m pytest -q examples/policy-plugin/tests
 
 e2e: controlplane  ## real autoscalers through the real Envoy and the gate against a real API server
 	@EXTAUTHZ_REQUIRE=controlplane $(BIN)/python -m pytest tests/e2e tests/controlplane $(PYTEST_ARGS)

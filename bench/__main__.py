@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import bystanders, check, cluster, decision, latency, neighbours, report, sharing, webhook
+from . import bystanders, check, cluster, decision, latency, neighbours, policies, report, sharing, webhook
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -66,6 +66,7 @@ def measure(*, quick: bool) -> list[Figure]:
     say = partial(_say, time.monotonic())
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
+        policies.measure(decision.QUICK if quick else decision.FULL),
         *check.measure(check.QUICK if quick else check.FULL, say),
         *bystanders.measure(bystanders.QUICK if quick else bystanders.FULL, say),
         *latency.measure(latency.QUICK if quick else latency.FULL, say),

@@ -82,7 +82,7 @@ def _cost(kind: str, size: Size, small: Gate, large: Gate, say: Callable[[str], 
     gates = [(size.small, small), (size.large, large)]
     for number in range(size.rounds):
         for population, gate in gates if number % 2 else reversed(gates):
-            costs[population].append(_batch_us(gate, _batch(kind, population, size.decisions, pick)))
+            costs[population].append(batch_us(gate, batch(kind, population, size.decisions, pick)))
         say(f"decision, {kind}: round {number + 1} of {size.rounds}")
     ratio = median_ratio(costs[size.large], costs[size.small])
     return Figure(
@@ -95,13 +95,13 @@ def _cost(kind: str, size: Size, small: Gate, large: Gate, say: Callable[[str], 
     )
 
 
-def _batch(kind: str, population: Population, count: int, pick: random.Random) -> list[Request]:
+def batch(kind: str, population: Population, count: int, pick: random.Random) -> list[Request]:
     """Growth of workloads drawn from the whole population, so that caches help no more than they do in use."""
     send = SENDERS[kind]
     return [send(population, i, 9 + i % 3) for i in pick.sample(range(population.workload_count), count)]
 
 
-def _batch_us(gate: Gate, requests: Sequence[Request]) -> float:
+def batch_us(gate: Gate, requests: Sequence[Request]) -> float:
     """Processor time a decision; each is a charged grant, settled afterwards, so that batches are alike."""
     ids = [f"{number:016x}" for number in range(len(requests))]
     start = time.process_time()
@@ -129,7 +129,7 @@ def _headroom(size: Size, gate: Gate) -> Figure:
         found = [answers.headroom(ref) for ref in refs]
         asked.append((time.process_time() - start) / len(refs) * 1e6)
         assert all(one["replicas"] is not None and one["certain"] for one in found)
-        decided.append(_batch_us(gate, [SENDERS["KPA PATCH"](population, i, 9) for i in chosen]))
+        decided.append(batch_us(gate, [SENDERS["KPA PATCH"](population, i, 9) for i in chosen]))
     ratio = median_ratio(asked, decided)
     name = f"headroom of a workload, over a decision: {population.workload_count:,} workloads"
     return Figure(name, f"{median(asked):.1f} µs", f"{median(decided):.1f} µs", ratio, Goal(HEADROOM_COST))

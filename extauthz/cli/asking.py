@@ -10,6 +10,7 @@ import asyncio
 import http.client
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +37,10 @@ from extauthz.sources import file as quota_file
 
 TIMEOUT_S = 10.0
 
-SETTINGS = ("on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unsynced")
+SETTINGS = (
+    "on_unreadable", "on_unknown_workload", "on_unknown_footprint", "on_unspecified", "on_unknown_policy",
+    "on_unsynced",
+)  # fmt: skip
 
 SHORT: Final = {"deploy": "deployments", "sts": "statefulsets", "rs": "replicasets", "rc": "replicationcontrollers"}
 
@@ -141,6 +145,7 @@ def gate(arguments: argparse.Namespace) -> Gate:
                 f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
             )
     made = Gate(policy(options.settings(arguments)))
+    made.epoch_s = time.time()
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     made.load_state(state_file.load(arguments.state).state, 0.0)
     return made

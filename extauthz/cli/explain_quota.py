@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from typing import Any
 
 from extauthz.cli import asking, options
@@ -43,6 +44,7 @@ def said(arguments: argparse.Namespace, objects: Objects, ref: WorkloadRef, want
 def _gate(arguments: argparse.Namespace, objects: Objects) -> Gate:
     """A gate that knows what the files say."""
     made = Gate(policy(options.settings(arguments)))
+    made.epoch_s = time.time()
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     builder = SnapshotBuilder()
     try:

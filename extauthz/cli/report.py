@@ -35,7 +35,19 @@ def as_table(decision: Json) -> str:
     silent = [f"{one['resource']} for {one['quota']}" for one in decision["unspecified"] if one["audits"]]
     if silent:
         lines += ["", f"would be refused, but only audited: pods must specify {', '.join(silent)}"]
+    for title, audits in (("policies against it", False), ("policies against it, but only audited", True)):
+        rows = [one for one in decision["policies"] if one["audits"] is audits]
+        if rows:
+            lines += ["", f"{title}:", *_policies(rows)]
     return "\n".join(lines) + "\n"
+
+
+def _policies(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    table: list[Sequence[str]] = [("policy", "quota", "step", "message")]
+    for row in rows:
+        message = row["message"] if row["result"] == "refused" else f"not known: {row['message']}"
+        table.append((row["policy"], row["quota"] or "-", row["step"], message))
+    return tables.lines(table, "  ")
 
 
 def _what(decision: Json) -> list[tuple[str, str]]:

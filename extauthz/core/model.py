@@ -233,6 +233,8 @@ class Observed:
     """``spec.selector.matchLabels`` of a controller; ``None`` where it has none or uses expressions."""
     max_surge: int | str | None = None
     """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
+    annotations: str = ""
+    """Those that policies may look at, as JSON (``objects.metadata.ANNOTATIONS``)."""
 
 
 class Outcome(NamedTuple):
@@ -280,6 +282,8 @@ class Unknown(StrEnum):
     """What a pod costs."""
     UNSPECIFIED = "unspecified"
     """What a container needs of a compute resource that a quota limits: it says nothing of it."""
+    POLICY = "unknownPolicy"
+    """What a policy says: it fails, is slow, or is missing."""
 
 
 class Verdict(StrEnum):
@@ -290,7 +294,7 @@ class Verdict(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why a write is refused, in four words that stay (docs/status.md). ``Decision.reason`` says it more exactly."""
+    """Why a write is refused, in words that stay (docs/status.md). ``Decision.reason`` says it more exactly."""
 
     EXCEEDS_HARD = "ExceedsHard"
     """It never fits: what it asks for is by itself more than the limit."""
@@ -298,12 +302,23 @@ class Refusal(StrEnum):
     """It fits once others use less, or the limit is higher."""
     MISCONFIGURED = "Misconfigured"
     """Somebody has to mend the workload or a quota first."""
+    FORBIDDEN_BY_POLICY = "ForbiddenByPolicy"
+    """A policy does not let it grow, or not so far."""
+    HELD_BY_POLICY = "HeldByPolicy"
+    """A policy does not let it grow yet: it may be asked again."""
     UNKNOWN = "Unknown"
     """The gate does not know enough to decide it."""
 
 
 MISCONFIGURED: Final = frozenset({"must-specify", "illegible-quota"})
 """Reasons of decisions that mean ``Refusal.MISCONFIGURED``."""
+
+POLICY_REFUSED: Final = "policy-refused"
+POLICY_NOT_YET: Final = "policy-not-yet"
+POLICY_UNKNOWN: Final = "policy-unknown"
+"""Reasons of decisions that policies make."""
+
+_BY_POLICY: Final = {POLICY_REFUSED: Refusal.FORBIDDEN_BY_POLICY, POLICY_NOT_YET: Refusal.HELD_BY_POLICY}
 
 
 class Fetch(Enum):
@@ -351,6 +366,26 @@ class Unspecified(NamedTuple):
     """The quota only audits: it refuses nothing."""
 
 
+class PolicyAnswer(NamedTuple):
+    """What one policy has against a write."""
+
+    policy: str
+    """Its name."""
+    quota: str
+    """The WorkspaceQuota that it is a part of; empty: it is a plug-in."""
+    step: str
+    """``filter``, ``limit`` or ``permit``."""
+    result: Literal["refused", "unknown"]
+    message: str
+    """For the owner; of an unknown: what went wrong."""
+    audits: bool = False
+    """It refuses nothing: this is only reported."""
+    replicas: int | None = None
+    """The most that it allows (``limit``)."""
+    again_s: float | None = None
+    """After how many seconds it is worth to ask again (``permit``)."""
+
+
 class Decision(NamedTuple):
     """The answer to one request, with its evidence. Decided exactly once (docs/design.md rule 3)."""
 
@@ -396,6 +431,8 @@ class Decision(NamedTuple):
     """What to fetch first. Then the write is decided again. ``None``: the decision is final."""
     never_fits: bool = False
     """It is denied, and would be if nobody else used anything: what it asks for is by itself more than a limit."""
+    policies: tuple[PolicyAnswer, ...] = ()
+    """What policies have against it: those that refused, would have, are not known, or only audit."""
 
     @property
     def refusal(self) -> Refusal | None:
@@ -407,4 +444,6 @@ class Decision(NamedTuple):
             return Refusal.MISCONFIGURED
         if answer is Verdict.UNAVAILABLE:
             return Refusal.UNKNOWN
+        if self.reason in _BY_POLICY:
+            return _BY_POLICY[self.reason]
         return Refusal.EXCEEDS_HARD if self.never_fits else Refusal.WAITING_FOR_ROOM

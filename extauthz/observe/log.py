@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from extauthz.core import quantities, texts
-from extauthz.core.model import Decision, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import Decision, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log_text
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -211,6 +211,8 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
         fields["audit"] = [_shortage(row) for row in decision.audit]
     if decision.unspecified:
         fields["unspecified"] = [_unspecified(row) for row in decision.unspecified]
+    if decision.policies:
+        fields["policies"] = [_policy(row) for row in decision.policies]
     if decision.pending_write is not None:
         fields["intent"] = decision.pending_write
 
@@ -236,6 +238,13 @@ def _shortage(row: Shortage) -> Fields:
 
 def _unspecified(row: Unspecified) -> Fields:
     fields: Fields = {"quota": "/".join(row.path), "resource": row.resource, "containers": list(row.containers)}
+    return fields | {"audit": True} if row.audits else fields
+
+
+def _policy(row: PolicyAnswer) -> Fields:
+    fields: Fields = {"policy": row.policy, "step": row.step, "result": row.result, "message": row.message}
+    optional = {"quota": row.quota or None, "replicas": row.replicas, "again_s": row.again_s}
+    fields |= {name: value for name, value in optional.items() if value is not None}
     return fields | {"audit": True} if row.audits else fields
 
 

@@ -60,6 +60,7 @@ class Metrics:
         self._refusals: dict[tuple[str, ...], int] = {}
         self._audits: dict[tuple[str, ...], int] = {}
         self._clamps: dict[tuple[str, ...], int] = {}
+        self._policies: dict[tuple[str, ...], int] = {}
         self._answers: dict[tuple[str, ...], int] = {}
         self._skipped: dict[tuple[str, ...], int] = {}
         self._reads: dict[tuple[str, ...], int] = {}
@@ -90,6 +91,13 @@ class Metrics:
             self._would[would] = self._would.get(would, 0) + 1
         if decision.refusal is not None or decision.audit or decision.unspecified:
             self._by_quota(decision)
+        for row in decision.policies:
+            said = (row.policy, row.step, "audited" if row.audits else row.result)
+            self._policies[said] = self._policies.get(said, 0) + 1
+
+    def policy_failed(self, policy: str, step: str) -> None:
+        """Count a policy that failed when it was told what became of a grant."""
+        self._policies[policy, step, "failed"] = self._policies.get((policy, step, "failed"), 0) + 1
 
     def _by_quota(self, decision: Decision) -> None:
         """Count it once for each quota and resource that refuses, or would."""
@@ -171,6 +179,7 @@ class Metrics:
             "extauthz_quota_refusals_total": dict(self._refusals),
             "extauthz_quota_audit_refusals_total": dict(self._audits),
             "extauthz_clamps_total": dict(self._clamps),
+            "extauthz_policy_answers_total": dict(self._policies),
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.pending_writes},

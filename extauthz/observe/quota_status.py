@@ -81,6 +81,8 @@ def _ready(facts: Facts) -> Finding:
 
 
 def _meanwhile(standing: Standing) -> str:
+    if standing.fault is Fault.POLICIES_UNREAD:
+        return "until then its limits hold, and what its policies say is unknown (on-unknown-policy)"
     if standing.fault is not Fault.INVALID:
         return "until then it is enforced by itself, without a parent"
     if standing.in_force is None:
@@ -154,6 +156,7 @@ TABLE: tuple[Condition, ...] = (
             Fault.INVALID: "The spec is none. The last good one holds; if there was none, what it covers cannot grow.",
             Fault.PARENT_MISSING: "No quota bears the parent's name. It is enforced by itself.",
             Fault.PARENT_CYCLE: "It is its own ancestor. It is enforced by itself.",
+            Fault.POLICIES_UNREAD: "The gate lacks `extauthz[cel]`. Limits hold; [policies](policies.md) are unknown.",
         },
         _ready,
     ),

@@ -83,5 +83,6 @@ def _size(decision: Decision, user: str, user_agent: str) -> int:
     """Bytes at most, about: a record of small things, its texts, and its rows. A character takes up to four."""
     _, resource, namespace, name = decision.ref or ("", "", "", "")
     texts_have = len(decision.sentence) + len(resource) + len(namespace) + len(name) + len(user) + len(user_agent)
-    rows = len(decision.shortages) + len(decision.audit) + len(decision.unspecified)
+    texts_have += sum(len(row.policy) + len(row.quota) + len(row.message) for row in decision.policies)
+    rows = len(decision.shortages) + len(decision.audit) + len(decision.unspecified) + len(decision.policies)
     return 700 + 500 * rows + 4 * texts_have

@@ -39,6 +39,11 @@ TABLE = (
         "Allowed requests that this quota would have refused, were it or the gate not only auditing.",
     ),
     Family(
+        "extauthz_policy_answers_total", "counter", "answers", ("policy", "step", "result"),
+        "What policies had against growth: refused, unknown (failed, slow or missing), audited (either, and only "
+        "reported), failed (when told of a grant).",
+    ),
+    Family(
         "extauthz_clamps_total", "counter", "writes", ("quota", "resource"),
         "Writes that were asked for with fewer replicas (mode Clamp), by what had no room for all of them.",
     ),

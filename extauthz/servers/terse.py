@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from extauthz.core import texts
 from extauthz.core.decision import sentences
-from extauthz.core.model import Decision, Verdict
+from extauthz.core.model import Decision, Refusal, Verdict
 
 Asked = TypeVar("Asked")
 
@@ -19,6 +19,9 @@ WHY = {
     Verdict.DENY: "is forbidden: exceeded a workspace quota",
     Verdict.UNAVAILABLE: "was not decided by the quota gate; it is safe to try again",
 }
+
+BY_POLICY = "is forbidden by a policy"
+"""In place of its message."""
 
 UNSPECIFIED = "is forbidden: its containers must specify what a workspace quota limits"
 """In place of ``must specify requests.cpu for: c``."""
@@ -44,6 +47,8 @@ def shortened(decision: Decision) -> Decision:
     """With the terse sentence if it is a refusal. The rest of it stays, which no client sees."""
     is_silent = decision.verdict is Verdict.DENY and decision.unspecified
     why = UNSPECIFIED if is_silent else WHY.get(decision.verdict)
+    if decision.refusal in (Refusal.FORBIDDEN_BY_POLICY, Refusal.HELD_BY_POLICY) and why is not None:
+        why = BY_POLICY
     if why is None:
         return decision
     who = "this write" if decision.ref is None else texts.cut(sentences.subject(decision.ref), texts.MAX_NAME)

@@ -7,7 +7,8 @@ randomness, the connection and stores are arguments, and nothing here opens a po
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,6 +16,7 @@ from typing import TypeAlias
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
 from extauthz.core.model import Decision, Question, Reading, Request
+from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
@@ -32,6 +34,8 @@ from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
 from extauthz.service.inputs import Clock, Stale
 from extauthz.service.notifying import each, notifying
+from extauthz.service.policies import notes as notes_of_policies
+from extauthz.service.policies import policies
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 from extauthz.settlement.settlement import Settlement
@@ -61,6 +65,10 @@ class Surroundings:
     """The store of a shared ledger. ``None``: the objects behind the connection."""
     aside: Aside | None = None
     """Reads bodies that take long. ``None``: they are read like all others."""
+    policies: Sequence[Enlisted] = ()
+    """Policies beside those of the settings."""
+    wall: Clock = time.time
+    """Seconds since 1970."""
 
 
 class Assembly:
@@ -72,6 +80,9 @@ class Assembly:
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
+        found = policies(settings, around.log, around.metrics, around.clock, around.policies)
+        self.gate.enlist(found)
+        self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
         self.recent = Recent()
         heard = around.metrics.answer
@@ -190,6 +201,7 @@ class Assembly:
         while True:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()
+            self.gate.epoch_s = self._around.wall() - now_s
             self.settlement.tick(now_s)
             self.recent.tick()
             self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
@@ -220,6 +232,7 @@ class Assembly:
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
+        notes += notes_of_policies(self.gate.policies)
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.stale is not None:

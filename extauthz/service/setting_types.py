@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from extauthz.notify import receivers
+from extauthz.policies.plugins import AUDIT
 from extauthz.service import addresses
 
 HTTP = ("https", "http")
@@ -17,6 +18,9 @@ HTTP = ("https", "http")
 
 OFF = "off"
 """In place of an address: nobody listens."""
+
+POLICY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+"""Names of policies."""
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 """Names of objects (RFC 1123), and of namespaces among them."""
@@ -75,6 +79,21 @@ def _receivers(given: object) -> object:
     return found
 
 
+def _policies(given: object) -> object:
+    """Names, as a list or one text with commas or white space between."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+        raise ValueError("this is no list of names")
+    found = tuple(part for text in texts for part in text.replace(",", " ").split())
+    names = [one.removesuffix(AUDIT) for one in found]
+    for name in names:
+        if not POLICY.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a policy; write NAME, or NAME{AUDIT}")
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is named twice")
+    return found
+
+
 def scheme(text: str) -> str:
     """Of a URL; empty for what is none."""
     found = re.match(r"([A-Za-z][\w+.-]*)://", text)
@@ -105,5 +124,6 @@ ListenOrOff = Annotated[str, AfterValidator(_listen_or_off)]
 NamespacedName = Annotated[str, AfterValidator(_object)]
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 Receivers = Annotated[tuple[str, ...], BeforeValidator(_receivers)]
+Policies = Annotated[tuple[str, ...], BeforeValidator(_policies)]
 Mode = Annotated[str, AfterValidator(_mode)]
 Templates = Annotated[str, AfterValidator(_templates)]

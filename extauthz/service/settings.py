@@ -20,6 +20,7 @@ from extauthz.service.setting_types import (
     ListenOrOff,
     Mode,
     NamespacedName,
+    Policies,
     Receivers,
     Seconds,
     Templates,
@@ -231,6 +232,10 @@ class Settings(BaseModel):
         "`deny` refuses it as ResourceQuota does: `must specify requests.cpu for: c` (403). With `allow` they cost "
         "nothing.",
     )
+    on_unknown_policy: OnUnknown = Field(
+        _POLICY.on_unknown_policy,
+        description="Growth about which a policy says nothing: it fails, is slow, or is missing.",
+    )
     on_unsynced: OnUnknown = Field(
         _POLICY.on_unsynced,
         description="A write that comes before quotas and workloads are known, or during a recovery hold.",
@@ -243,6 +248,17 @@ class Settings(BaseModel):
     on_max_scale_unknown: OnUnknown = Field(
         _POLICY.on_max_scale_unknown,
         description="Growth of a workload for which the service of `max-scale` gives no answer, and gave none lately.",
+    )
+    policies: Policies = Field(
+        (),
+        description="Names of plug-ins that are asked about all growth ([policies.md](policies.md)), with commas or "
+        "spaces between: the entry points of the group `extauthz.policies`. `NAME=Audit` refuses nothing and is "
+        "reported.",
+    )
+    policy_timeout_s: Seconds = Field(
+        0.1,
+        description="How long a plug-in may take. A later answer is unknown, and who is late three times in a row is "
+        "not asked for ten seconds.",
     )
     charge_surge: bool = Field(
         _POLICY.charge_surge,

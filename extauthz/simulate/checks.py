@@ -14,13 +14,20 @@ from . import judge
 from .changes import Changes
 from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import workload_of
+from .kinds import word_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question
 
 PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
+
+
+ALONE = frozenset({"deploy", "rs", "tin"})
+"""Kinds of workloads for which no controller makes anything that costs."""
+
+BY_POLICY = frozenset({"policy-refused", "policy-not-yet", "policy-unknown"})
+"""Reasons of refusals by policies."""
 
 
 class Violation(NamedTuple):
@@ -168,6 +175,8 @@ class Checks:
         elif promise.replicas == 0 and promise.cpu_m is None:
             if decision.reason != "not-serving":
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
+        elif decision.reason in BY_POLICY and self._raises_nothing(at_s, promise, known):
+            self.broken("never in the way of less", f"a policy was asked about no growth: {decision.sentence}")
         elif decision.reason == "too-many-intents-in-tree":
             self._crowded(now_s, decision, promise)
         elif decision.reason == "change-under-way" and not self.changes.of_others(
@@ -199,6 +208,13 @@ class Checks:
                 break
         else:
             self.broken("never over", f"{decision.id} was allowed, and may come to: {'; '.join(over[0].values())}")
+        tiers = _tiers(promise, been)
+        if (
+            tiers
+            and _raises(promise, been)
+            and not any(view.lets(own, tiers, promise.replicas or 0) for view in self._views.believable(horizon))
+        ):
+            self.broken("no policy is passed over", f"{decision.id} was allowed, and policies forbid it")
         was = frozenset(one for one in been if one is not None)
         self._excuses.grants[decision.id] = Grant(at_s, by, decision.uncovered, known, was)
 
@@ -264,6 +280,19 @@ class Checks:
         was, now, most = view.total(before), view.total(after), view.total({**after, own: seen})
         return {at: why for at, why in beyond.items() if now[at] > max(was[at], most[at])}
 
+    def _raises_nothing(self, at_s: float, promise: Promise, known: Horizon) -> bool:
+        """Whether a count is none that anybody can take for growth: nothing else is under way, and no controller makes
+        objects for the workload."""
+        others = [one for one in self._reference.promises.values() if one.key == promise.key]
+        if promise.replicas is None or promise.cpu_m is not None or promise.key not in self._been or others:
+            return False
+        if word_of(promise.key[1]) not in ALONE:
+            return False
+        late = self._views.horizon(at_s)
+        since = known_of(promise.key, lambda collection: max(known(collection), late(collection)))
+        been = self._been[promise.key].since(since)
+        return all(one is not None and promise.replicas <= one.replicas for one in been)
+
     def _denied_for_quota(self, at_s: float, now_s: float, decision: Decision, question: Question) -> None:
         """What was refused counts for itself, and from now on for less long."""
         asked = self._asked(self.gates_s(at_s) + self._memory_s, question.promise)
@@ -327,6 +356,17 @@ class Checks:
             if one is not None:
                 self._seen(now_s, key, one)
         self._views.wrote(now_s, version, collection, key)
+
+
+def _raises(promise: Promise, been: Iterable[State | None]) -> bool:
+    """Whether it raises its workload's count above all that this may be taken to be."""
+    counts = [max(one.replicas, sum(count for count, _ in one.members.running)) for one in been if one is not None]
+    return promise.replicas is not None and promise.replicas > max(counts, default=0)
+
+
+def _tiers(promise: Promise, been: Iterable[State | None]) -> set[str]:
+    """Labels that it may have, before the write and after it."""
+    return {one.tier for one in been if one is not None} | ({promise.tier} if promise.tier is not None else set())
 
 
 def _most(until_s: float, key: Key, one: State) -> Asked:

@@ -13,7 +13,8 @@ from . import objects
 from .clients import W_S
 from .judge import Key
 from .member import Member
-from .steps import LEDGERS
+from .reference import QUOTAS
+from .steps import LEDGERS, put_policies
 from .wire import Answer
 from .world import World
 
@@ -52,6 +53,7 @@ class Convergence:
         for member in world.members:
             if member is not None:
                 member.process.ends_at = None
+        self._calm_policies()
         await asyncio.sleep(STEPS_LAST_S)
         restless: list[str] = []
 
@@ -67,6 +69,16 @@ class Convergence:
         for member in world.live():
             for key in world.reference.workloads():
                 await self._must_grow(member, key)
+
+    def _calm_policies(self) -> None:
+        """Nobody refuses anything but for quota any more."""
+        world = self._world
+        for (_, name), tree in sorted(world.server.objects(QUOTAS).items()):
+            if tree["spec"].get("policies"):
+                put_policies(world, name, ())
+        for member in world.members:
+            if member is not None and member.odd is not None:
+                member.odd.calm = True
 
     async def _must_be_idle(self) -> None:
         """A gate with nothing to write writes nothing."""
@@ -118,6 +130,8 @@ class Convergence:
                 found.append(f"counts {row.used if row else None} of {key} in {quota}, where {amount} is in use")
         if member.gate.ledger.pending_writes:
             found.append(f"follows {[pending_write.id for _, pending_write in member.gate.ledger.pending]}")
+        if member.odd is not None and member.odd.reserved:
+            found.append(f"has not told a policy of the end of {sorted(member.odd.reserved)}")
         if drift := member.gate.ledger.drift():
             found.append(f"has drifted by {drift}")
         return found

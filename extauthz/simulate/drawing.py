@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from .kinds import CPUS, KINDS
+from .policies import WRITTEN
 
 WHOLE = ("deploy", "roll", "rs", "sts")
 """Kinds whose whole objects are gated too."""
@@ -122,6 +123,11 @@ def _past(random: Random, faults: frozenset[str], workloads: Sequence[str], gate
     return {"workload": random.choice(workloads), "to": random.choice((0, 1, 2, 3, 4, 6))}
 
 
+def _policy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    some = random.choice((1, 1, 2)) if random.random() < 0.7 else 0
+    return {"quota": random.randrange(4), "names": tuple(random.sample(sorted(WRITTEN), some))}
+
+
 def _nothing(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {}
 
@@ -148,6 +154,7 @@ DRAWN: Final = {
     "past": _past,
     "delete-ledger": _nothing,
     "edit-ledger": _nothing,
+    "policy": _policy,
 }
 """Every kind of step."""
 
@@ -172,6 +179,7 @@ FAULT_OF: Final = {
     "sidecar": "ungated",
     "delete-ledger": "deleted",
     "edit-ledger": "edited",
+    "policy": "policies",
 }
 """The fault without which a kind does not happen."""
 

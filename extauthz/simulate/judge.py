@@ -87,6 +87,8 @@ class Quota(NamedTuple):
     namespaces: Mapping[str, str] | None
     workloads: Mapping[str, str]
     hard: Amounts
+    most: int | None = None
+    """The highest count that its policies let a workload be raised to; ``None``: any."""
 
 
 class View(NamedTuple):
@@ -109,6 +111,13 @@ class View(NamedTuple):
                 found.add(name)
                 name = self.quotas[name].parent if self.quotas[name].parent in self.quotas else ""
         return found
+
+    def lets(self, key: Key, tiers: Iterable[str], replicas: int) -> bool:
+        """Whether policies let a workload be raised to a count, under some of these labels."""
+        return any(
+            all(most is None or replicas <= most for most in (self.quotas[name].most for name in covering))
+            for covering in (self.covering(key[0], tier) for tier in tiers)
+        )
 
     def total(self, states: Mapping[Key, Iterable[State]]) -> Charges:
         """(quota, key) to the most that may be in use, in any possible state of each workload."""

@@ -28,6 +28,7 @@ from .checks import PENDING_PER_TREE
 from .connection import SimulatedConnection
 from .link import Link
 from .loop import VirtualLoop
+from .policies import Odd, enlisted
 from .server import ApiServer
 from .views import Horizon
 from .wire import Answer, Question
@@ -61,6 +62,8 @@ class Wiring:
     ids: Callable[[], str]
     tell: Callable[[str], None]
     """A line for the trace."""
+    odd: Callable[[str], Odd | None] = lambda name: None
+    """The plug-in of the gate of that name, if there is one."""
 
 
 def settings(window_s: float, ledger: str) -> Settings:
@@ -206,8 +209,18 @@ class Member:
         self.log = TraceLog(name, wiring.tell)
         self.metrics = CountedMetrics(self._end)
         self._aside = ReadsLate()
+        self.odd = wiring.odd(name)
+        """Its plug-in; ``None``: it has none."""
         around = Surroundings(
-            self.log, self.metrics, wiring.loop.time, wiring.ids, handover, wiring.store, aside=self._aside
+            self.log,
+            self.metrics,
+            wiring.loop.time,
+            wiring.ids,
+            handover,
+            wiring.store,
+            aside=self._aside,
+            policies=enlisted(self.odd) if self.odd is not None else (),
+            wall=wiring.loop.time,
         )
         self.assembly = Assembly(wiring.settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)

@@ -32,6 +32,7 @@ FAULTS: Mapping[str, str] = {
     "edited": "somebody writes into the ledger object what no gate can read",
     "webhook-lost": "calls of the webhook get lost, or their answers",
     "refused-later": "another webhook, or a ResourceQuota, refuses what a gate has admitted",
+    "policies": "operators put policies into quotas and take them out; some fail; a plug-in fails, lies and refuses",
     "leaves": "callers leave before they have their answer",
 }
 """What may go wrong."""

@@ -13,6 +13,7 @@ from extauthz.core.model import Tree
 
 from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
 from .kinds import COLLECTIONS, CPUS, REPLICA_SET, kind_of, milli, word_of
+from .policies import most
 from .server import ApiServer
 
 QUOTAS = "/apis/extauthz.dev/v1alpha1/workspacequotas"
@@ -113,7 +114,8 @@ def quota(tree: Tree) -> Quota:
     namespaces = (spec.get("namespaceSelector") or {}).get("matchLabels")
     workloads = (spec.get("workloadSelector") or {}).get("matchLabels") or {}
     hard = {key: _amount(key, value) for key, value in spec["hard"].items()}
-    return Quota(tree["metadata"]["name"], spec.get("parent") or "", namespaces, workloads, hard)
+    name, parent = tree["metadata"]["name"], spec.get("parent") or ""
+    return Quota(name, parent, namespaces, workloads, hard, most(spec.get("policies")))
 
 
 def _amount(key: str, value: str) -> int:

@@ -14,6 +14,7 @@ from . import objects
 from .judge import Key
 from .kinds import KINDS, kind_of
 from .plan import Step
+from .policies import written
 from .reference import CLAIMS, NAMESPACES, QUOTAS
 from .world import World
 
@@ -168,6 +169,21 @@ def _lineage(name: str, held: Mapping[str, Tree]) -> Iterator[str]:
         name = held[name]["spec"].get("parent", "") if name in held else ""
 
 
+def _policy(world: World, step: Step, random: Random) -> None:
+    held = sorted(world.server.objects(QUOTAS))
+    if held:
+        put_policies(world, held[step.how["quota"] % len(held)][1], step.how["names"])
+
+
+def put_policies(world: World, name: str, policies: tuple[str, ...]) -> None:
+    """Put these policies into a quota, in place of those that it has."""
+    tree = world.server.objects(QUOTAS)["", name]
+    metadata = {**tree["metadata"], "generation": tree["metadata"]["generation"] + 1}
+    changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], "policies": written(policies)}}
+    world.server.request("PUT", f"{QUOTAS}/{name}", {}, changed)
+    world.tell(f"{name} has policies: {', '.join(policies) or 'none'}")
+
+
 def _relabel(world: World, step: Step, random: Random) -> None:
     """Past the gates; of a workload that is gone nothing."""
     key = key_of(step.how["workload"])
@@ -286,4 +302,5 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "handover": _handover,
     "delete-ledger": _delete_ledger,
     "edit-ledger": _edit_ledger,
+    "policy": _policy,
 }

@@ -23,6 +23,7 @@ from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan
+from .policies import Odd
 from .reference import ReferenceModel
 from .reviews import changed
 from .server import ApiServer
@@ -73,7 +74,13 @@ class World:
         self.store = MemoryStore() if plan.ledger == "store" else None
         """The store of the shared ledger, if it is no object of the API server."""
         self._wiring = Wiring(
-            self.loop, self.server, settings(W_S, plan.ledger), self.store, lambda: f"d{next(ids):015d}", self.tell
+            self.loop,
+            self.server,
+            settings(W_S, plan.ledger),
+            self.store,
+            lambda: f"d{next(ids):015d}",
+            self.tell,
+            self._odd,
         )
         in_memory = plan.ledger == "memory"
         self._handovers = [
@@ -87,6 +94,9 @@ class World:
     def random(self, of: str) -> Random:
         """A random generator for one purpose."""
         return Random(f"{self.plan.seed} {of}")  # noqa: S311 (to be repeated, not to be secret)
+
+    def _odd(self, name: str) -> Odd | None:
+        return Odd(self.random(f"policy {name}")) if "policies" in self.plan.faults else None
 
     def _odds(self) -> Odds:
         lost = 0.05 if "lost" in self.plan.faults else 0.0
@@ -147,6 +157,8 @@ class World:
                 return f"{member.name} has written ledgers {member.metrics.writes} times"
             if member is None or member.process.ended:
                 continue
+            if member.odd is not None and member.odd.wrong:
+                return f"{member.name}: a policy: {member.odd.wrong}"
             if member.log.failures:
                 return f"{member.name}: {member.log.failures[0]}"
             if member.running.done() and not (member.stop.is_set() and member.running.exception() is None):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from extauthz.core.quota.policies import unread as unread_policies
 from extauthz.core.quota.problems import Problem, dotted
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.spec import parse as parse_quota
@@ -15,6 +16,7 @@ from extauthz.files.content import Content
 from extauthz.files.objects import Placed, objects
 from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
+from extauthz.policies import cel
 
 
 class Quotas(NamedTuple):
@@ -59,12 +61,13 @@ def parse(contents: Sequence[Content]) -> Quotas:
         tree = QuotaTree.build(quota for quota, _ in quotas)
     except QuotaTreeError as error:
         raise FilesError(_located(error.problems, quotas)) from None
-    return Quotas(tree, tuple(_located(tree.warnings, quotas)))
+    unread = [_problem(placed, problem) for quota, placed in quotas for problem in unread_policies(quota.policies)]
+    return Quotas(tree, (*_located(tree.warnings, quotas), *unread))
 
 
 def _read(placed: Placed, quotas: list[tuple[WorkspaceQuota, Placed]], problems: list[FileProblem]) -> None:
     try:
-        quotas.append((parse_quota(placed.tree), placed._replace(tree=None)))
+        quotas.append((parse_quota(placed.tree, cel.compiler()), placed._replace(tree=None)))
     except QuotaSpecError as error:
         problems += (_problem(placed, problem) for problem in error.problems)
 

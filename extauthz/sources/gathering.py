@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.quota import policies as quota_policies
 from extauthz.core.quota import spec
 from extauthz.core.quota.problems import Problem
 from extauthz.core.quota.spec import QuotaSpecError, WorkspaceQuota
 from extauthz.core.quota.standing import Fault, Standing, standing
 from extauthz.core.quota.tree import QuotaTree, TreeProblem
+from extauthz.policies import cel
 
 
 class Quotas(NamedTuple):
@@ -40,10 +42,11 @@ class Read(NamedTuple):
 def read(tree: Tree) -> Read:
     """Read one object that has a name. Of a bad one, read whom it covers, as far as it says so."""
     try:
-        quota = spec.parse(tree)
+        quota = spec.parse(tree, cel.compiler())
     except QuotaSpecError as error:
         return Read(standing(tree, None, Fault.INVALID, error.problems), spec.salvage(tree))
-    return Read(standing(tree, quota.generation), quota)
+    unread = list(quota_policies.unread(quota.policies))
+    return Read(standing(tree, quota.generation, Fault.POLICIES_UNREAD if unread else None, unread), quota)
 
 
 class Gathered:
@@ -100,7 +103,7 @@ class Gathered:
     def _standing(self, name: str, misplaced: list[Problem] | None) -> Standing:
         quota = self._in_force[name]
         held = self._reads[name].standing._replace(in_force=None if quota.illegible else quota.generation)
-        if held.fault is not None or misplaced is None:
+        if held.fault is Fault.INVALID or misplaced is None:
             return held
         fault = Fault.PARENT_CYCLE if quota.parent in self._in_force else Fault.PARENT_MISSING
         return held._replace(fault=fault, why="; ".join(map(str, misplaced)))

@@ -13,6 +13,7 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.read import read
 from extauthz.core.model import Amounts, Decision, Observed, Request, Requester, WorkloadRef
 from extauthz.core.objects.workloads import observe
+from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
 
@@ -35,6 +36,8 @@ def quota(
     on_unknown: Mapping[str, str] | None = None,
     requesters: Mapping[str, Any] | None = None,
     notify: Sequence[str] | None = None,
+    policies: Sequence[Mapping[str, Any]] | None = None,
+    compiler: Compile | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
 
@@ -48,13 +51,14 @@ def quota(
         spec["requesters"] = dict(requesters)
     if notify is not None:
         spec["notify"] = list(notify)
+    if policies is not None:
+        spec["policies"] = [dict(one) for one in policies]
     if workloads is not None:
         spec["workloadSelector"] = {"matchLabels": dict(workloads)}
     if parent is not None:
         spec["parent"] = parent
-    return parse(
-        {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
-    )
+    tree = {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": name}, "spec": spec}
+    return parse(tree, compiler)
 
 
 def pod(requests: Mapping[str, str], limits: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -140,6 +140,7 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
         "fits": 4,
         "audit": [],
         "unspecified": [],
+        "policies": [],
     }
     assert shortages[1] == {
         "quota": "acme",

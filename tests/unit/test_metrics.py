@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Decision, Shortage, Unspecified, Verdict
+from extauthz.core.model import Decision, PolicyAnswer, Shortage, Unspecified, Verdict
 from extauthz.core.queries import QuotaUse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import table
@@ -106,6 +106,7 @@ async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(met
     metrics.decision(Decision("4", Verdict.ALLOW, "fits", "", audit=(SHORT,)), 0.1)
     metrics.reload("state", "ok", 1.0)
     metrics.clamp(Decision("3", Verdict.DENY, "", "", shortages=(Shortage("acme", (), "requests.cpu", 1, 1, 0, 1),)))
+    metrics.policy_failed("p", "reserve")
     metrics.answer("refused")
     metrics.skipped("no-decision")
     metrics.read("ok", 1)
@@ -159,3 +160,22 @@ async def test_reads_watches_and_calls_are_told(metrics: Metrics) -> None:
     assert numbers["extauthz_status_writes_total", "written"] == 4
     assert numbers["extauthz_event_writes_total", "created"] == 5
     assert numbers["extauthz_stale",] == 0
+
+
+async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_result(metrics: Metrics) -> None:
+    rows = (
+        PolicyAnswer("hours", "acme", "filter", "refused", "no"),
+        PolicyAnswer("calm", "", "permit", "unknown", "it failed"),
+        PolicyAnswer("hours", "acme", "filter", "refused", "no", audits=True),
+    )
+    metrics.decision(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), 0.1)
+    metrics.policy_failed("calm", "reserve")
+    body, _ = await metrics.scrape("")
+    families = text_string_to_metric_families(body.decode())
+    told = next(one for one in families if one.name == "extauthz_policy_answers")
+    assert {(*one.labels.values(),): one.value for one in told.samples} == {
+        ("calm", "unknown", "permit"): 1.0,
+        ("calm", "failed", "reserve"): 1.0,
+        ("hours", "audited", "filter"): 1.0,
+        ("hours", "refused", "filter"): 1.0,
+    }

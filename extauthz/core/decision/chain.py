@@ -15,6 +15,7 @@ from extauthz.core.decision import (
     granting,
     max_scale,
     pending_limits,
+    policing,
     unknowns,
     unspecified,
     weighing,
@@ -36,9 +37,12 @@ STEPS: Final[tuple[Step, ...]] = (
     weighing.weighed,  # what it takes of every quota that covers it
     unknowns.uncertain,  # something that bears on what it takes is not known
     unspecified.refused,  # more pods do not say what they need of what a quota limits
+    policing.filtered,  # a policy does not let it grow
+    policing.limited,  # a policy does not let it grow so far
     weighing.exceeded,  # it grows past a quota
     max_scale.exceeded,  # it grows past what the platform's own service allows
     pending_limits.reached,  # too many writes are under way
+    policing.permitted,  # a policy does not let it grow yet
 )
 
 

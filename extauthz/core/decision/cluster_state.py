@@ -11,6 +11,7 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
+from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
 
 
@@ -28,6 +29,10 @@ class ClusterState:
         self._checked_until_s = math.inf
         self.hold_until_s: float | None = None
         """Until about when no growth is granted; ``None``: there is no recovery hold."""
+        self.policies = Policies()
+        """Those that are asked about all growth, beside those of quotas. Set it by ``enlist``."""
+        self.epoch_s = 0.0
+        """What to add to the gate's clock to get the seconds since 1970. Only policies look at it."""
 
     @property
     def synced(self) -> bool:
@@ -39,6 +44,11 @@ class ClusterState:
         self.ledger.usage.set_tree(tree)
         self.quotas_known = True
         self.tick(now_s)
+
+    def enlist(self, policies: Policies) -> None:
+        """Ask these policies from now on. They are told what becomes of what is granted from now on."""
+        self.policies = policies
+        self.ledger.pending.on_end = policies.ended
 
     def hold(self, about_until_s: float) -> None:
         """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5). Refusals

@@ -16,6 +16,7 @@ from extauthz.core.model import (
     Observed,
     OnUnknown,
     Outcome,
+    PolicyAnswer,
     Requester,
     Shortage,
     Unspecified,
@@ -23,6 +24,8 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
+from extauthz.core.policies import Growth
+from extauthz.core.quota.tree import QuotaNode
 
 
 @dataclass(slots=True)
@@ -58,6 +61,13 @@ class Evaluation:
     proposal: Proposal = field(init=False)
     twin: PendingWrite | None = None
     """The pending write that also stands for this one."""
+
+    growth: Growth | None = None
+    """What policies are asked; ``None``: there are none, or it grows nothing."""
+    policies: tuple[PolicyAnswer, ...] = ()
+    """What policies have against it that refuses nothing."""
+    bound: dict[QuotaNode, object] | None = None
+    """What the expressions of a quota may use, by the quota."""
 
     # What a grant says.
     reason: str = "fits"

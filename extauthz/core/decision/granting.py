@@ -49,7 +49,9 @@ def granted(asked: Evaluation) -> Decision:
         pends=pends,
         grows=bool(proposal.growth.grows) or asked.alters,
     )
-    return answer._replace(unspecified=asked.unspecified) if asked.unspecified else answer
+    if asked.unspecified or asked.policies:
+        return answer._replace(unspecified=asked.unspecified, policies=asked.policies)
+    return answer
 
 
 def _recorded(asked: Evaluation) -> _Recorded:
@@ -62,4 +64,6 @@ def _recorded(asked: Evaluation) -> _Recorded:
         asked.state.ledger.pending.renew(asked.twin, asked.pending_write.expires_s)
         return _Recorded("", pends=True, id=asked.twin.id)
     asked.state.ledger.record(asked.proposal, asked.pending_write)
+    if asked.growth is not None:
+        asked.state.policies.reserve(asked.growth)
     return _Recorded("", True, asked.pending_write.id)

@@ -19,6 +19,7 @@ _SETTINGS: Mapping[Unknown, str] = {
     Unknown.WORKLOAD: "on_unknown_workload",
     Unknown.FOOTPRINT: "on_unknown_footprint",
     Unknown.UNSPECIFIED: "on_unspecified",
+    Unknown.POLICY: "on_unknown_policy",
 }
 
 
@@ -40,6 +41,8 @@ class Policy:
     on_unknown_footprint: OnUnknown = "deny"
     on_unspecified: OnUnknown = "deny"
     """Pods that do not say what they need of what a quota limits. Allowed, they cost nothing of it, however many."""
+    on_unknown_policy: OnUnknown = "deny"
+    """A policy that fails, is slow or is missing. Allowed, whoever makes it fail is free of it; quotas hold."""
     on_unsynced: OnUnknown = "deny"
     on_stale: OnUnknown = "deny"
     on_max_scale_unknown: OnUnknown = "deny"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from extauthz.core.decision import granting, pending_limits, sentences, unknowns, weighing
+from extauthz.core.decision import granting, pending_limits, policing, sentences, unknowns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.footprint import FootprintError
@@ -57,8 +57,10 @@ STEPS: Final[tuple[Step, ...]] = (
     unknowns.unseen,
     weighing.weighed,
     unknowns.uncertain,
+    policing.filtered,
     exceeded,
     pending_limits.reached,
+    policing.permitted,
 )
 """Those of a write (``chain``) that bear on it, in their order."""
 

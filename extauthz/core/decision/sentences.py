@@ -7,7 +7,7 @@ from itertools import groupby
 from math import ceil
 
 from extauthz.core import quantities
-from extauthz.core.model import Shortage, Unspecified, WorkloadRef
+from extauthz.core.model import PolicyAnswer, Shortage, Unspecified, WorkloadRef
 
 
 def subject(ref: WorkloadRef) -> str:
@@ -99,6 +99,27 @@ def unavailable(ref: WorkloadRef | None, why: str) -> str:
     """A refusal because the gate does not know something: never worded as a quota denial (docs/design.md rule 6)."""
     what = subject(ref) if ref is not None else "this write"
     return f"{what} was not decided: the quota gate {why}"
+
+
+def by_policies(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
+    """A denial by policies, with what each says.
+
+    >>> web = WorkloadRef("apps", "deployments", "team-a", "web")
+    >>> print(by_policies(web, [PolicyAnswer("hours", "acme", "filter", "refused", "grow from 9 to 17")]))
+    deployments.apps "web" is forbidden: policy hours of workspace quota acme: grow from 9 to 17
+    """
+    return f"{subject(ref)} is forbidden: {'; '.join(f'{policy(row)}: {row.message}' for row in rows)}"
+
+
+def policies_unknown(ref: WorkloadRef, rows: Iterable[PolicyAnswer]) -> str:
+    """A refusal because policies fail."""
+    found = "; ".join(f"{policy(row)}: {row.message}" for row in rows)
+    return unavailable(ref, f"cannot tell what its policies say: {found}")
+
+
+def policy(row: PolicyAnswer) -> str:
+    """``policy hours of workspace quota acme``; of a plug-in ``policy hours``."""
+    return f"policy {row.policy} of workspace quota {row.quota}" if row.quota else f"policy {row.policy}"
 
 
 def change_under_way(ref: WorkloadRef, left_s: float) -> str:

@@ -50,6 +50,12 @@ def refusing(asked: Evaluation) -> tuple[tuple[Shortage, ...], Nodes]:
     return short, free
 
 
+def largest(asked: Evaluation) -> int | None:
+    """The largest count that quotas have room for; ``None``: they have room for it, or none can be named."""
+    short, free = refusing(asked)
+    return _largest(asked, free) if short else None
+
+
 def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
     """Whether what a workload would come to by itself is more than a limit, whatever others use."""
     return any(alone.get(row.resource, 0) > row.hard for row in short)

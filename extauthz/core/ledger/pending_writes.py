@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from extauthz.core.ledger.coverage import Nodes, leaves
@@ -14,9 +14,12 @@ from extauthz.core.ledger.position import Position
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import WorkloadRef
+from extauthz.core.policies import Fate
 
 UNCOVERED: Final = frozenset([""])
 """Where no quota covers a workload, all such workloads share one bound."""
+
+_FATES: Final = {Event.NOT_FORWARDED: Fate.NOT_SENT, Event.REFUSED: Fate.REFUSED}
 
 
 class PendingWrites:
@@ -36,6 +39,8 @@ class PendingWrites:
         self._bytes: Counter[str] = Counter()
         self.bytes_held = 0
         """By all of them."""
+        self.on_end: Callable[[str, Fate], None] | None = None
+        """Told of each that has ended, and of what became of it."""
 
     def __len__(self) -> int:
         return len(self._pending_writes)
@@ -112,7 +117,7 @@ class PendingWrites:
             return None
         entry, pending_write = found
         if pending_write.on(event):
-            self.end(entry, [pending_write])
+            self.end(entry, [pending_write], _FATES.get(event, Fate.ENDED))
             return None
         if event is not Event.ANSWERED_OK or pending_write.renewed:
             return None
@@ -163,14 +168,20 @@ class PendingWrites:
         """Drop a pending write that was never granted, or that another gate has ended. Unknown ids do nothing."""
         found = self._pending_writes.get(pending_id)
         if found is not None:
-            self.end(found[0], [found[1]])
+            self.end(found[0], [found[1]], Fate.WITHDRAWN)
 
-    def end(self, entry: Entry, pending_writes: Iterable[PendingWrite]) -> None:
-        """Remove ended pending writes from their entry, and free their room."""
+    def end(self, entry: Entry, pending_writes: Iterable[PendingWrite], fate: Fate = Fate.ENDED) -> None:
+        """Remove ended pending writes from their entry, and free their room.
+
+        Args:
+            fate: what became of those whose success nobody has answered.
+        """
 
         def remove() -> None:
             for pending_write in pending_writes:
                 self._remove(pending_write)
+                if self.on_end is not None:
+                    self.on_end(pending_write.id, fate if pending_write.answered_s is None else Fate.LANDED)
 
         head = entry.root
         self._usage.change(head, remove)

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from extauthz.core import quantities, resources
 from extauthz.core.model import Amounts, OnUnknown, Tree, Unknown
-from extauthz.core.quota import requesters, selectors
+from extauthz.core.quota import policies, requesters, selectors
+from extauthz.core.quota.policies import Compile, QuotaPolicy
 from extauthz.core.quota.problems import Path, Problem, Problems, shown
 from extauthz.core.quota.requesters import Requesters
 from extauthz.core.quota.selectors import LabelSelector
@@ -26,7 +27,9 @@ _METADATA_FIELDS = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "ownerReferences", "managedFields",
     "generateName", "selfLink",
 )  # fmt: skip
-_SPEC_FIELDS = ("parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown", "requesters", "notify")
+_SPEC_FIELDS = (
+    "parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown", "requesters", "notify", "policies",
+)  # fmt: skip
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
 
@@ -60,6 +63,8 @@ class WorkspaceQuota:
     """Whom it binds; ``None``: everybody."""
     notify: tuple[str, ...] | None = None
     """Receivers of notices about its workloads; ``None``: those of its parent."""
+    policies: tuple[QuotaPolicy, ...] = ()
+    """Rules over the growth of its workloads, and of those of its descendants."""
     generation: int = 0
     illegible: bool = False
     """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
@@ -85,14 +90,17 @@ class QuotaSpecError(ValueError):
         self.problems = problems
 
 
-def parse(tree: Tree) -> WorkspaceQuota:
+def parse(tree: Tree, compiler: Compile | None = None) -> WorkspaceQuota:
     """Read a WorkspaceQuota object.
+
+    Args:
+        compiler: reads the expressions of its policies; ``None``: they are taken unread.
 
     Raises:
         QuotaSpecError: with every problem of the object.
     """
     problems = Problems()
-    quota = _read(tree, problems)
+    quota = _read(tree, problems, compiler)
     if problems:
         raise QuotaSpecError(tuple(problems))
     return quota
@@ -105,7 +113,7 @@ def salvage(tree: Tree) -> WorkspaceQuota:
     object stop a whole cluster.
     """
     problems = Problems()
-    quota = _read(tree, problems)
+    quota = _read(tree, problems, None)
     spoilt = {problem.path[1] for problem in problems if problem.path[:1] == ("spec",) and len(problem.path) > 1}
     selects = not spoilt & {"namespaceSelector", "workloadSelector"}
     return replace(
@@ -116,11 +124,12 @@ def salvage(tree: Tree) -> WorkspaceQuota:
         hard={},
         requesters=None,
         notify=None if "notify" in spoilt else quota.notify,
+        policies=(),
         illegible=True,
     )
 
 
-def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
+def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> WorkspaceQuota:
     root = problems.mapping(tree, ())
     problems.unknown_fields(root, _OBJECT_FIELDS, ())
     _check_kind(root, problems)
@@ -137,6 +146,7 @@ def _read(tree: Tree, problems: Problems) -> WorkspaceQuota:
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=requesters.parse(spec.get("requesters"), ("spec", "requesters"), problems),
         notify=_notify(spec.get("notify"), problems),
+        policies=policies.parse(spec.get("policies"), ("spec", "policies"), problems, compiler),
         generation=generation,
     )
 

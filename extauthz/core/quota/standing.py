@@ -20,6 +20,8 @@ class Fault(StrEnum):
     """No quota has the name of its parent."""
     PARENT_CYCLE = "ParentCycle"
     """It is its own ancestor, or below one that is."""
+    POLICIES_UNREAD = "PoliciesUnread"
+    """The gate cannot evaluate expressions."""
 
 
 class Standing(NamedTuple):

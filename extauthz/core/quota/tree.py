@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from extauthz.core.model import Amounts, OnUnknown, Requester, Unknown
 from extauthz.core.quota.index import SelectorIndex
+from extauthz.core.quota.policies import rules
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
 
@@ -16,7 +17,7 @@ from extauthz.core.quota.spec import Mode, WorkspaceQuota
 class QuotaNode:
     """One quota at its place in the tree. It is equal only to itself, so it can be a key of the ledger's accounts."""
 
-    __slots__ = ("_lineage", "audits", "hard", "illegible", "index", "parent", "quota", "root")
+    __slots__ = ("_lineage", "audits", "hard", "illegible", "index", "parent", "quota", "root", "rules")
 
     def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int, hard: Amounts) -> None:
         self.quota = quota
@@ -25,6 +26,7 @@ class QuotaNode:
         """The quota's limits. Equal ones are one object: workspaces are many, and their plans are few."""
         self.audits = quota.mode is Mode.AUDIT
         self.illegible = quota.illegible
+        self.rules = rules(quota.policies)
         self.parent = parent
         self.index = index
         """Position in ``QuotaTree.nodes``; a parent's is lower than its children's."""
@@ -87,7 +89,7 @@ class QuotaTreeError(ValueError):
 class QuotaTree:
     """All quotas in force. Immutable: a change of quotas is another tree."""
 
-    __slots__ = ("_by_labels", "_by_namespace", "clamps", "limited", "nodes", "warnings")
+    __slots__ = ("_by_labels", "_by_namespace", "clamps", "has_policies", "limited", "nodes", "warnings")
 
     nodes: tuple[QuotaNode, ...]
     """Every node, each parent before its children, children by name."""
@@ -100,11 +102,15 @@ class QuotaTree:
     clamps: bool
     """Some quota has mode Clamp."""
 
+    has_policies: bool
+    """Some quota has policies."""
+
     def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
         self.nodes = nodes
         self.warnings = warnings
         plans = {id(node.hard): node.hard for node in nodes}
         self.limited = frozenset(key for hard in plans.values() for key in hard)
+        self.has_policies = any(node.rules is not None for node in nodes)
         self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]
         self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)

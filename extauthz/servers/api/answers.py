@@ -32,7 +32,7 @@ class Refused(Problem):
 
     def __init__(self, decision: Decision) -> None:
         super().__init__(409, decision.sentence)
-        self.quotas = {row.quota for row in decision.shortages} | {row.quota for row in decision.unspecified}
+        self.quotas = shown.refusing(decision)
 
 
 class Answers:

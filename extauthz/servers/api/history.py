@@ -95,7 +95,7 @@ class History:
             quota
             for one in self._remembers.episodes()
             if one.ref.namespace in visible
-            for quota in _refusing(one.latest)
+            for quota in shown.refusing(one.latest)
         )
 
     def episodes(self, by: Filter, limit: int, visible: Container[str] = ALL) -> Json:
@@ -135,11 +135,8 @@ class History:
             "refusal": shown.refusal(latest),
             "sentence": latest.sentence,
             "shortages": [shown.shortage(row) for row in latest.shortages],
+            "policies": shown.policies(latest),
         }
-
-
-def _refusing(decision: Decision) -> set[str]:
-    return {row.quota for row in decision.shortages} | {row.quota for row in decision.unspecified}
 
 
 def _decisions(found: Iterator[Noted], limit: int) -> Json:
@@ -166,6 +163,7 @@ def _decided(noted: Noted) -> Json:
         "fits": decision.fits,
         "shortages": [shown.shortage(row) for row in decision.shortages],
         "audit": [shown.shortage(row) for row in decision.audit],
+        "policies": shown.policies(decision),
         "user": noted.user or None,
         "userAgent": noted.user_agent or None,
     }

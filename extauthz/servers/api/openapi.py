@@ -52,6 +52,16 @@ _SHORTAGE: Final = _object(
     requested=_QUANTITY,
     **dict.fromkeys(("used", "reserved", "hard"), _HIDDEN),
 )
+_POLICY: Final = _object(
+    policy=_HIDDEN,
+    quota=_TEXT_OR_NULL | {"description": "null: it is a plug-in, or of a quota that you may not get."},
+    step={"enum": ["filter", "limit", "permit"]},
+    result={"enum": ["refused", "unknown"]},
+    message=_HIDDEN,
+    audits=_FLAG,
+    replicas=_NUMBER_OR_NULL | {"description": "The most that it allows."},
+    againSeconds={"type": ["number", "null"], "description": "After how long it is worth to ask again."},
+)
 _HEADROOM: Final = _object(
     **_NAMED,
     replicas=_REPLICAS_OR_NULL,
@@ -101,6 +111,7 @@ _SCHEMAS: Final = {
         to=_NUMBER_OR_NULL,
         fits=_NUMBER_OR_NULL,
         shortages={"type": "array", "items": _SHORTAGE},
+        policies={"type": "array", "items": _POLICY},
         audit={"type": "array", "items": _SHORTAGE},
         user=_TEXT_OR_NULL,
         userAgent=_TEXT_OR_NULL,
@@ -118,6 +129,7 @@ _SCHEMAS: Final = {
         refusal=_REFUSAL,
         sentence=_TEXT,
         shortages={"type": "array", "items": _SHORTAGE},
+        policies={"type": "array", "items": _POLICY},
     ),
     "Decision": _object(verdict=_VERDICT, reason=_TEXT, refusal=_REFUSAL, sentence=_TEXT),
 }

@@ -88,7 +88,31 @@ def decision(decided: Decision) -> Json:
         "shortages": [exact(row) for row in decided.shortages],
         "audit": [exact(row) for row in decided.audit],
         "unspecified": [row._asdict() for row in decided.unspecified],
+        "policies": policies(decided),
     }
+
+
+def refusing(decided: Decision) -> set[str]:
+    """The quotas that its sentence may tell of."""
+    by_quota = {row.quota for row in decided.shortages} | {row.quota for row in decided.unspecified}
+    return by_quota | {row.quota for row in decided.policies if row.quota}
+
+
+def policies(decided: Decision) -> list[Json]:
+    """What policies have against it. Of a plug-in, which is of no quota, ``quota`` is null."""
+    return [
+        {
+            "policy": row.policy,
+            "quota": row.quota or None,
+            "step": row.step,
+            "result": row.result,
+            "message": row.message,
+            "audits": row.audits,
+            "replicas": row.replicas,
+            "againSeconds": row.again_s,
+        }
+        for row in decided.policies
+    ]
 
 
 def refusal(decided: Decision) -> str | None:

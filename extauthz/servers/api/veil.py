@@ -15,7 +15,7 @@ SENTENCE: Final = "it does not fit, or is not clear to, a workspace quota that y
 
 def named(found: Json) -> set[str]:
     """The quotas that an answer tells of."""
-    return {row["quota"] for row in _rows(found)}
+    return {row["quota"] for row in _rows(found) if row["quota"] is not None}
 
 
 def over(found: Json, seen: Container[str]) -> Json:
@@ -28,6 +28,8 @@ def over(found: Json, seen: Container[str]) -> Json:
     for field in LISTS:
         if field in found:
             covered[field] = [_covered(row, seen) for row in found[field]]
+    if "policies" in found:
+        covered["policies"] = [_policy(row, seen) for row in found["policies"]]
     if "sentence" in found:
         covered["sentence"] = SENTENCE
     return covered
@@ -35,7 +37,14 @@ def over(found: Json, seen: Container[str]) -> Json:
 
 def _rows(found: Json) -> list[Json]:
     bound = [found["bound"]] if found.get("bound") is not None else []
-    return bound + [row for field in LISTS for row in found.get(field, ())]
+    return bound + [row for field in (*LISTS, "policies") for row in found.get(field, ())]
+
+
+def _policy(row: Json, seen: Container[str]) -> Json:
+    """A plug-in's is of no quota: everybody whom it refuses may read it."""
+    if row["quota"] is None or row["quota"] in seen:
+        return row
+    return row | {"quota": None, "policy": None, "message": None}
 
 
 def _covered(row: Json, seen: Container[str]) -> Json:

@@ -9,6 +9,7 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Request, Unknown, Verdict
+from extauthz.core.policies import Enlisted, Growth, GrowthPolicy, Policies
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, path, quota, scale, workload
 
@@ -71,6 +72,15 @@ def asked(*quotas, policy: Policy | None = None, objects=()) -> Asker:
     return Asker(gate(quotas, *(objects or OBJECTS[:1]), policy=policy or Policy(window_s=90.0)))
 
 
+class Fails(GrowthPolicy):
+    def filter(self, growth: Growth) -> None:
+        raise RuntimeError("gone")
+
+
+def fails(ask: Asker) -> None:
+    ask.gate.enlist(Policies([Enlisted("p", Fails())]))
+
+
 def unsynced(ask: Asker) -> None:
     ask.gate.state_synced(False)
 
@@ -82,6 +92,11 @@ TROUBLES = {
     Unknown.WORKLOAD: ("unknown-workload", lambda ask: None, scale("nobody", 4)),
     Unknown.FOOTPRINT: ("unknown-footprint", lambda ask: None, scale("odd", 4)),
     Unknown.UNSPECIFIED: ("must-specify", lambda ask: None, scale("mute", 4)),
+    Unknown.POLICY: (
+        "policy-unknown",
+        lambda ask: ask.gate.enlist(Policies([Enlisted("p", Fails())])),
+        scale("web", 4),
+    ),
 }
 OBJECTS = (workload("web", 3), ODD)
 PRESENT = {Unknown.FOOTPRINT: OBJECTS, Unknown.UNSPECIFIED: (workload("mute", 3, {}),)}
@@ -105,6 +120,7 @@ SETTINGS = {
     Unknown.WORKLOAD: "on_unknown_workload",
     Unknown.FOOTPRINT: "on_unknown_footprint",
     Unknown.UNSPECIFIED: "on_unspecified",
+    Unknown.POLICY: "on_unknown_policy",
 }
 
 

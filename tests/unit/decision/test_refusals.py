@@ -1,4 +1,4 @@
-"""The four words for a refusal: never fits, waiting for room, misconfigured, unknown (docs/status.md)."""
+"""The words for a refusal: never fits, waiting for room, misconfigured, unknown (docs/status.md)."""
 
 from __future__ import annotations
 

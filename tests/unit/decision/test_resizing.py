@@ -28,6 +28,7 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 from extauthz.core.objects.workloads import observe
+from extauthz.core.policies import Enlisted, Growth, GrowthPolicy, NotYet, Policies, Refused
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, Snapshot, admission, owned_by, patch, path, quota, scale, workload
 
@@ -477,3 +478,31 @@ def test_what_is_no_resize_of_a_stored_pod_is_unreadable(change: Any):
     found = review.question.reading
     assert isinstance(found, Unreadable)
     assert found.ref == REF
+
+
+class Refuses(GrowthPolicy):
+    """Refuses, or holds, what it is asked, which it keeps."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+        self.asked: list[Growth] = []
+
+    def filter(self, growth: Growth) -> Refused | None:
+        self.asked.append(growth)
+        return Refused("no") if self._at == "filter" else None
+
+    def permit(self, growth: Growth) -> NotYet | None:
+        return NotYet("later", 9.0) if self._at == "permit" else None
+
+
+@pytest.mark.parametrize(("at", "reason"), [("filter", "policy-refused"), ("permit", "policy-not-yet")])
+def test_policies_are_asked_about_what_it_adds(at: str, reason: str):
+    one = Refuses(at)
+    ask = Resizer(gate(*PODS_OF_WEB))
+    ask.gate.enlist(Policies([Enlisted("one", one)]))
+    assert ask(pod("2"), pod("1")).reason == reason
+    growth = one.asked[0]
+    assert (growth.ref, growth.operation, growth.before, growth.to) == (REF, "resize", 1, 1)
+    assert growth.rises == {"requests.cpu": CPU}
+    assert ask(pod("500m"), pod("1")).verdict is Verdict.ALLOW
+    assert len(one.asked) == 1

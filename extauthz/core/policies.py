@@ -1,0 +1,183 @@
+"""Policies: rules of a platform's own over growth, at named steps (docs/policies.md).
+
+A policy may lower and never raise. It is asked only about growth: zero and less always pass. What it is asked is a
+question: it may be asked again about the same write, and nothing of it may count. Only ``reserve`` tells it of a grant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol, runtime_checkable
+
+from extauthz.core.model import Amounts, Observed, Requester, Template, WorkloadRef
+
+FILTER: Final = "filter"
+LIMIT: Final = "limit"
+PERMIT: Final = "permit"
+RESERVE: Final = "reserve"
+UNRESERVE: Final = "unreserve"
+AFTER: Final = "after"
+_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER)
+
+
+class Growth(NamedTuple):
+    """A write that would grow a workload."""
+
+    id: str
+    """Of the decision. Two looks at one write have the same."""
+    ref: WorkloadRef
+    operation: str
+    """``create``, ``update``, ``patch``, ``apply``, or ``resize`` of a pod in place."""
+    before: int
+    """Replicas that are observed."""
+    to: int
+    """Replicas that it may come to; as before where it leaves the count as it is."""
+    rises: Amounts
+    """What it raises above what is observed or was granted, nano-units by quota key, whatever quotas limit."""
+    observed: Observed | None
+    """The object as last seen; of a create what it makes; ``None``: not known."""
+    templates: tuple[Template, ...]
+    """Those that it brings; empty: it leaves the template as it is."""
+    requester: Requester | None
+    """``None``: not known."""
+    now_s: float
+    """The gate's clock, which never goes back and has no date."""
+    wall_s: float
+    """Seconds since 1970."""
+
+
+class Refused(NamedTuple):
+    """An answer to ``filter``: it may not grow."""
+
+    message: str
+    """For the owner."""
+
+
+class Limit(NamedTuple):
+    """An answer to ``limit``: it may have at most so many replicas, and always as many as it has."""
+
+    replicas: int
+    message: str = ""
+
+
+class NotYet(NamedTuple):
+    """An answer to ``permit``: not now. Nothing waits: the write is refused, and its client asks again."""
+
+    message: str
+    again_s: float
+    """After about how many seconds it is worth to ask again."""
+
+
+class Fate(StrEnum):
+    """What became of a grant."""
+
+    LANDED = "landed"
+    """The API server has answered that it is done."""
+    REFUSED = "refused"
+    """By the API server."""
+    NOT_SENT = "not-sent"
+    """It never left the proxy."""
+    WITHDRAWN = "withdrawn"
+    """Another gate was first, or has ended it."""
+    ENDED = "ended"
+    """It can land no more. Whether it has, only the workload shows."""
+
+
+@runtime_checkable
+class GrowthPolicy(Protocol):
+    """One rule of a platform's own. Subclass it, and write the steps that it needs: the others say nothing.
+
+    Everything is called in the loop that decides, so nothing of it may wait or take long. ``filter``, ``limit`` and
+    ``permit`` change nothing. ``reserve``, ``unreserve`` and ``after`` must bear being told twice.
+    """
+
+    def filter(self, growth: Growth) -> Refused | None:
+        """May this grow at all? ``None``: as far as this policy says."""
+        return None
+
+    def limit(self, growth: Growth) -> Limit | None:
+        """How far may its count grow? Of several limits the smallest holds."""
+        return None
+
+    def permit(self, growth: Growth) -> NotYet | None:
+        """Now, or not yet? Asked last: everything else has room for it."""
+        return None
+
+    def reserve(self, growth: Growth) -> None:
+        """It was granted and may still land."""
+        return
+
+    def unreserve(self, growth: Growth) -> None:
+        """A grant that was reserved has ended: it has landed, or can land no more."""
+        return
+
+    def after(self, growth: Growth, fate: Fate) -> None:
+        """What became of it. Told after ``unreserve``."""
+        return
+
+
+class Enlisted(NamedTuple):
+    """A policy that is asked about all growth."""
+
+    name: str
+    policy: GrowthPolicy
+    audits: bool = False
+    """What it refuses is reported, and passes."""
+
+
+class Policies:
+    """Those that a gate asks about all growth, by the steps that they have, in their order.
+
+    Args:
+        failed: told of each call of ``reserve``, ``unreserve`` or ``after`` that failed: the policy's name, the step.
+        ask: gets the answer of a policy at a step.
+    """
+
+    def __init__(
+        self,
+        enlisted: Iterable[Enlisted] = (),
+        failed: Callable[[str, str], None] = lambda name, step: None,
+        ask: Callable[[Enlisted, str, Growth], object] = lambda one, step, growth: getattr(one.policy, step)(growth),
+    ) -> None:
+        self.all: Final = tuple(enlisted)
+        self._of: Final = {step: tuple(one for one in self.all if _has(one.policy, step)) for step in _STEPS}
+        self._listens = any(self._of[step] for step in (RESERVE, UNRESERVE, AFTER))
+        self._failed = failed
+        self.ask: Final = ask
+        self._reserved: dict[str, Growth] = {}
+        """Grants that have not ended, by the id of their pending write."""
+
+    def at(self, step: str) -> tuple[Enlisted, ...]:
+        """Those that have something to say at a step."""
+        return self._of[step]
+
+    def reserve(self, growth: Growth) -> None:
+        """Tell of a grant."""
+        if not self._listens:
+            return
+        self._reserved[growth.id] = growth
+        for one in self._of[RESERVE]:
+            self._tell(one, RESERVE, growth)
+
+    def ended(self, pending_id: str, fate: Fate) -> None:
+        """Tell of the end of a grant, in reverse order. Nothing is told twice, nor of what was not granted here."""
+        growth = self._reserved.pop(pending_id, None)
+        if growth is None:
+            return
+        for one in reversed(self._of[UNRESERVE]):
+            self._tell(one, UNRESERVE, growth)
+        for one in self._of[AFTER]:
+            self._tell(one, AFTER, growth, fate)
+
+    def _tell(self, one: Enlisted, step: str, *what: object) -> None:
+        """It cannot fail: the room is taken, or given back, whatever a policy makes of it."""
+        try:
+            getattr(one.policy, step)(*what)
+        except Exception:  # noqa: BLE001 (code of others)
+            self._failed(one.name, step)
+
+
+def _has(policy: GrowthPolicy, step: str) -> bool:
+    """Whether it has the step, and not only the one that it inherits."""
+    return getattr(type(policy), step, None) is not getattr(GrowthPolicy, step)

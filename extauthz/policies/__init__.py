@@ -1,0 +1,10 @@
+"""Policies from outside the gate: expressions in CEL, and plug-ins of a platform's own (docs/policies.md).
+
+What a plug-in is written with is here, by its public name.
+
+In: the text of an expression; the names of plug-ins. Out: programs and policies that the core asks.
+"""
+
+from extauthz.core.policies import Fate, Growth, GrowthPolicy, Limit, NotYet, Refused
+
+__all__ = ["Fate", "Growth", "GrowthPolicy", "Limit", "NotYet", "Refused"]

@@ -1,0 +1,408 @@
+"""Policies at named steps: what they are asked, and what comes of what they say (docs/policies.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from extauthz.core.decision.policy import Policy
+from extauthz.core.ledger.pending_write import Event
+from extauthz.core.model import Decision, Refusal, Requester, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
+from extauthz.core.policies import Enlisted, Fate, Growth, GrowthPolicy, Limit, NotYet, Policies, Refused
+from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+
+TEN = {"requests.cpu": "10"}
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+
+
+class Says(GrowthPolicy):
+    """Says the same of everything, and keeps what it is asked and told."""
+
+    def __init__(self, filter: Any = None, limit: Any = None, permit: Any = None) -> None:
+        self._says = {"filter": filter, "limit": limit, "permit": permit}
+        self.asked: list[tuple[str, Growth]] = []
+
+    def _said(self, step: str, growth: Growth) -> Any:
+        self.asked.append((step, growth))
+        said = self._says[step]
+        if isinstance(said, Exception):
+            raise said
+        return said(growth) if callable(said) else said
+
+    def filter(self, growth: Growth) -> Refused | None:
+        return self._said("filter", growth)
+
+    def limit(self, growth: Growth) -> Limit | None:
+        return self._said("limit", growth)
+
+    def permit(self, growth: Growth) -> NotYet | None:
+        return self._said("permit", growth)
+
+    @property
+    def growth(self) -> Growth:
+        return self.asked[-1][1]
+
+
+class Told(GrowthPolicy):
+    """Keeps what it is told of grants."""
+
+    def __init__(self, name: str, told: list[tuple[str, str, str]], fails: bool = False) -> None:
+        self._name, self._told, self._fails = name, told, fails
+
+    def _tell(self, what: str, growth: Growth) -> None:
+        self._told.append((self._name, what, growth.id))
+        if self._fails:
+            raise RuntimeError("broken")
+
+    def reserve(self, growth: Growth) -> None:
+        self._tell("reserve", growth)
+
+    def unreserve(self, growth: Growth) -> None:
+        self._tell("unreserve", growth)
+
+    def after(self, growth: Growth, fate: Fate) -> None:
+        self._tell(fate, growth)
+
+
+def asker(*policies: GrowthPolicy, objects: Any = (), settings: Policy | None = None, quotas: Any = None) -> Asker:
+    return enlisted(*(Enlisted(f"p{at}", one) for at, one in enumerate(policies)), objects=objects, settings=settings,
+                    quotas=quotas)  # fmt: skip
+
+
+def enlisted(*found: Enlisted, objects: Any = (), settings: Policy | None = None, quotas: Any = None) -> Asker:
+    made = gate(quotas or [quota("acme", TEN)], *(objects or [workload("web", 2)]), policy=settings)
+    made.enlist(Policies(found))
+    return Asker(made)
+
+
+class TestFilter:
+    def test_what_a_policy_forbids_is_refused_with_its_name_and_message(self) -> None:
+        denied = asker(Says(filter=Refused("not on Fridays")))(scale("web", 3))
+        assert (denied.verdict, denied.reason) == (Verdict.DENY, "policy-refused")
+        assert denied.refusal is Refusal.FORBIDDEN_BY_POLICY
+        assert denied.sentence == 'deployments.apps "web" is forbidden: policy p0: not on Fridays'
+        assert [(row.policy, row.quota, row.step, row.message) for row in denied.policies] == [
+            ("p0", "", "filter", "not on Fridays")
+        ]
+
+    def test_all_that_forbid_are_named(self) -> None:
+        denied = asker(Says(filter=Refused("one")), Says(), Says(filter=Refused("two")))(scale("web", 3))
+        assert denied.sentence.endswith("is forbidden: policy p0: one; policy p2: two")
+
+    def test_it_learns_what_is_asked(self) -> None:
+        one = Says()
+        ask = asker(one)
+        ask.gate.epoch_s = 1_000.0
+        who = Requester("jane", ("dev",))
+        ask(scale("web", 3), by=who)
+        growth = one.growth
+        assert (growth.ref, growth.operation, growth.before, growth.to) == (WEB, "patch", 2, 3)
+        assert growth.rises["requests.cpu"] == 10**9
+        assert growth.requester == who
+        assert growth.wall_s == growth.now_s + 1_000.0
+        assert growth.observed is not None
+        assert growth.observed.labels == "app=web"
+
+    def test_its_refusal_comes_before_a_quotas(self) -> None:
+        assert asker(Says(filter=Refused("no")))(scale("web", 99)).reason == "policy-refused"
+
+
+class TestOnlyGrowth:
+    @pytest.mark.parametrize("replicas", [0, 1, 2])
+    def test_zero_and_less_and_as_many_pass(self, replicas: int) -> None:
+        one = Says(filter=Refused("no"), limit=Limit(0), permit=NotYet("no", 1.0))
+        assert asker(one)(scale("web", replicas)).verdict is Verdict.ALLOW
+        assert one.asked == []
+
+    def test_zero_passes_beside_a_write_that_pends(self) -> None:
+        one = Says()
+        ask = asker(one)
+        ask(scale("web", 4))
+        one._says["filter"] = Refused("no")
+        body = {"spec": {"replicas": 0, "template": pod({"cpu": "2"})}}
+        assert ask(patch(path("web"), body)).verdict is Verdict.ALLOW
+
+    def test_what_no_quota_covers_is_not_asked_about(self) -> None:
+        one = Says(filter=Refused("no"))
+        other = quota("acme", TEN, workloads={"app": "other"})
+        assert asker(one, quotas=[other])(scale("web", 3)).verdict is Verdict.ALLOW
+        assert one.asked == []
+
+    def test_a_count_that_no_limit_concerns_is_growth_too(self) -> None:
+        one = Says(filter=Refused("no"))
+        ask = asker(one, quotas=[quota("acme", {"requests.nvidia.com/gpu": "1"})])
+        assert ask(scale("web", 3)).reason == "policy-refused"
+
+    def test_a_dearer_template_is_growth(self) -> None:
+        one = Says()
+        ask = asker(one)
+        ask(patch(path("web"), {"spec": {"template": pod({"cpu": "1", "memory": "1Gi"})}}, "strategic"))
+        growth = one.growth
+        assert (growth.before, growth.to) == (2, 2)
+        assert set(growth.rises) == {"requests.memory"}
+        assert len(growth.templates) == 1
+
+    def test_what_a_controller_does_within_the_grant_of_its_owner_is_none(self) -> None:
+        one = Says(filter=Refused("no"))
+        replica_set = workload("web-1", 0, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+        ask = asker(one, objects=[workload("web", 2), replica_set])
+        assert ask(scale("web-1", 2, resource="replicasets")).verdict is Verdict.ALLOW
+        assert one.asked == []
+
+    def test_growing_back_within_a_grant_from_before_is_growth(self) -> None:
+        one = Says()
+        ask = asker(one)
+        assert ask(scale("web", 6)).verdict is Verdict.ALLOW
+        one._says["filter"] = Refused("no")
+        assert ask(scale("web", 5)).reason == "policy-refused"
+
+    def test_a_count_of_unknown_cost_is_growth(self) -> None:
+        one = Says(filter=Refused("no"))
+        settings = Policy(on_unknown_footprint="allow")
+        ask = asker(one, objects=[workload("web", 2, {"cpu": "odd"})], settings=settings)
+        assert ask(scale("web", 3)).reason == "policy-refused"
+        assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+    def test_a_create_grows_from_nothing_and_shows_what_it_makes(self) -> None:
+        one = Says()
+        ask = asker(one)
+        ask(create(workload("new", 3, annotations={"policy.extauthz.dev/ticket": "A-1", "other": "x"})))
+        growth = one.growth
+        assert (growth.operation, growth.before, growth.to) == ("create", 0, 3)
+        assert growth.observed is not None
+        assert growth.observed.labels == "app=new"
+        assert growth.observed.annotations == '{"policy.extauthz.dev/ticket": "A-1"}'
+
+    def test_of_an_object_that_a_pending_create_makes_that_is_shown(self) -> None:
+        one = Says()
+        ask = asker(one)
+        ask(create(workload("new", 1)))
+        ask(scale("new", 2))
+        assert (one.growth.before, one.growth.to) == (0, 2)
+        assert one.growth.observed is not None
+        assert one.growth.observed.labels == "app=new"
+
+    def test_an_apply_that_creates_shows_no_annotations(self) -> None:
+        one = Says()
+        made = workload("new", 3)
+        made["metadata"] = {"name": "new", "namespace": "team-a", "annotations": {"policy.extauthz.dev/ticket": "A-1"}}
+        asker(one)(patch(path("new") + "?fieldManager=x", made, "apply"))
+        assert one.growth.observed is not None
+        assert one.growth.observed.annotations == ""
+
+
+class TestLimit:
+    def test_the_smallest_limit_holds(self) -> None:
+        ask = asker(Says(limit=Limit(5, "five")), Says(limit=Limit(4, "four")), Says(limit=Limit(99)))
+        denied = ask(scale("web", 8))
+        assert (denied.reason, denied.fits) == ("policy-refused", 4)
+        assert denied.sentence.endswith("policy p0: five; policy p1: four; largest allowed replicas: 4")
+        assert ask(scale("web", 4)).verdict is Verdict.ALLOW
+
+    def test_a_quotas_room_may_be_the_smallest(self) -> None:
+        ask = asker(Says(limit=Limit(11)), objects=[workload("web", 2), workload("other", 3)])
+        assert ask(scale("web", 12)).fits == 7
+
+    def test_it_is_never_below_what_is_there(self) -> None:
+        assert asker(Says(limit=Limit(0)))(scale("web", 3)).fits == 2
+
+    def test_it_concerns_counts_alone(self) -> None:
+        one = Says(limit=Limit(0))
+        body = {"spec": {"template": pod({"cpu": "2"})}}
+        assert asker(one)(patch(path("web"), body, "strategic")).verdict is Verdict.ALLOW
+        assert [step for step, _ in one.asked] == ["filter", "permit"]
+
+    def test_one_that_audits_limits_nothing(self) -> None:
+        ask = enlisted(Enlisted("a", Says(limit=Limit(3)), audits=True), Enlisted("b", Says(limit=Limit(4))))
+        denied = ask(scale("web", 6))
+        assert denied.fits == 4
+        assert [(row.policy, row.audits) for row in denied.policies] == [("a", True), ("b", False)]
+
+
+class TestPermit:
+    def test_not_yet_is_a_refusal_that_says_when_to_ask_again(self) -> None:
+        held = asker(Says(permit=NotYet("pool a is at 94 %", 30.0)))(scale("web", 3))
+        assert (held.verdict, held.reason) == (Verdict.DENY, "policy-not-yet")
+        assert held.refusal is Refusal.HELD_BY_POLICY
+        assert held.sentence == (
+            'deployments.apps "web" is forbidden: policy p0: pool a is at 94 %; ask again in about 30 s'
+        )
+        assert held.policies[0].again_s == 30.0
+
+    def test_of_several_the_longest_time_is_said(self) -> None:
+        ask = asker(Says(permit=NotYet("a", 20.0)), Says(permit=NotYet("b", 60.0)))
+        assert ask(scale("web", 3)).sentence.endswith("ask again in about 60 s")
+
+    def test_it_is_asked_only_if_all_else_has_room(self) -> None:
+        one = Says(permit=NotYet("a", 1.0))
+        assert asker(one)(scale("web", 11)).reason == "exceeded-quota"
+        assert [step for step, _ in one.asked] == ["filter", "limit"]
+
+    @pytest.mark.parametrize(("said", "kept"), [(-5.0, 0.0), (10.0**9, 24 * 3600.0)])
+    def test_a_time_is_bounded(self, said: float, kept: float) -> None:
+        held = asker(Says(permit=NotYet("a", said)))(scale("web", 3))
+        assert held.policies[0].again_s == kept
+
+
+class TestUnknown:
+    @pytest.mark.parametrize(
+        "says",
+        [
+            Says(filter=RuntimeError("gone")),
+            Says(filter="yes"),
+            Says(limit=RuntimeError("gone")),
+            Says(limit=3),
+            Says(limit=Limit(2.5)),  # type: ignore[arg-type]
+            Says(limit=Limit(True)),
+            Says(permit=RuntimeError("gone")),
+            Says(permit=Refused("no")),
+            Says(permit=NotYet("a", float("nan"))),
+            Says(permit=NotYet("a", "soon")),  # type: ignore[arg-type]
+        ],
+    )
+    def test_a_policy_that_fails_or_lies_is_an_unknown_with_a_setting(self, says: Says) -> None:
+        refused = asker(says)(scale("web", 3))
+        assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "policy-unknown")
+        assert refused.refusal is Refusal.UNKNOWN
+        assert "the quota gate cannot tell what its policies say: policy p0: it " in refused.sentence
+        allowed = asker(says, settings=Policy(on_unknown_policy="allow"))(scale("web", 3))
+        assert allowed.verdict is Verdict.ALLOW
+        assert [row.result for row in allowed.policies] == ["unknown"]
+
+    def test_a_quota_has_its_own_say(self) -> None:
+        lenient = quota("acme", TEN, on_unknown={"unknownPolicy": "Allow"})
+        assert asker(Says(filter=RuntimeError()), quotas=[lenient])(scale("web", 3)).verdict is Verdict.ALLOW
+
+    def test_what_another_forbids_comes_first(self) -> None:
+        denied = asker(Says(filter=RuntimeError()), Says(filter=Refused("no")))(scale("web", 3))
+        assert denied.reason == "policy-refused"
+        assert denied.sentence.endswith("is forbidden: policy p1: no")
+
+    @pytest.mark.parametrize("step", ["limit", "permit"])
+    def test_an_unknown_of_a_later_step_names_no_count_and_no_time(self, step: str) -> None:
+        found = asker(Says(**{step: RuntimeError("gone")}))(scale("web", 3))
+        assert "largest" not in found.sentence
+        assert "again" not in found.sentence
+
+    def test_messages_are_cut(self) -> None:
+        denied = asker(Says(filter=Refused("x" * 5000)))(scale("web", 3))
+        assert len(denied.policies[0].message) == 512
+
+
+class TestAudit:
+    def test_a_policy_that_audits_is_reported_and_passes(self) -> None:
+        allowed = enlisted(Enlisted("a", Says(filter=Refused("no")), audits=True))(scale("web", 3))
+        assert allowed.verdict is Verdict.ALLOW
+        assert [(row.policy, row.message, row.audits) for row in allowed.policies] == [("a", "no", True)]
+
+    def test_so_is_one_where_all_quotas_audit(self) -> None:
+        found = asker(Says(filter=Refused("no")), quotas=[quota("acme", TEN, mode="Audit")])(scale("web", 3))
+        assert (found.verdict, found.policies[0].audits) == (Verdict.ALLOW, True)
+
+    def test_so_is_one_where_no_quota_binds_who_asks(self) -> None:
+        bound = quota("acme", TEN, requesters={"except": {"users": ["jane"]}})
+        ask = asker(Says(filter=Refused("no")), quotas=[bound])
+        assert ask(scale("web", 3), by=Requester("jane")).verdict is Verdict.ALLOW
+        assert ask(scale("web", 3), by=Requester("john")).reason == "policy-refused"
+
+    def test_a_gate_that_audits_says_what_would_have_been(self) -> None:
+        found = asker(Says(filter=Refused("no")), settings=Policy(mode="audit"))(scale("web", 3))
+        assert (found.verdict, found.would, found.refusal) == (
+            Verdict.ALLOW,
+            Verdict.DENY,
+            Refusal.FORBIDDEN_BY_POLICY,
+        )
+
+
+class TestReserve:
+    def ends(self, end: Callable[[Asker, Decision], object]) -> list[tuple[str, str]]:
+        told: list[tuple[str, str, str]] = []
+        ask = asker(Told("a", told), Told("b", told))
+        granted = ask(scale("web", 3))
+        assert told == [("a", "reserve", granted.id), ("b", "reserve", granted.id)]
+        del told[:]
+        end(ask, granted)
+        assert {one[2] for one in told} <= {granted.id}
+        return [one[:2] for one in told]
+
+    def test_the_end_is_told_in_reverse_order(self) -> None:
+        found = self.ends(lambda ask, one: ask.gate.ledger.pending.settle(one.id, Event.REFUSED, 1.0))
+        assert found == [("b", "unreserve"), ("a", "unreserve"), ("a", "refused"), ("b", "refused")]
+
+    def test_the_end_is_told_once(self) -> None:
+        def end_twice(ask: Asker, one: Decision) -> None:
+            ask.gate.ledger.pending.settle(one.id, Event.NOT_FORWARDED, 1.0)
+            ask.gate.policies.ended(one.id, Fate.LANDED)
+
+        assert self.ends(end_twice)[2:] == [("a", "not-sent"), ("b", "not-sent")]
+
+    def test_what_was_answered_has_landed(self) -> None:
+        def land(ask: Asker, one: Decision) -> None:
+            ask.gate.ledger.pending.settle(one.id, Event.ANSWERED_OK, 1.0)
+            ask.gate.observe(*observe(workload("web", 3, version="2")))
+            ask.gate.ledger.pending.read(WEB, 2.0)
+
+        assert self.ends(land)[2:] == [("a", "landed"), ("b", "landed")]
+
+    def test_what_another_gate_was_faster_with_is_withdrawn(self) -> None:
+        assert self.ends(lambda ask, one: ask.gate.ledger.pending.forget(one.id))[2][1] == "withdrawn"
+
+    def test_what_can_land_no_more_has_ended(self) -> None:
+        assert self.ends(lambda ask, one: ask.gate.ledger.pending.consistent_read(500.0))[2][1] == "ended"
+
+    def test_a_question_and_a_refusal_and_what_grows_nothing_are_no_grants(self) -> None:
+        told: list[tuple[str, str, str]] = []
+        ask = asker(Told("a", told))
+        ask(scale("web", 3), charge=False)
+        ask(scale("web", 11))
+        ask(scale("web", 1))
+        assert told == []
+
+    def test_it_cannot_fail(self) -> None:
+        told: list[tuple[str, str, str]] = []
+        failed: list[tuple[str, str]] = []
+        made = gate([quota("acme", TEN)], workload("web", 2))
+        found = (Enlisted("a", Told("a", told, fails=True)), Enlisted("b", Told("b", told)))
+        made.enlist(Policies(found, lambda name, step: failed.append((name, step))))
+        granted = Asker(made)(scale("web", 3))
+        made.ledger.pending.settle(granted.id, Event.REFUSED, 1.0)
+        assert [one[:2] for one in told] == [
+            ("a", "reserve"), ("b", "reserve"), ("b", "unreserve"), ("a", "unreserve"), ("a", "refused"),
+            ("b", "refused"),
+        ]  # fmt: skip
+        assert failed == [("a", "reserve"), ("a", "unreserve"), ("a", "after")]
+
+    def test_nothing_is_kept_of_what_has_ended(self) -> None:
+        ask = asker(Told("a", []))
+        for count in range(3, 8):
+            ask.gate.ledger.pending.settle(ask(scale("web", count)).id, Event.REFUSED, 1.0)
+        assert ask.gate.policies._reserved == {}
+
+
+def test_where_no_policy_wants_to_know_of_grants_none_are_kept() -> None:
+    ask = asker(Says())
+    ask(scale("web", 3))
+    assert ask.gate.policies._reserved == {}
+
+
+def test_a_policy_without_steps_of_its_own_is_not_called() -> None:
+    class Silent(GrowthPolicy):
+        """Nothing."""
+
+    one = Silent()
+    growth = Growth("d", WEB, "patch", 1, 2, {}, None, (), None, 0.0, 0.0)
+    assert (one.filter(growth), one.limit(growth), one.permit(growth)) == (None, None, None)
+    one.reserve(growth)
+    one.unreserve(growth)
+    one.after(growth, Fate.ENDED)
+    made = Policies([Enlisted("s", one)])
+    assert [made.at(step) for step in ("filter", "limit", "permit", "reserve", "unreserve", "after")] == [()] * 6
+
+
+def test_where_there_are_no_policies_nothing_is_worked_out_for_them() -> None:
+    ask = Asker(gate([quota("acme", TEN)], workload("web", 2)))
+    assert ask(scale("web", 3)).policies == ()
+    assert ask.gate.policies._reserved == {}
