@@ -76,9 +76,7 @@ class Convergence:
         for (_, name), tree in sorted(world.server.objects(QUOTAS).items()):
             if tree["spec"].get("policies"):
                 put_policies(world, name, ())
-        for member in world.members:
-            if member is not None and member.odd is not None:
-                member.odd.calm = True
+        world.peace.set()
 
     async def _must_be_idle(self) -> None:
         """A gate with nothing to write writes nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
@@ -29,11 +30,11 @@ def most(policies: Tree) -> int | None:
 
 
 class Odd(GrowthPolicy):
-    """Fails, lies about its type, or refuses, now and then; until it is ``calm``."""
+    """Fails, lies about its type, or refuses, now and then; until there is peace."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, peace: asyncio.Event) -> None:
         self._random = random
-        self.calm = False
+        self._peace = peace
         self.reserved: dict[str, Growth] = {}
         """Grants that it was told of, and not of their end."""
         self.wrong = ""
@@ -50,7 +51,7 @@ class Odd(GrowthPolicy):
     def _said(self, growth: Growth, said: Any) -> Any:  # noqa: ANN401 (it lies about its type)
         if not growth.rises:
             self.wrong = f"it was asked about {growth.ref}, which raises nothing"
-        chance = 1.0 if self.calm else self._random.random()
+        chance = 1.0 if self._peace.is_set() else self._random.random()
         if chance < 0.03:
             raise RuntimeError("odd")
         return said if chance < 0.08 else "a lie" if chance < 0.1 else None
@@ -72,7 +73,7 @@ class Odd(GrowthPolicy):
         self._may_fail()
 
     def _may_fail(self) -> None:
-        if not self.calm and self._random.random() < 0.05:
+        if not self._peace.is_set() and self._random.random() < 0.05:
             raise RuntimeError("odd")
 
 

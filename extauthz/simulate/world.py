@@ -62,6 +62,8 @@ class World:
         self.server.wrote.append(self._wrote)
         self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
         self.trace: list[str] = []
+        self.peace = asyncio.Event()
+        """Set once no faults happen any more."""
         asking = Asking(self.loop, self.reference, self.checks, self, self.tell)
         around = Around(self.loop, self.server, self.reference, self.checks, asking, self.tell, self._passed)
         admission = Admission(around, plan.faults, asks=plan.entrances != "envoy", clamps=plan.clamps)
@@ -96,7 +98,7 @@ class World:
         return Random(f"{self.plan.seed} {of}")  # noqa: S311 (to be repeated, not to be secret)
 
     def _odd(self, name: str) -> Odd | None:
-        return Odd(self.random(f"policy {name}")) if "policies" in self.plan.faults else None
+        return Odd(self.random(f"policy {name}"), self.peace) if "policies" in self.plan.faults else None
 
     def _odds(self) -> Odds:
         lost = 0.05 if "lost" in self.plan.faults else 0.0
