@@ -53,8 +53,9 @@ class Convergence:
         for member in world.members:
             if member is not None:
                 member.process.ends_at = None
-        self._calm_policies()
+        world.peace.set()
         await asyncio.sleep(STEPS_LAST_S)
+        self._drop_policies()  # only now: a quota that was gone has come back with its own
         restless: list[str] = []
 
         def at_rest() -> bool:
@@ -70,13 +71,12 @@ class Convergence:
             for key in world.reference.workloads():
                 await self._must_grow(member, key)
 
-    def _calm_policies(self) -> None:
+    def _drop_policies(self) -> None:
         """Nobody refuses anything but for quota any more."""
         world = self._world
         for (_, name), tree in sorted(world.server.objects(QUOTAS).items()):
             if tree["spec"].get("policies"):
                 put_policies(world, name, ())
-        world.peace.set()
 
     async def _must_be_idle(self) -> None:
         """A gate with nothing to write writes nothing."""
