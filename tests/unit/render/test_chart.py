@@ -281,6 +281,24 @@ def test_alerts_and_dashboard_are_the_files_that_the_chart_has():
 
 
 @pytest.mark.helm
+def test_a_monitor_leads_to_the_port_of_the_service_that_has_metrics():
+    assert "ServiceMonitor/extauthz" not in made()
+    objects = made(
+        *setting("serviceMonitor.enabled=true", 'serviceMonitor.labels={"release":"mine"}'),
+        *setting('serviceMonitor.interval="30s"'),
+    )
+    monitor, service = objects["ServiceMonitor/extauthz"], objects["Service/extauthz"]
+    assert monitor["metadata"]["labels"]["release"] == "mine"
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    (port,) = [each for each in service["spec"]["ports"] if each["name"] == endpoint["port"]]
+    assert {"name": port["targetPort"], "containerPort": 9192} in container(objects)["ports"]
+    assert (endpoint["path"], endpoint["interval"]) == ("/metrics", "30s")
+    assert "serviceMonitor.enabled: is for place: service" in refusal("serviceMonitor.enabled=true", 'place="keda"')
+    assert "interval" in refusal("serviceMonitor.enabled=true", 'serviceMonitor.interval="often"')
+
+
+@pytest.mark.helm
 def test_the_webhook_is_what_render_webhook_prints():
     values = (
         "webhook.enabled=true",
