@@ -38,8 +38,8 @@ chromium: setup  ## install Debian's Chromium (as root or with sudo) where missi
 screenshots: chromium  ## take the pictures of docs/page.md anew
 	@SCREENSHOTS=docs/pictures EXTAUTHZ_REQUIRE=chromium $(BIN)/python -m pytest -q tests/page/test_pictures.py
 
-helm: setup  ## build or find Helm, which the tests of charts/ and `make render` need (Go builds it once; a minute or four)
-	@$(BIN)/python -m tests.controlplane.build --only helm
+helm: setup  ## build or find Helm and kubeconform, which the tests of charts/ and `make render` need (Go builds them once; a minute or four)
+	@$(BIN)/python -m tests.controlplane.build --only helm kubeconform
 
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
@@ -48,7 +48,7 @@ istiods: istiod  ## the same and istiod of an older release
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
 full: istiods keda containers promtool chromium  ## all tests with every part required: more than CI asks for
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,kubeconform,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator

@@ -140,9 +140,12 @@ class TestBuilding:
         code, said, complained = self.finish(self.build("istiod"))
         assert (code, complained) == (0, "")
         assert "istiod: " in said
-        assert [line.split()[0] for line in parts.missing(parts.NAMES)] == ["istiod-1.30", "keda-operator", "helm"], (
-            "which were not named"
-        )
+        assert [line.split()[0] for line in parts.missing(parts.NAMES)] == [
+            "istiod-1.30",
+            "keda-operator",
+            "helm",
+            "kubeconform",
+        ], "which were not named"
         assert (parts.config("istiod") / "istio" / "crd-all.gen.yaml").is_file()
 
     def test_helm_is_built_alone_where_only_it_is_wanted(self, go):
