@@ -16,9 +16,11 @@ from extauthz.cluster.object_readers import Workload
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.pending_write import is_newer
 from extauthz.core.model import Observed, Tree, WorkloadRef
 from extauthz.core.objects.metadata import place_of, version_of
+from extauthz.core.objects.placement import placement
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.resourcelists import FootprintError
 from extauthz.kube.reflector import EventHandler
@@ -89,6 +91,9 @@ class Workloads:
         self._read = read
         self._gate = gate
         self._invalid = invalid
+        kind = BY_KEY.get((resource.group, resource.plural))
+        self.template = kind.template if kind is not None and kind.is_gated else ()
+        """Where its objects have a pod template; empty: nobody asks where their pods may land."""
 
     def convert(self, tree: Tree) -> Seen:
         place = place_of(tree)
@@ -100,6 +105,8 @@ class Workloads:
             self._invalid.bad(self._resource, place, error)
             return Seen(ref, object_readers.unreadable(tree), version)
         self._invalid.over(self._resource, place)
+        if workload is not None and self.template and self._gate.policies.reads_placement:
+            workload[1].placement = placement(tree, self.template)
         return Seen(ref, workload[1] if workload is not None else None, version)
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:

@@ -164,6 +164,7 @@ class ScaledObjects(Workloads):
         self, kind: ScaledKind, template: Keys, gate: Gate, invalid: InvalidObjects, prices: PodPrices
     ) -> None:
         super().__init__(kind.resource, lambda tree: read(kind, template, tree), gate, invalid)
+        self.template = template
         self._kind = kind
         self._prices = prices
         self._without: dict[WorkloadRef, Observed] = {}

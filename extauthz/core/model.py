@@ -216,6 +216,10 @@ Labels: TypeAlias = str
 """Labels as one compact string, ``a=1,b=2``, sorted by key. It takes a tenth of a dict's memory, and equal ones are
 shared."""
 
+ANY_LABELS: Final[Labels] = "*=*"
+"""Stands for labels that nobody can tell, in what a write may leave. No object has them: they are not valid. What may
+have any labels counts in every quota that may cover its namespace."""
+
 
 @dataclass(slots=True)
 class Observed:
@@ -235,6 +239,8 @@ class Observed:
     """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
     annotations: str = ""
     """Those that policies may look at, as JSON (``objects.metadata.ANNOTATIONS``)."""
+    placement: str | None = None
+    """Which nodes its pods may land on (``objects.placement``); ``None``: not kept, as no policy wants it."""
 
 
 class Outcome(NamedTuple):
@@ -251,7 +257,8 @@ class Outcome(NamedTuple):
     other_labels: tuple[Labels, ...] = ()
     """Other possible labels: server-side apply drops labels that its manager owned and leaves out."""
     frees: bool = False
-    """It may remove the object's controller: a patch that touches ``metadata.ownerReferences``."""
+    """It may remove the object's controller: a patch that touches ``metadata.ownerReferences``, or an apply that leaves
+    it out."""
     keeps_count: bool = False
     """It may also leave the count as it is: server-side apply without a count."""
 
@@ -366,6 +373,34 @@ class Unspecified(NamedTuple):
     """The quota only audits: it refuses nothing."""
 
 
+class Growth(NamedTuple):
+    """A write that would grow a workload."""
+
+    id: str
+    """Of the decision. Two looks at one write have the same."""
+    ref: WorkloadRef
+    operation: str
+    """``create``, ``update``, ``patch``, ``apply``, or ``resize`` of a pod in place."""
+    before: int
+    """Replicas that are observed."""
+    to: int
+    """Replicas that it may come to; as before where it leaves the count as it is."""
+    rises: Amounts
+    """What it raises above what is observed or was granted, nano-units by quota key, whatever quotas limit."""
+    observed: Observed | None
+    """The object as last seen; of a create what it makes; ``None``: not known."""
+    templates: tuple[Template, ...]
+    """Those that it brings; empty: it leaves the template as it is."""
+    requester: Requester | None
+    """``None``: not known."""
+    now_s: float
+    """The gate's clock, which never goes back and has no date."""
+    wall_s: float
+    """Seconds since 1970."""
+    placement: str | None = None
+    """Which nodes its pods may land on (``objects.placement``); ``None``: not known, or no policy wants it."""
+
+
 class PolicyAnswer(NamedTuple):
     """What one policy has against a write."""
 
@@ -433,6 +468,8 @@ class Decision(NamedTuple):
     """It is denied, and would be if nobody else used anything: what it asks for is by itself more than a limit."""
     policies: tuple[PolicyAnswer, ...] = ()
     """What policies have against it: those that refused, would have, are not known, or only audit."""
+    held: Growth | None = None
+    """What some policy does not let go yet; ``None``: all do."""
 
     @property
     def refusal(self) -> Refusal | None:

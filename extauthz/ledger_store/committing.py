@@ -9,6 +9,7 @@ state that its commit is checked against.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from traceback import format_exception
@@ -36,6 +37,8 @@ AGAIN_S = 0.05
 
 IDLE_AGAIN_S = 1.0
 """The same, if nobody waits for it."""
+
+STANDS = "follows it from an earlier try, or for another write like it that was allowed meanwhile"
 
 HELD = "grants no growth for now: its ledger is new, and writes that were allowed before may still land"
 
@@ -247,6 +250,8 @@ class Committer:
         waiter.rounds += 1
         self._undo(waiter)  # a write in doubt, seen in an object that cannot be read any more
         decision_id = waiter.decision.id
+        if self._gate.ledger.pending.follows(decision_id):
+            return self._answer(waiter, _refused(waiter.decision, "ledger-unavailable", STANDS))
         decision = self._gate.decide(
             waiter.reading, decision_id, self._clock(), source=waiter.source, requester=waiter.requester
         )
@@ -270,14 +275,17 @@ class Committer:
             waiter.answer.set_result(decision)
         return False
 
-    def _undo(self, waiter: _Waiter) -> None:
-        """Nothing of it counts, unless the object has it. A pending write that it only renewed was there before, and
-        stays."""
-        if waiter.decision.pending_write == waiter.decision.id and not self.replica.agrees(waiter.decision.id):
-            self._gate.ledger.pending.forget(waiter.decision.id)
+    def _undo(self, *waiters: _Waiter) -> None:
+        """Nothing of them counts, unless the object has it. A pending write that they only renewed was there before,
+        and stays. So does one that stands for a request of somebody else."""
+        requests = Counter(one.decision.pending_write for one in waiters)
+        for waiter in waiters:
+            decision = waiter.decision
+            if decision.pending_write == decision.id and not self.replica.agrees(decision.id):
+                self.replica.undo(decision.id, requests[decision.id])
 
     async def _write(self, batch: list[_Waiter]) -> float:
-        base = self.replica.base
+        base, times_gone = self.replica.base, self.replica.times_gone
         begun_s = self._clock()
         try:
             text, writes = self.replica.next_text()
@@ -285,6 +293,7 @@ class Committer:
             stored = await self._store.put(text, writes, base)
         except TooLargeError as error:
             self._wrote("too-large", 0)
+            self._undo(*batch)
             for waiter in batch:
                 self._take_back(waiter, "ledger-full", f"has no room in the ledger: {error}")
             return self._failed([], str(error))
@@ -297,6 +306,8 @@ class Committer:
         except Refused as error:
             self._wrote("refused", 0)
             return self._failed(batch, str(error))
+        if times_gone != self.replica.times_gone:  # maybe it is that write which has gone
+            return await self._look_again(base, batch, "the ledger was deleted")
         self._written(stored, batch, begun_s)
         return 0.0
 
@@ -316,8 +327,7 @@ class Committer:
         if stored is not None and self._holds(stored, batch):
             self._written(stored, batch)
             return 0.0
-        for waiter in batch:
-            self._undo(waiter)
+        self._undo(*batch)
         if stored is None:
             self.replica.gone()
         else:
@@ -338,8 +348,7 @@ class Committer:
 
     def _failed(self, batch: list[_Waiter], trouble: str) -> float:
         """Nothing is known to be written. Who waits goes on waiting, and is decided again."""
-        for waiter in batch:
-            self._undo(waiter)
+        self._undo(*batch)
         self._put_back(batch, trouble)
         if self._told != trouble:
             self._told = trouble

@@ -1,7 +1,8 @@
 """One gate's replica of the ledger object, and what it would write into it. Synchronous; waits for nothing.
 
 Every gate holds the pending writes of all gates in its own in-memory ledger, so that every decision is the same pure
-step. One that appears in the object is adopted, and one that has vanished from it is forgotten: some gate has ended it.
+step. One that appears in the object is adopted, one whose line has changed learns from it, and one that has vanished is
+forgotten: some gate has ended it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from math import ceil
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from cachetools import FIFOCache
 
@@ -20,6 +21,7 @@ from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.record import RecordError
 from extauthz.core.model import WorkloadRef
+from extauthz.ledger_store.lines import Line, leaves
 from extauthz.ledger_store.payload import OtherFormatError, Payload, PayloadError, decode, encode
 from extauthz.ledger_store.store import Stored
 
@@ -43,23 +45,6 @@ class Progress(Protocol):
 
     def has_reached(self, kind: str, version: int) -> bool:
         """Whether it has seen every change of that kind up to ``version``. True if there is no such kind."""
-
-
-class Line(NamedTuple):
-    """A pending write as the object has it."""
-
-    text: str
-    templates: Mapping[str, str]
-    """By hash."""
-    tenants: frozenset[str]
-    expires_s: float
-    leaves: int
-    """How many templates and labels it may leave: more, where what a patch finds has changed."""
-
-    @property
-    def size(self) -> int:
-        """Bytes, templates included."""
-        return len(self.text) + sum(map(len, self.templates.values()))
 
 
 class Replica:
@@ -88,6 +73,8 @@ class Replica:
         self._tell = tell
         self._holds_new = holds_new
         self.base: Stored | None = None
+        self.times_gone = 0
+        """How often the object has gone."""
         self._is_new = True
         """There is no object, or none that a gate wrote. The next write makes it."""
         self.payload = self._anew(0, holds=holds_new)
@@ -125,7 +112,8 @@ class Replica:
         try:
             is_ours = stored.payload == self._text
             payload = self._written if is_ours else decode(stored.payload)
-            before = self.payload.pending_writes if base is not None and base.uid == stored.uid else {}
+            known = self.payload
+            before = known.pending_writes if base is not None and base.uid == stored.uid else {}
             changed = [one for one in payload.pending_writes if before.get(one) != payload.pending_writes[one]]
             found = [self._load(one, payload) for one in changed]
         except (PayloadError, RecordError) as error:
@@ -139,12 +127,14 @@ class Replica:
         self.base, self.payload, self.unreadable, self._is_new = stored, payload, "", False
         self._seen_s = self._clock() if seen_s is None else seen_s
         for vanished in before.keys() - payload.pending_writes.keys():
-            self._ledger.pending.forget(vanished)
+            if not self._is_renewed_since(vanished, known):
+                self._ledger.pending.forget(vanished)
         for ref, pending_write in found:
             self._adopt(ref, pending_write)
 
     def gone(self) -> None:
         """The object has gone. Its writes are still pending, and will be in the next object."""
+        self.times_gone += 1
         if self.base is not None:
             self._start_over(None, holds=self._holds_new)
             self.unreadable = ""
@@ -175,24 +165,38 @@ class Replica:
         self.payload = self._anew(clock_ms, holds=holds)
         self._forget_lines()
 
-    def _adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
-        """A pending write of another gate, or one of this gate that is agreed now."""
-        line = self._lines.get(pending_write.id)
-        if pending_write.id in self._abandoned or (
-            line is not None and line.text == self.payload.pending_writes[pending_write.id]
-        ):
+    def _is_renewed_since(self, pending_id: str, payload: Payload) -> bool:
+        """Whether it stands for a request of which ``payload`` does not know."""
+        found = self._ledger.pending.get(pending_id)
+        if found is None or not found[1].renewed:
+            return False
+        return found[1].renewed > self._load(pending_id, payload)[1].renewed
+
+    def _adopt(self, ref: WorkloadRef, told: PendingWrite) -> None:
+        """A pending write of another gate, or what another gate says of one that this gate follows."""
+        line, text = self._lines.get(told.id), self.payload.pending_writes[told.id]
+        is_abandoned = told.id in self._abandoned and not told.renewed
+        if is_abandoned or (line is not None and line.text == text):
             return
-        self._ledger.pending.forget(pending_write.id)
-        self._ledger.adopt(ref, pending_write)
-        self._set_line(
-            pending_write.id,
-            self._line(ref, pending_write)._replace(text=self.payload.pending_writes[pending_write.id]),
-        )
+        if self._ledger.pending.follows(told.id):
+            self._ledger.pending.learn(told)
+        else:
+            self._ledger.adopt(ref, told)
+        self._set_line(told.id, self._line(ref, told)._replace(text=text))
 
     def abandon(self, pending_id: str) -> None:
-        """A pending write of this gate was not granted after all. If it gets into the object, it is taken out again."""
+        """A pending write of this gate was not granted after all. If it gets into the object, it is taken out again.
+
+        One that stands for another request too stays, or comes back when another gate says so.
+        """
         self._abandoned[pending_id] = None
-        self._ledger.pending.forget(pending_id)
+        self.undo(pending_id)
+
+    def undo(self, pending_id: str, requests: int = 1) -> None:
+        """Forget a pending write of this gate, unless it stands for more than so many ``requests``."""
+        found = self._ledger.pending.get(pending_id)
+        if found is not None and found[1].renewed < requests:
+            self._ledger.pending.forget(pending_id)
 
     # What stands in the way of a grant.
 
@@ -265,7 +269,7 @@ class Replica:
         """A line for each pending write in memory, and no others."""
         for ref, pending_write in self._ledger.pending:
             line = self._lines.get(pending_write.id)
-            if line is None or pending_write.expires_s > line.expires_s or _leaves(pending_write) > line.leaves:
+            if line is None or line.says_less_than(pending_write):
                 self._set_line(pending_write.id, self._line(ref, pending_write))
         if len(self._lines) > self._ledger.pending_writes:
             for pending_id in [one for one in self._lines if not self._ledger.pending.follows(one)]:
@@ -300,10 +304,5 @@ class Replica:
         tree["until_ms"] = self.now_ms() + max(ceil((pending_write.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
         tenants = self._ledger.pending.leaf_quotas(pending_write.id) or frozenset({f"namespace {ref.namespace}"})
-        return Line(
-            json.dumps(tree, separators=(",", ":")), templates, tenants, pending_write.expires_s, _leaves(pending_write)
-        )
-
-
-def _leaves(pending_write: PendingWrite) -> int:
-    return len(pending_write.templates) + len(pending_write.labels)
+        text, expires_s = json.dumps(tree, separators=(",", ":")), pending_write.expires_s
+        return Line(text, templates, tenants, expires_s, pending_write.renewed, leaves(pending_write))

@@ -91,6 +91,8 @@ class Deciding:
         read_aside: what such a request means, where it holds nobody up.
         recent: told of each decision, with its user and user-agent.
         notify: the same, for notices; must neither block nor raise.
+        held: told of each decision that a policy does not let go yet, with what it holds. Nobody else gets that: it may
+            be large, and others keep decisions.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Deciding:
         read_aside: Callable[[Request], Awaitable[Reading]] | None = None,
         recent: Recent | None = None,
         notify: Callable[[Decision, str, str], None] | None = None,
+        held: Callable[[Decision], None] | None = None,
     ) -> None:
         self._gate = gate
         self._metrics = metrics
@@ -129,6 +132,7 @@ class Deciding:
         self._read_aside = read_aside
         self._recent = recent
         self._notify = notify
+        self._held = held
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
@@ -216,6 +220,10 @@ class Deciding:
         )
 
     def _tell(self, decision: Decision, asked: _Asked) -> Decision:
+        if decision.held is not None:
+            if self._held is not None:
+                self._held(decision)
+            decision = decision._replace(held=None)
         self._metrics.decision(decision, self._clock() - asked.started_s)
         self._log.decision(decision, asked.user_agent, asked.user)
         if self._recent is not None:

@@ -90,9 +90,16 @@ class Holding:
         ]
 
     def hand_over(self) -> None:
-        """Leave the pending writes to the next run. In mode audit it leaves none: it does not know what it let pass."""
+        """Leave the pending writes to the next run. In mode audit it leaves none: it does not know what it let pass.
+
+        Nor does it while growth is held: what the run before has allowed is not known. So the next start holds anew.
+        """
         handover = self._handover
         if handover is None or self._settings.mode == "audit":
+            return
+        if self._until_s is not None:
+            why = "growth is held for writes of the run before; the next start holds anew"
+            self._log.event("warning", "not-handed-over", path=str(handover), why=why)
             return
         pending_writes = self._gate.export_pending_writes(self._clock())
         try:

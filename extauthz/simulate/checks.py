@@ -175,7 +175,7 @@ class Checks:
         elif promise.replicas == 0 and promise.cpu_m is None:
             if decision.reason != "not-serving":
                 self.broken("less always passes", f"a target of zero was refused: {decision.sentence}")
-        elif decision.reason in BY_POLICY and self._raises_nothing(at_s, promise, known):
+        elif decision.reason in BY_POLICY and self._raises_nothing(at_s, now_s, question, known):
             self.broken("never in the way of less", f"a policy was asked about no growth: {decision.sentence}")
         elif decision.reason == "too-many-intents-in-tree":
             self._crowded(now_s, decision, promise)
@@ -280,18 +280,29 @@ class Checks:
         was, now, most = view.total(before), view.total(after), view.total({**after, own: seen})
         return {at: why for at, why in beyond.items() if now[at] > max(was[at], most[at])}
 
-    def _raises_nothing(self, at_s: float, promise: Promise, known: Horizon) -> bool:
-        """Whether a count is none that anybody can take for growth: nothing else is under way, and no controller makes
-        objects for the workload."""
-        others = [one for one in self._reference.promises.values() if one.key == promise.key]
+    def _raises_nothing(self, at_s: float, now_s: float, question: Question, known: Horizon) -> bool:
+        """Whether a count is none that anybody can take for growth: nothing else is under way, it comes to no more with
+        what gates may still take to be under way, and no controller makes objects for the workload."""
+        promise = question.promise
+        others = any(one.key == promise.key for one in self._reference.promises.values())
         if promise.replicas is None or promise.cpu_m is not None or promise.key not in self._been or others:
             return False
         if word_of(promise.key[1]) not in ALONE:
             return False
         late = self._views.horizon(at_s)
         since = known_of(promise.key, lambda collection: max(known(collection), late(collection)))
-        been = self._been[promise.key].since(since)
-        return all(one is not None and promise.replicas <= one.replicas for one in been)
+        per_pod_m = self._dearest_of_late(now_s, promise.key)
+        return all(
+            one is not None
+            and promise.replicas <= one.replicas
+            and promise.replicas * per_pod_m <= one.replicas * (one.cpu_m + one.side_m)
+            for one in self._been[promise.key].since(since)
+        )
+
+    def _dearest_of_late(self, now_s: float, key: Key) -> int:
+        """What a pod of it may come to cost, by all that was asked and seen of late."""
+        late = [one for one in self._states if one.key == key and one.until_s >= self.gates_s(now_s)]
+        return max((one.cpu_m for one in late), default=0) + max((one.side_m for one in late), default=0)
 
     def _denied_for_quota(self, at_s: float, now_s: float, decision: Decision, question: Question) -> None:
         """What was refused counts for itself, and from now on for less long."""

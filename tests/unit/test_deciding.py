@@ -11,6 +11,7 @@ import pytest
 from extauthz.core.model import (
     Decision,
     Fetch,
+    Growth,
     NeedsFetch,
     NotAWrite,
     Question,
@@ -23,6 +24,7 @@ from extauthz.core.model import (
 from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.observe.recent import Recent
 from extauthz.service.deciding import Deciding, new_id
 
 READING = NotAWrite("read", "it reads")
@@ -122,6 +124,30 @@ def test_a_request_without_a_user_agent_is_decided(headers) -> None:
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 WORKLOAD, MAX_SCALE = NeedsFetch(Fetch.WORKLOAD, WEB), NeedsFetch(Fetch.MAX_SCALE, WEB)
+
+
+class Holds:
+    """A policy does not let the write go."""
+
+    def decide(self, reading: Reading, decision_id: str, *args: object, **how: object) -> Decision:
+        growth = Growth(decision_id, WEB, "patch", 1, 2, {}, None, (), None, 0.0, 0.0)
+        return Decision(decision_id, Verdict.DENY, "policy-not-yet", "later", WEB, held=growth)
+
+
+def test_what_is_held_is_told_to_policies_alone() -> None:
+    held: list[Decision] = []
+    heeded: list[Decision] = []
+    recent = Recent()
+    told, log, _ = deciding(Holds(), held=held.append, heed=heeded.append, recent=recent)
+    answer = told(REQUEST)
+    log.close()
+    assert [one.held is not None for one in held] == [True]
+    kept = [answer, *heeded, *(one.decision for one in recent.decisions())]
+    assert len(kept) == 3
+    assert all(one.held is None for one in kept), "it may be large, and they keep decisions"
+    alone, log, _ = deciding(Holds())
+    assert alone(REQUEST).held is None
+    log.close()
 
 
 class Knowing:

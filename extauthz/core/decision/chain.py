@@ -35,6 +35,7 @@ STEPS: Final[tuple[Step, ...]] = (
     unknowns.unseen,  # the gate does not know the workload or its namespace
     changes.under_way,  # one change of a workload at a time
     weighing.weighed,  # what it takes of every quota that covers it
+    unknowns.unseen_owner,  # it names an owner that the gate does not know
     unknowns.uncertain,  # something that bears on what it takes is not known
     unspecified.refused,  # more pods do not say what they need of what a quota limits
     policing.filtered,  # a policy does not let it grow

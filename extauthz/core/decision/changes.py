@@ -20,7 +20,7 @@ from extauthz.core.effects.resolve import resolve
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
-from extauthz.core.model import Apply, Decision, Observed, Operation, Outcome, Template, Verdict, Write
+from extauthz.core.model import ANY_LABELS, Apply, Decision, Observed, Operation, Outcome, Template, Verdict, Write
 from extauthz.core.objects.alike import alike
 
 MOST_PATCHES: Final = 4
@@ -122,7 +122,7 @@ def _is_charged(outcome: Outcome, whole: PendingWrite, one: PendingWrite) -> boo
     return (
         bool(of_count)
         and _are_of(of_count, outcome.templates)
-        and {*outcome.label_sets} <= {*whole.labels, *one.labels}
+        and (ANY_LABELS in one.labels or {*outcome.label_sets} <= {*whole.labels, *one.labels})
     )
 
 

@@ -42,8 +42,8 @@ def _is_only_a_count(outcome: Outcome) -> bool:
 
 def intended(asked: Evaluation) -> None:
     """Step: work out what it may leave, in the form that the ledger follows."""
-    asked.born = left_by(asked.outcome) if asked.creates and asked.observed is None else None
     asked.pending_write = _pending_write(asked)
+    asked.born = asked.pending_write.made if asked.observed is None else None
     asked.free = _why_free(asked)
 
 

@@ -13,6 +13,7 @@ from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.model import (
     Decision,
+    Growth,
     Observed,
     OnUnknown,
     Outcome,
@@ -24,7 +25,6 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-from extauthz.core.policies import Growth
 from extauthz.core.quota.tree import QuotaNode
 
 

@@ -10,9 +10,9 @@ from extauthz.core import texts
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import BY_KEY
-from extauthz.core.model import PolicyAnswer
+from extauthz.core.model import Growth, PolicyAnswer
 from extauthz.core.objects.metadata import annotations_dict, labels_dict
-from extauthz.core.policies import FILTER, LIMIT, Growth
+from extauthz.core.policies import FILTER, LIMIT
 from extauthz.core.quantities import NANO
 from extauthz.core.quota.policies import MAX_MESSAGE, Program, QuotaPolicy, Rules
 from extauthz.core.quota.tree import QuotaNode

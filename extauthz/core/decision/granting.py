@@ -20,13 +20,14 @@ class _Recorded(NamedTuple):
 
 
 def uncovered(asked: Evaluation) -> Decision | None:
-    """Step: no quota may cover its namespace. The write is followed, because a quota may come to cover it."""
+    """Step: no quota may cover its namespace. The write is followed, because a quota may come to cover it.
+
+    A count for an object that is not known is followed too: the object may be made before the count lands.
+    """
     if asked.state.ledger.coverage.may_cover(asked.ref.namespace):
         return None
     answer = asked.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", asked.outcome.replicas)
     answer = answer._replace(uncovered=True)
-    if not asked.is_known:
-        return answer
     asked.propose()
     if pending_limits.reached(asked) is not None:
         return answer

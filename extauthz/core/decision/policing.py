@@ -20,21 +20,27 @@ from extauthz.core.decision import expressions, sentences, weighing
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.kinds import RESIZES
 from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.position import Step, rise
 from extauthz.core.model import (
     POLICY_NOT_YET,
     POLICY_REFUSED,
     POLICY_UNKNOWN,
     Amounts,
+    Apply,
     Decision,
+    Growth,
     Observed,
     PolicyAnswer,
     Put,
+    Template,
     Unknown,
     Verdict,
 )
+from extauthz.core.objects.alike import alike
 from extauthz.core.objects.metadata import annotations_text
-from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Growth, Limit, NotYet, Policies, Refused
+from extauthz.core.objects.placement import TEMPLATE, placement
+from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.core.quota.policies import MAX_MESSAGE
 
 _MAX_AGAIN_S: Final = 24 * 3600.0
@@ -71,14 +77,39 @@ def limited(asked: Evaluation) -> Decision | None:
 
 
 def permitted(asked: Evaluation) -> Decision | None:
-    """Step: some policy does not let it grow yet. Nobody waits for it: its client asks again."""
-    if asked.growth is None:
+    """Step: some policy does not let it grow yet. Nobody waits for it: its client asks again.
+
+    It is not asked where the same write was granted and may still land: by another entrance, or a moment ago.
+    """
+    if asked.growth is None or _is_under_way(asked):
         return None
     answer = _answer(asked, PERMIT, POLICY_NOT_YET)
     if answer is None or answer.reason != POLICY_NOT_YET:
         return answer
     waits = [row.again_s for row in answer.policies if row.again_s is not None and not row.audits]
-    return answer._replace(sentence=f"{answer.sentence}; ask again in {sentences.about(max(waits))}")
+    sentence = f"{answer.sentence}; ask again in {sentences.about(max(waits))}"
+    return answer._replace(sentence=sentence, held=asked.growth)
+
+
+def _is_under_way(asked: Evaluation) -> bool:
+    """Whether a pending write leaves the same count and templates, however it was written."""
+    entry, observed = asked.entry, asked.observed
+    if entry is None or not entry.pending_writes:
+        return False  # usually
+    count, templates = _left_by(asked.pending_write, observed)
+    for one in entry.live_pending_writes():
+        pending_count, pending = _left_by(one, observed)
+        if count == pending_count and all(any(alike(mine, theirs) for theirs in pending) for mine in templates):
+            return True
+    return False
+
+
+def _left_by(pending_write: PendingWrite, observed: Observed | None) -> tuple[int | None, tuple[Template, ...]]:
+    count, templates = pending_write.replicas, pending_write.templates
+    if observed is None:
+        return count, templates
+    there = (observed.template,) if observed.template is not None else ()
+    return observed.replicas if count is None else count, templates or there
 
 
 def _growth(asked: Evaluation) -> Growth | None:
@@ -105,7 +136,22 @@ def _growth(asked: Evaluation) -> Growth | None:
         asked.requester,
         asked.now_s,
         asked.now_s + asked.state.epoch_s,
+        _placement(asked) if asked.state.policies.reads_placement else None,
     )
+
+
+def _placement(asked: Evaluation) -> str | None:
+    """On which nodes its pods may land: as a whole object says it, and else as the observed one does.
+
+    Of a pod it is not kept. Of a patch that brings a template it is not worked out: it counts as if it left the
+    placement as it is.
+    """
+    write, change = asked.write, asked.write.change
+    if isinstance(change, Put) and not write.scale:
+        return placement(change.document, TEMPLATE)
+    if isinstance(change, Apply) and asked.observed is None:
+        return placement(change.configuration, TEMPLATE)
+    return asked.observed.placement if asked.observed is not None else None
 
 
 def _made(asked: Evaluation) -> Observed | None:
@@ -181,6 +227,8 @@ def _of_plug_in(policies: Policies, one: Enlisted, step: str, growth: Growth) ->
     try:
         said = policies.ask(one, step, growth)
         return _JUDGES[step](one, said, growth) if said is not None else None
+    except UnknownError as error:
+        return _unknown(one, step, str(error))
     except Exception as error:  # noqa: BLE001 (code of others)
         return _unknown(one, step, f"it failed: {type(error).__name__}: {error}")
 

@@ -20,10 +20,10 @@ from extauthz.core.kinds import RESIZES
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.model import (
+    ANY_LABELS,
     Amounts,
     Decision,
     Labels,
-    Observed,
     Operation,
     Outcome,
     Precondition,
@@ -103,12 +103,11 @@ def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:
 def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Amounts, now_s: float) -> None:
     """What the steps of a write find out first."""
     template = Template(intern({"resize": dict(added)}).text)
-    labels = tuple(dict.fromkeys(_labels(seen))) if seen is not None else ()
+    labels = tuple(dict.fromkeys(_labels(seen))) if seen is not None else (ANY_LABELS,)
     evaluation.ref = resize.ref._replace(resource=RESIZES[1])
     evaluation.entry, evaluation.observed = evaluation.state.ledger.get(evaluation.ref), None
     evaluation.creates = seen is not None
     evaluation.outcome = Outcome(None, (template,), labels[0] if labels else "")
-    evaluation.born = Observed(1, template, labels[0] if labels else "")
     evaluation.pending_write = PendingWrite(
         id=evaluation.id,
         replicas=1,
@@ -119,6 +118,7 @@ def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Am
         expires_s=now_s + evaluation.policy.window_s,
         source=evaluation.source,
     )
+    evaluation.born = evaluation.pending_write.made
     evaluation.free = _why_free(evaluation, added)
 
 

@@ -9,7 +9,17 @@ from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Decision, Fetch, NeedsFetch, OnUnknown, Requester, Unknown, Unreadable, Verdict
+from extauthz.core.model import (
+    ANY_LABELS,
+    Decision,
+    Fetch,
+    NeedsFetch,
+    OnUnknown,
+    Requester,
+    Unknown,
+    Unreadable,
+    Verdict,
+)
 
 
 def unreadable(
@@ -70,6 +80,20 @@ def unseen(asked: Evaluation) -> Decision | None:
         return None
     answer = asked.unavailable(reason, why, _setting(asked, Unknown.WORKLOAD))
     return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, asked.write.ref))
+
+
+def unseen_owner(asked: Evaluation) -> Decision | None:
+    """Step: it names an owner that no source has shown, so nobody can tell what comes of that.
+
+    What is made with an owner is charged by itself until that is seen.
+    """
+    joins = asked.proposal.joins
+    if joins is None or joins.labels != (ANY_LABELS,):
+        return None
+    owner = joins.owner.ref
+    why = f'has not seen its owner, {owner.resource} "{owner.name}", so cannot tell what that comes to'
+    answer = asked.unavailable("unknown-workload", why, _setting(asked, Unknown.WORKLOAD))
+    return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, owner))
 
 
 def _setting(asked: Evaluation, unknown: Unknown) -> OnUnknown:

@@ -9,9 +9,9 @@ from typing import Final
 from extauthz.core.budget import Work
 from extauthz.core.effects import weights
 from extauthz.core.errors import ObjectError
-from extauthz.core.model import Outcome, Tree
+from extauthz.core.model import Outcome, OwnerRef, Tree
 from extauthz.core.objects.fields import mapping, replicas
-from extauthz.core.objects.metadata import labels_text
+from extauthz.core.objects.metadata import controller, labels_text
 from extauthz.core.objects.partial import Hidden
 from extauthz.core.objects.workloads import DEFAULT_REPLICAS, intern
 
@@ -73,8 +73,18 @@ def outcome(
         replicas=count,
         templates=(intern(weights.pruned(_seen(spec), work)),) if Area.TEMPLATE in touched else (),
         labels=_labels(root) if Area.LABELS in touched else None,
+        owner=_owner(root) if Area.OWNER in touched else None,
         frees=Area.OWNER in touched,
     )
+
+
+def _owner(root: Mapping[str, Tree]) -> OwnerRef | None:
+    """The controller that a patch names: the object's own are not kept, so that there is no other in the document."""
+    metadata = root.get("metadata")
+    owner = controller(metadata.get("ownerReferences")) if isinstance(metadata, Mapping) else None
+    if owner is not None and not (owner.kind and owner.name and owner.uid):
+        raise ObjectError("metadata.ownerReferences", "is patched in part", "patch-from-unseen-field")
+    return owner
 
 
 def _paths(patch: Mapping[str, Tree]) -> Iterable[tuple[str, ...]]:

@@ -18,6 +18,7 @@ from extauthz.core.model import (
     MergePatch,
     Observed,
     Outcome,
+    OwnerRef,
     Put,
     StrategicMergePatch,
     Tree,
@@ -26,6 +27,7 @@ from extauthz.core.model import (
 )
 from extauthz.core.objects.documents import document, scale_document
 from extauthz.core.objects.fields import MAX_REPLICAS, converted_int32, mapping
+from extauthz.core.objects.metadata import controller
 from extauthz.core.objects.partial import Partial
 from extauthz.core.objects.workloads import describe
 
@@ -99,7 +101,20 @@ def _put(write: Write, change: Put, base: Observed | None, work: Work) -> Outcom
 
 def _json_patch(write: Write, change: JsonPatch, base: Observed | None, work: Work) -> Outcome:
     document, touched = jsonpatch.apply(_document(write, base, work), change.operations, work)
-    return _left_behind(write, document, touched, work)
+    result = _left_behind(write, document, touched, work)
+    owners = [owner for one in change.operations if (owner := _added_owner(one))]
+    return result._replace(owner=owners[-1]) if owners else result
+
+
+def _added_owner(operation: Mapping[str, Tree]) -> OwnerRef | None:
+    """The controller that an operation adds to the list of owners. The list is not kept, so nobody can tell what
+    others make of it."""
+    parent, _, last = str(operation.get("path")).partition("/metadata/ownerReferences/")
+    if parent or not last or operation.get("op") in ("remove", "test"):
+        return None
+    if operation.get("op") != "add" or "/" in last:
+        raise ObjectError("metadata.ownerReferences", "is patched in part", "patch-from-unseen-field")
+    return controller([operation.get("value")])
 
 
 def _merge(write: Write, change: MergePatch, base: Observed | None, work: Work) -> Outcome:
@@ -128,7 +143,7 @@ def _left_behind(
 def _document(write: Write, base: Observed | None, work: Work, bytes_a_unit: int = TEMPLATE_BYTES) -> Partial:
     if base is not None and not write.scale:
         weights.of_observed(base.template, work, bytes_a_unit)
-    return scale_document(write.ref, base) if write.scale else document(write.ref, base)
+    return scale_document(write.ref) if write.scale else document(write.ref, base)
 
 
 _CHANGES: Final[Mapping[type, Callable[[Write, Any, Observed | None, Work], Outcome]]] = {

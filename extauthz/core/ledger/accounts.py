@@ -58,6 +58,22 @@ class Growth(NamedTuple):
     unspecified: tuple[tuple[QuotaNode, str], ...]
     """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
 
+    def beside(self, other: Growth) -> Growth:
+        """Of two steps that one write does, one after the other. A quota tells of the first that does not fit."""
+        return Growth(
+            _each(self.shortages, other.shortages),
+            _each(self.audit, other.audit),
+            (*self.grows, *(node for node in other.grows if node not in self.grows)),
+            tuple(dict.fromkeys((*self.unpriced, *other.unpriced))),
+            tuple(dict.fromkeys((*self.illegible, *other.illegible))),
+            tuple(dict.fromkeys((*self.unspecified, *other.unspecified))),
+        )
+
+
+def _each(first: tuple[Shortage, ...], then: tuple[Shortage, ...]) -> tuple[Shortage, ...]:
+    told = {(row.quota, row.resource) for row in first}
+    return (*first, *(row for row in then if (row.quota, row.resource) not in told))
+
 
 _NOTHING_RESERVED: dict[str, int] = {}
 
@@ -71,6 +87,13 @@ class _Account:
         """A table is made only once something is reserved: most quotas see no growth."""
         self.unpriced = 0
         self.workloads = 0
+
+    def copy(self) -> _Account:
+        """One that can be changed without changing this one."""
+        other = _Account()
+        other.used, other.reserved = dict(self.used), dict(self.reserved)
+        other.unpriced, other.workloads = self.unpriced, self.workloads
+        return other
 
     def of(self, key: str) -> tuple[int, int]:
         """Used and reserved of a key, nano-units."""
@@ -117,6 +140,16 @@ class Accounts:
         nodes = zip(self._nodes, tree.nodes, strict=True)
         moved._accounts = {new: self._accounts[old] for old, new in nodes if old in self._accounts}
         return moved
+
+    def moved(self, before: Position, after: Position) -> Accounts:
+        """A copy after ``move``. It costs the number of quotas."""
+        copy = Accounts.__new__(Accounts)
+        copy._nodes, copy._accounts = self._nodes, dict(self._accounts)
+        for node in _either(before.envelope_in, after.envelope_in):
+            if node in self._accounts:
+                copy._accounts[node] = self._accounts[node].copy()
+        copy.move(before, after)
+        return copy
 
     def move(self, before: Position, after: Position) -> None:
         """Count ``before`` out and ``after`` in."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Protocol
 
 from extauthz.core.kinds import CLAIMS, STATEFUL_SETS
 from extauthz.core.ledger.position import highest
-from extauthz.core.model import Amounts, Observed, Template, WorkloadRef
+from extauthz.core.model import Amounts, Labels, Observed, Template, WorkloadRef
 
 
 class ClaimCosts(Protocol):
@@ -35,7 +35,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._ordinals: dict[tuple[str, Template | None], list[int]] = {}
-        self._places: dict[str, tuple[tuple[str, Template | None], int]] = {}
+        self._places: dict[str, tuple[tuple[str, Template | None], int, Labels]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -48,14 +48,23 @@ class Claims:
         else:
             group = stem.removesuffix(f"-{owner.name}"), observed.template
         insort(self._ordinals.setdefault(group, []), ordinal)
-        self._places[ref.name] = group, ordinal
+        self._places[ref.name] = group, ordinal, observed.labels
 
     def remove(self, ref: WorkloadRef) -> None:
         """Forget one."""
-        group, ordinal = self._places.pop(ref.name)
+        group, ordinal, _ = self._places.pop(ref.name)
         self._ordinals[group].remove(ordinal)
         if not self._ordinals[group]:
             del self._ordinals[group]
+
+    def those(self, keep: Callable[[Labels], bool]) -> Claims | None:
+        """The claims with labels that ``keep`` is true of; ``None``: there are none."""
+        kept = Claims()
+        for name, (group, ordinal, labels) in self._places.items():
+            if keep(labels):
+                insort(kept._ordinals.setdefault(group, []), ordinal)
+                kept._places[name] = group, ordinal, labels
+        return kept or None
 
     def beside(self, count: int, templates: Iterable[Template | None], costs: ClaimCosts) -> Amounts:
         """What there is to add to ``count`` times a replica with all its claims; the most over ``templates``.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cachetools import LRUCache
 
-from extauthz.core.model import Labels
+from extauthz.core.model import ANY_LABELS, Labels
 from extauthz.core.objects.metadata import labels_dict
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
 
@@ -106,8 +106,13 @@ class Coverage:
         key = (namespace, labels)
         found = self._matches.get(key)
         if found is None:
-            found = self._matches[key] = self.tree.matching(known.labels, labels_dict(labels))
+            found = self._matches[key] = self._matching(known, labels)
         return found
+
+    def _matching(self, namespace: Namespace, labels: Labels) -> Nodes:
+        if labels == ANY_LABELS:
+            return self.tree.may_cover(namespace.labels)
+        return self.tree.matching(namespace.labels, labels_dict(labels))
 
     def may_cover(self, namespace: str) -> bool:
         """Whether some workload there may be under a quota. In an unknown namespace it may (docs/design.md rule 6)."""

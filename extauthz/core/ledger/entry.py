@@ -84,6 +84,12 @@ class Entry:
         copy.children = stay or None
         return copy
 
+    def with_claims(self, keep: Callable[[Labels], bool]) -> Entry:
+        """A copy with those of its claims whose labels ``keep`` is true of."""
+        copy = self._copy()
+        copy.claims = self.claims.those(keep) if self.claims is not None else None
+        return copy
+
     def _copy(self) -> Entry:
         copy = Entry(self.ref)
         for slot in ("born", "children", "claims", "head", "pending_writes", "observed", "pods"):
@@ -110,11 +116,12 @@ class Entry:
         return top
 
     def all_labels(self) -> Iterator[Labels]:
-        """The labels that it has, and those that a pending write may give it."""
+        """The labels that it has, and those by which it may count where a pending write has landed."""
         if self.shown is not None:
             yield self.shown.labels
         for pending_write in self.live_pending_writes():
             yield from pending_write.labels
+            yield from pending_write.joins
 
     def may_leave(self) -> bool:
         """Whether a pending write may remove it from ``head``, whose controller then creates another one."""

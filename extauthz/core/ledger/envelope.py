@@ -21,6 +21,8 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
     observed = entry.observed
     if observed is not None and _only_its_count_may_change(entry):
         return _plain_position(entry, observed, coverage, pod_costs)
+    if observed is None and entry.claims:
+        entry = _with_claims_of_others(entry, coverage)
     used_in = coverage.nodes(entry.ref.namespace, observed.labels) if observed is not None else ()
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     used = NOTHING
@@ -28,6 +30,12 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
         used = charge(_observed_products(entry, observed, costs), _per_object(entry, costs, pending=False))
     envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
     return Position(used, used_in, envelope, _envelope_nodes(entry, coverage, used_in), costs.unknown)
+
+
+def _with_claims_of_others(entry: Entry, coverage: Coverage) -> Entry:
+    """Of the claims that a StatefulSet finds where it is made, with those alone that count elsewhere till then."""
+    nodes = {*_envelope_nodes(entry, coverage, ())}
+    return entry.with_claims(lambda labels: not nodes <= {*coverage.nodes(entry.ref.namespace, labels)})
 
 
 def _only_its_count_may_change(entry: Entry) -> bool:
@@ -133,11 +141,23 @@ def _pods(owners: Iterable[Entry]) -> list[tuple[Entry, Observed]]:
 
 
 def _are_within(groups: list[tuple[Entry, Observed]], owner: Entry, observed: Observed, costs: NamespaceCosts) -> bool:
-    """Whether there are no more pods than replicas, each at the cost of the template. Nearly always."""
+    """Whether there are no more pods than replicas, each at the cost of the template, which is that of its own owner.
+
+    Nearly always.
+    """
     if sum([seen.replicas for _, seen in groups]) > observed.replicas or stems(owner.ref, observed):
         return False
     each = costs.one(observed.template)
-    return all(costs.one(seen.template) is each and not group.claims for group, seen in groups)
+    return all(
+        costs.one(seen.template) is each and not group.claims and _is_as_its_owner_says(group, each, costs)
+        for group, seen in groups
+    )
+
+
+def _is_as_its_owner_says(group: Entry, each: Amounts, costs: NamespaceCosts) -> bool:
+    assert group.head is not None, "pods are grouped by their owner"
+    owner = group.head.observed
+    return owner is None or costs.one(owner.template) is each
 
 
 def _sum_of_pods(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) -> dict[str, int]:

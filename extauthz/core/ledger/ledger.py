@@ -9,19 +9,34 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Growth
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.envelope import pods_of
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
-from extauthz.core.ledger.position import Charge, Position, Step, rise
+from extauthz.core.ledger.position import NOWHERE, Charge, Position, Step, rise
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import Observed, WorkloadRef
+from extauthz.core.model import ANY_LABELS, Labels, Observed, Precondition, WorkloadRef
+
+
+class Joining(NamedTuple):
+    """What a write does to an owner whose family it may bring a workload into.
+
+    The workload then counts by the owner's labels too, by itself. And each pod of the owner may come to run its
+    template, as that of one more revision.
+    """
+
+    owner: Entry
+    labels: tuple[Labels, ...]
+    template: PendingWrite | None
+    """What is followed on the owner as long as the write is followed; ``None``: the owner multiplies no template."""
+    step: Step | None
 
 
 class Proposal(NamedTuple):
@@ -33,6 +48,8 @@ class Proposal(NamedTuple):
     """The entry that it is charged through."""
     step: Step
     growth: Growth
+    joins: Joining | None = None
+    """What it does to the owner whose family it may bring the workload into."""
 
 
 class Ledger:
@@ -83,8 +100,36 @@ class Ledger:
         known = known if known is not None else self.workloads.get(ref)
         entry = known if known is not None else self._newborn(ref, born)
         head = entry.root
+        joins = self._joining(entry, pending_write) if pending_write.owner or pending_write.labels else None
+        if joins is not None:
+            pending_write = replace(pending_write, joins=joins.labels)
         step = self._step(entry, self.usage.position(head), pending_write)
-        return Proposal(entry, head, step, self.usage.accounts.weigh(step))
+        growth = self.usage.accounts.weigh(step)
+        if joins is not None and joins.step is not None:
+            growth = growth.beside(self.usage.accounts.moved(step.before, step.after).weigh(joins.step))
+        return Proposal(entry, head, step, growth, joins)
+
+    def _joining(self, entry: Entry, pending_write: PendingWrite) -> Joining | None:
+        found = self.ownership.joined(entry, pending_write)
+        if found is None:
+            return None
+        owner, is_known = found
+        labels = tuple(dict.fromkeys(owner.root.all_labels())) if is_known else (ANY_LABELS,)
+        if owner.ref[:2] not in SHARE_TEMPLATES:
+            return Joining(owner, labels, None, None)
+        shown = [entry.shown.template] if entry.shown is not None and entry.shown.template is not None else []
+        pending = [template for one in entry.live_pending_writes() for template in one.templates]
+        template = PendingWrite(
+            id=f"{pending_write.id} of {entry.ref.name}",
+            replicas=None,
+            templates=tuple(dict.fromkeys((*shown, *pending, *pending_write.templates))),
+            labels=(),
+            creates=False,
+            precondition=Precondition(),
+            expires_s=pending_write.expires_s,
+            state=State.SUCCEEDED,  # no request of its own, so never the same as one
+        )
+        return Joining(owner, labels, template, self._step(owner, self.usage.position(owner.root), template))
 
     def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
@@ -150,7 +195,9 @@ class Ledger:
         return with_it if rise(without, with_it) else own
 
     def _with(self, entry: Entry, pending_writes: tuple[PendingWrite, ...]) -> Position:
-        return self.usage.add_up(entry.with_pending_writes(pending_writes).root)
+        copy = entry.with_pending_writes(pending_writes)
+        self.ownership.find_claims(copy)
+        return self.usage.add_up(copy.root)
 
     def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
         entry = Entry(ref)
@@ -170,7 +217,10 @@ class Ledger:
 
     def _is_linear(self, proposal: Proposal) -> bool:
         """Each replica costs the same."""
-        return not proposal.head.claims and not self.pod_costs.charge_surge
+        if proposal.joins is not None:
+            return False
+        claims = proposal.head.claims or (proposal.entry.ref[:2] == STATEFUL_SETS and proposal.entry.observed is None)
+        return not claims and not self.pod_costs.charge_surge
 
     def _largest_in_family(
         self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes
@@ -205,9 +255,25 @@ class Ledger:
             entry.head = None  # so far its owner does not know of it
             self.ownership.regroup(entry)
         before, after, *_ = proposal.step
+        if proposal.joins is not None:
+            pending_write.joins = proposal.joins.labels
         self.pending.add(entry, pending_write, after)
         self.usage.book(proposal.head, before, after)
+        if proposal.joins is not None and proposal.joins.template is not None:
+            self.pending.follow_on(proposal.joins.owner, pending_write, proposal.joins.template)
 
     def adopt(self, ref: WorkloadRef, pending_write: PendingWrite) -> None:
         """Record a pending write that another gate, or an earlier life of this one, has granted."""
-        self.record(self.propose(ref, pending_write), pending_write)
+        entry = self.workloads.get(ref)
+        if entry is not None and entry.shown is None and pending_write.made is not None:
+            self._attribute(entry, pending_write.made)
+        self.record(self.propose(ref, pending_write, pending_write.made), pending_write)
+
+    def _attribute(self, entry: Entry, born: Observed) -> None:
+        """Charge what pends on an object that was never seen through its owner, now that a write says who that is."""
+        self.usage.shift(entry.ref, self.usage.position(entry), NOWHERE)
+        entry.born = born
+        owner = self.ownership.head_of(entry)
+        of_root = self.usage.position(owner.root) if owner is not None else NOWHERE
+        self.ownership.regroup(entry)
+        self.usage.book(entry.root, of_root, self.usage.add_up(entry.root))

@@ -7,11 +7,15 @@ has above that is charged (``envelope``; docs/design.md rule 8).
 
 from __future__ import annotations
 
-from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEPLOYMENTS, LET_GO, PODS, REVISIONS
-from extauthz.core.ledger.claims import Claims, stem_of, stems
+from collections.abc import Iterator
+from dataclasses import replace
+
+from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEPLOYMENTS, LET_GO, PODS, REVISIONS, STATEFUL_SETS
+from extauthz.core.ledger.claims import Claims, split, stem_of, stems
 from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.store import Store
-from extauthz.core.model import Observed, OwnerRef, WorkloadRef
+from extauthz.core.model import ANY_LABELS, Observed, OwnerRef, WorkloadRef
 from extauthz.core.objects.metadata import selects
 
 
@@ -43,6 +47,8 @@ class Ownership:
         """Every entry whose position may change when ``entry`` becomes ``observed``. Each once, ``entry`` first."""
         named = self._owner(self._named(entry.ref, observed))
         ones = [entry, entry.head, named, *self._children.get(entry.ref, {}).values()]
+        if entry.ref[:2] == CLAIMS:
+            ones += self._to_come(entry.ref)
         for stem in {*self._stems.get(entry.ref, ()), *stems(entry.ref, observed)}:
             ones += self._children.get(stem, {}).values()
             ones += map(self._workloads.get, self._claimants.get(stem, ()))
@@ -58,7 +64,31 @@ class Ownership:
         self._attach(entry)
         for child in self._children.get(entry.ref, {}).values():
             self._attach(child)
-        self._claim(entry)
+        if entry.ref[:2] == STATEFUL_SETS:
+            self._claim(entry)
+            self.find_claims(entry)
+        elif entry.ref[:2] == CLAIMS:
+            for maker in self._to_come(entry.ref):
+                self.find_claims(maker)
+
+    def find_claims(self, entry: Entry) -> None:
+        """Note which claims a StatefulSet finds that a pending write creates: those that are there by its name.
+
+        They count by themselves until it is seen. It may be seen under other quotas.
+        """
+        if entry.ref[:2] != STATEFUL_SETS or entry.observed is not None:
+            return
+        pending_writes = entry.live_pending_writes()
+        creates = any(one.creates for one in pending_writes)
+        templates = [template for one in pending_writes if creates for template in one.templates]
+        found = Claims()
+        for stem in {stem for template in templates for stem in stems(entry.ref, Observed(0, template, ""))}:
+            for claim in self._children.get(stem, {}).values():
+                by, there = claim.root.shown, claim.shown
+                assert by is not None, "what has claims is there"
+                assert there is not None, "what names its stem is there"
+                found.add(claim.ref, replace(there, labels=by.labels), entry.ref)
+        entry.claims = found or None
 
     def head_of(self, entry: Entry) -> Entry | None:
         """The owner that would cover an entry that is not kept: a workload that a create would make."""
@@ -66,6 +96,29 @@ class Ownership:
         if head is None or shown is None or not self._covers(head.ref, head.observed, entry.ref, shown):
             return None
         return head
+
+    def joined(self, entry: Entry, pending_write: PendingWrite) -> tuple[Entry, bool] | None:
+        """The owner whose family ``pending_write`` may bring ``entry`` into, and whether that very owner is known.
+
+        ``None``: it is in that family already, or comes into none. By its controller, or by labels that this selects.
+        """
+        shown = entry.shown
+        before = shown.owner if shown is not None else None
+        owner = pending_write.owner or before
+        ref = self._owner_ref(entry.ref, owner)
+        if ref is None or owner is None:
+            return None
+        is_covered = entry.head is not None and entry.head.ref == ref
+        labels = {*entry.all_labels(), *pending_write.labels}
+        if owner == before and (is_covered or labels == {shown.labels if shown is not None else ""}):
+            return None
+        head = self._workloads.get(ref) or Entry(ref)
+        if head.observed is None or head.observed.uid != owner.uid:
+            return head, False
+        selector = shown.selector if shown is not None else None
+        each = (Observed(0, None, one, owner=owner, selector=selector) for one in labels)
+        is_selected = ANY_LABELS in labels or any(self._covers(ref, head.observed, entry.ref, one) for one in each)
+        return (head, True) if is_selected else None
 
     def release(self, entry: Entry) -> None:
         """Keep only what is needed of an entry. Forget one that has gone."""
@@ -136,10 +189,21 @@ class Ownership:
         if not self._children[named]:
             del self._children[named]
 
+    def _to_come(self, claim: WorkloadRef) -> Iterator[Entry]:
+        """StatefulSets that are not there, and whose claim it would be by its name."""
+        tail = split(claim.name)[0]
+        while "-" in tail:
+            tail = tail.partition("-")[2]
+            entry = self._workloads.get(WorkloadRef(*STATEFUL_SETS, claim.namespace, tail))
+            if entry is not None and entry.observed is None:
+                yield entry
+
     def _claim(self, entry: Entry) -> None:
         before, after = self._stems.pop(entry.ref, ()), stems(entry.ref, entry.observed)
         if after:
             self._stems[entry.ref] = after
+        if not before:
+            entry.claims = None  # those that it was to find
         if before == after:
             return
         for stem in before:

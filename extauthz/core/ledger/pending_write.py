@@ -108,19 +108,22 @@ class PendingWrite:
     """It may also leave the count as it is, whatever that is."""
     shifts: bool = False
     """A patch that may leave something else each time it lands. Another gate has only what it leaves the first time."""
-    renewed: bool = False
-    """It also stands for later requests of the same effect. So the answer to one of them does not end it."""
+    renewed: int = 0
+    """For how many later requests of the same effect it stands too. So the answer to one of them does not end it."""
     write: Write | None = None
     """The patch, where the template and labels that it leaves depend on what it finds. In memory only: another
     gate, and a later life of this one, do not have it."""
+
+    joins: tuple[Labels, ...] = ()
+    """The labels of the owner whose family it may bring the object into: the object may come to count by them."""
 
     held_bytes: int = 0
     """What ``write``, ``templates`` and ``labels`` take, as counted when it was decided (``core.ledger.memory``)."""
 
     @property
     def counts_alone(self) -> bool:
-        """It changes no template and no label."""
-        return not self.templates and not self.labels
+        """It changes no template and no label, and brings the object into no family."""
+        return not self.templates and not self.labels and not self.joins
 
     @property
     def touches(self) -> bool:
@@ -142,6 +145,14 @@ class PendingWrite:
         )
 
     @property
+    def made(self) -> Observed | None:
+        """The object that it makes where there is none; ``None``: it makes none."""
+        if not self.creates:
+            return None
+        template = self.templates[0] if self.templates else None
+        return Observed(self.replicas or 0, template, self.labels[0] if self.labels else "", owner=self.owner)
+
+    @property
     def effect(self) -> tuple[object, ...]:
         """Its effect and its precondition. Identical retries have the same."""
         what = self.replicas, self.templates, self.labels, self.owner
@@ -153,6 +164,19 @@ class PendingWrite:
         if isinstance(outcome, Outcome):
             self.templates = tuple(dict.fromkeys(self.templates + outcome.templates))
             self.labels = tuple(dict.fromkeys(self.labels + outcome.label_sets))
+            self.frees = self.frees or outcome.frees
+            if outcome.replicas is not None and not outcome.keeps_count:
+                self.replicas = max(self.replicas or 0, outcome.replicas)
+
+    def learn(self, other: PendingWrite) -> None:
+        """Add what another gate knows that the same write may leave."""
+        self.templates = tuple(dict.fromkeys(self.templates + other.templates))
+        self.labels = tuple(dict.fromkeys(self.labels + other.labels))
+        self.keeps_count = self.keeps_count or other.keeps_count
+        self.frees = self.frees or other.frees
+        self.shifts = self.shifts or other.shifts
+        if other.replicas is not None:
+            self.replicas = max(self.replicas or 0, other.replicas)
 
     def on(self, event: Event) -> bool:
         """Take ``event``. True: the pending write has ended."""

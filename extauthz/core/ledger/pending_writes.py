@@ -9,7 +9,7 @@ from typing import Final
 from extauthz.core.ledger.coverage import Nodes, leaves
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.ownership import Ownership
-from extauthz.core.ledger.pending_write import Event, PendingWrite
+from extauthz.core.ledger.pending_write import Event, PendingWrite, State
 from extauthz.core.ledger.position import Position
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
@@ -34,6 +34,8 @@ class PendingWrites:
         self._of_source: Counter[str] = Counter()
         self._trees: dict[str, frozenset[str]] = {}
         self._of_tree: Counter[str] = Counter()
+        self._followed_on: dict[str, tuple[WorkloadRef, PendingWrite]] = {}
+        """Those that may bring a workload into a family: the owner, and what is followed on that as long."""
         self._leaves: dict[str, frozenset[str]] = {}
         """Of those that hold bytes worth a bound; ``{""}`` where no quota covers the workload."""
         self._bytes: Counter[str] = Counter()
@@ -96,13 +98,41 @@ class PendingWrites:
         if pending_write.answered_s is not None:
             self._answered[pending_write.id] = entry
         entry.add(pending_write)
+        self._ownership.find_claims(entry)
+
+    def follow_on(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
+        """As long as ``pending_write`` is live, follow on ``owner`` what it may bring there."""
+        entry = self._workloads.get(owner.ref) or owner
+        self._workloads.hold(entry)
+        self._workloads.hold(entry.root)
+        self._followed_on[pending_write.id] = entry.ref, template
+        self._usage.change(entry.root, lambda: entry.add(template))
 
     def renew(self, pending_write: PendingWrite, expires_s: float) -> None:
         """Let a live ``pending_write`` also stand for one more request of the same effect, which may land until
         ``expires_s``."""
-        pending_write.expires_s = max(pending_write.expires_s, expires_s)
-        pending_write.renewed = True
-        self._pending_writes[pending_write.id] = self._pending_writes.pop(pending_write.id)
+        self._extend(pending_write, pending_write.renewed + 1, expires_s)
+
+    def learn(self, told: PendingWrite) -> None:
+        """Take what another gate says of a pending write that is live here too: for how many requests it stands, until
+        when, and what it may leave. What this gate knows besides stays."""
+        entry, known = self._pending_writes[told.id]
+
+        def learn() -> None:
+            known.learn(told)
+            self._ownership.find_claims(entry)
+
+        self._usage.change(entry.root, learn)
+        self._extend(known, told.renewed, told.expires_s)
+
+    def _extend(self, pending_write: PendingWrite, renewed: int, expires_s: float) -> None:
+        if renewed > pending_write.renewed:
+            pending_write.renewed = renewed
+            pending_write.state, pending_write.answered_s = State.OPEN, None  # the answer was to an earlier request
+            self._answered.pop(pending_write.id, None)
+        if expires_s > pending_write.expires_s:
+            pending_write.expires_s = expires_s
+            self._pending_writes[pending_write.id] = self._pending_writes.pop(pending_write.id)
 
     # How they end: by these and by nothing else.
 
@@ -151,7 +181,10 @@ class PendingWrites:
         Returns how many pending writes on it ended by that (L3c, L3e). Those on its ReplicaSets stay.
         """
         entry = self._workloads.get(ref)
-        return self._end_by_read(entry, entry.live_pending_writes(), started_s) if entry is not None else 0
+        if entry is None:
+            return 0
+        own = [one for one in entry.live_pending_writes() if one.id in self._pending_writes]
+        return self._end_by_read(entry, own, started_s)
 
     def consistent_read(self, started_s: float) -> int:
         """The whole state is taken to be as of ``started_s`` or newer: whose landing window had elapsed by then ends.
@@ -182,10 +215,21 @@ class PendingWrites:
                 self._remove(pending_write)
                 if self.on_end is not None:
                     self.on_end(pending_write.id, fate if pending_write.answered_s is None else Fate.LANDED)
+            self._ownership.find_claims(entry)
 
         head = entry.root
         self._usage.change(head, remove)
         for one in (entry, head):
+            self._ownership.release(one)
+        for ended in pending_writes:
+            if ended.id in self._followed_on:
+                self._leave(*self._followed_on.pop(ended.id))
+
+    def _leave(self, owner: WorkloadRef, template: PendingWrite) -> None:
+        entry = self._workloads.get(owner)
+        assert entry is not None, "it has a pending write"
+        self._usage.change(entry.root, lambda: entry.remove(template))
+        for one in (entry, entry.root):
             self._ownership.release(one)
 
     def _end_by_read(self, entry: Entry, pending_writes: Iterable[PendingWrite], started_s: float) -> int:

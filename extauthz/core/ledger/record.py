@@ -56,14 +56,12 @@ def load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, P
 def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, PendingWrite]:
     group, resource, namespace, name = map(str, _list(record["workload"]))
     replicas = record.get("replicas")
-    if not isinstance(replicas, int | None):
-        raise TypeError("replicas must be an integer or null")
     version, uid = _list(record.get("precondition", [None, None]))
     state = State(str(record.get("state", State.OPEN)))
     owner = record.get("owner")
     return WorkloadRef(group, resource, namespace, name), PendingWrite(
         id=str(record["id"]),
-        replicas=replicas,
+        replicas=None if replicas is None else _count(replicas),
         templates=tuple(Template(str(text).encode()) for text in _list(record.get("templates", []))),
         labels=tuple(map(str, _list(record.get("labels", [])))),
         creates=bool(record.get("creates")),
@@ -76,8 +74,14 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
         frees=bool(record.get("frees")),
         keeps_count=bool(record.get("keeps_count")),
         shifts=bool(record.get("shifts")),
-        renewed=bool(record.get("renewed")),
+        renewed=_count(record.get("renewed", 0)),
     )
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a count")
+    return value
 
 
 def _list(value: object) -> list[object]:

@@ -1,4 +1,8 @@
-"""The document that a patch is applied to: a workload or its scale, as far as the gate knows it."""
+"""The document that a patch is applied to: a workload or its scale, as far as the gate knows it.
+
+The count, the version and the uid are hidden in it. Others change them while a patch is under way, so that nothing may
+be copied from them. A patch that leaves the count where it is leaves any count as it is.
+"""
 
 from __future__ import annotations
 
@@ -10,39 +14,30 @@ from extauthz.core.objects.partial import Hidden, Partial
 
 
 def document(ref: WorkloadRef, observed: Observed | None) -> Partial:
-    """The workload's own document. If nothing was observed, it holds ``Hidden.BASE``.
+    """The workload's own document. What is hidden, or was not observed, is ``Hidden.BASE``.
 
     ``resources`` are always there, as the API server prints them even when they are empty, and so are labels, so
     that a patch that adds the first one can be read.
     """
-    if observed is None:
-        metadata: dict[str, Tree] = {"labels": Hidden.BASE}
-        spec: dict[str, Tree] = {"replicas": Hidden.BASE} | _unknown_template()
-    else:
-        metadata = _identity(observed) | {"labels": labels_dict(observed.labels)}
-        spec = {"replicas": observed.replicas} | _template(observed.template)
-    metadata |= {"name": ref.name, "namespace": ref.namespace}
+    metadata = _metadata(ref) | {"labels": Hidden.BASE if observed is None else labels_dict(observed.labels)}
+    spec: dict[str, Tree] = {"replicas": Hidden.BASE} | _template(None if observed is None else observed.template)
     return Partial("object", {"metadata": Partial("metadata", metadata), "spec": Partial("spec", spec)})
 
 
-def scale_document(ref: WorkloadRef, observed: Observed | None) -> Partial:
+def scale_document(ref: WorkloadRef) -> Partial:
     """The workload's ``Scale`` (autoscaling/v1), whose spec has nothing but the replicas."""
-    metadata = {"name": ref.name, "namespace": ref.namespace} | (_identity(observed) if observed else {})
-    spec = {"replicas": observed.replicas if observed else Hidden.BASE}
-    return Partial("object", {"metadata": Partial("metadata", metadata), "spec": spec})
+    spec: dict[str, Tree] = {"replicas": Hidden.BASE}
+    return Partial("object", {"metadata": Partial("metadata", _metadata(ref)), "spec": spec})
 
 
-def _identity(observed: Observed) -> dict[str, Tree]:
-    return {"uid": observed.uid, "resourceVersion": observed.resource_version}
-
-
-def _unknown_template() -> dict[str, Tree]:
-    return {"template": Hidden.BASE, "volumeClaimTemplates": Hidden.BASE}
+def _metadata(ref: WorkloadRef) -> dict[str, Tree]:
+    named = {"name": ref.name, "namespace": ref.namespace}
+    return named | {"uid": Hidden.BASE, "resourceVersion": Hidden.BASE}
 
 
 def _template(template: Template | None) -> dict[str, Tree]:
     if template is None:
-        return _unknown_template()
+        return {"template": Hidden.BASE, "volumeClaimTemplates": Hidden.BASE}
     tree = json.loads(template.text)
     spec: dict[str, Tree] = {"template": Partial("template", {"spec": _pod(tree["template"]["spec"])})}
     if "volumeClaimTemplates" in tree:

@@ -114,7 +114,8 @@ def wrong(value: Tree, path: str, wanted: str) -> NoReturn:
 
 def _unseen(path: str) -> NoReturn:
     cure = "send the value itself, or the whole object by PUT"
-    raise ObjectError(path, f"comes from a field that the gate does not keep; {cure}", "patch-from-unseen-field")
+    why = "is copied from a field that the gate does not keep, or that others change meanwhile"
+    raise ObjectError(path, f"{why}; {cure}", "patch-from-unseen-field")
 
 
 def _shown(value: Tree) -> str:

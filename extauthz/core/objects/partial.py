@@ -26,9 +26,10 @@ class Hidden(Enum):
     """Marks a value that the gate did not keep."""
 
     BASE = "base"
-    """The object was never seen. If the mark stays where it is, nothing was changed there."""
+    """The object was never seen, or others change the value. If the mark stays where it is, nothing was changed
+    there."""
     MOVED = "moved"
-    """A patch copied it from a field that was not kept."""
+    """A patch copied it from a field that was not kept, or that others change."""
 
 
 class Partial(dict[str, Tree]):

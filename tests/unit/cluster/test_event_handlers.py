@@ -12,6 +12,7 @@ from extauthz.cluster.live import feeds
 from extauthz.cluster.scaled import PodPrices
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WorkloadRef
+from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import owned_by, pod, quota, workload
@@ -225,3 +226,30 @@ def test_runtime_classes_and_storage_classes_bear_on_what_is_there(fed):
     assert fed.gate.ledger.pod_costs.default_storage_class == "fast"
     fed.list("storageclasses")
     assert fed.gate.ledger.pod_costs.default_storage_class == ""
+
+
+class WantsPlacement(GrowthPolicy):
+    reads_placement = True
+
+
+@pytest.mark.parametrize(("policies", "kept"), [((), None), ((Enlisted("p", WantsPlacement()),), '{"pool":"a"}')])
+def test_where_pods_may_land_is_kept_only_if_a_policy_wants_it(fed: Fed, policies, kept):
+    fed.gate.enlist(Policies(policies))
+    tree = workload("web", 2)
+    tree["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
+    fed.tell("deployments", tree)
+    entry = fed.gate.ledger.get(WorkloadRef("apps", "deployments", "team-a", "web"))
+    assert entry is not None
+    assert entry.observed is not None
+    assert (entry.observed.placement is None) == (kept is None)
+    assert kept is None or kept in (entry.observed.placement or "")
+
+
+@pytest.mark.parametrize("plural", ["pods", "jobs"])
+def test_of_what_nobody_asks_for_it_is_not_kept(fed: Fed, plural: str):
+    fed.gate.enlist(Policies([Enlisted("p", WantsPlacement())]))
+    tree = {"metadata": {"name": "p", "namespace": "team-a"}, "spec": pod({"cpu": "1"})["spec"]}
+    tree["spec"]["nodeSelector"] = {"a": "b"}
+    if plural == "jobs":
+        tree["spec"] = {"template": {"spec": tree["spec"]}}
+    assert fed.feed(plural).convert(tree).observed.placement is None

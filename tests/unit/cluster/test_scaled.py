@@ -16,6 +16,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
 from extauthz.core.model import Observed, WorkloadRef
 from extauthz.core.objects import workloads
+from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.discovery import ScaledKind
@@ -272,3 +273,19 @@ def test_one_that_cannot_be_read_is_told_once_and_of_unknown_cost(fed):
     assert not fed.is_unknown()
     fed.gadget(gadget("many", version="8"))
     assert len(fed.invalid) == 2
+
+
+class WantsPlacement(GrowthPolicy):
+    reads_placement = True
+
+
+def test_where_pods_of_a_custom_resource_may_land_is_read_at_its_template():
+    gate = Gate()
+    gate.enlist(Policies([Enlisted("p", WantsPlacement())]))
+    nested = ("spec", "job", "template")
+    feed = ScaledObjects(KIND, nested, gate, InvalidObjects(print), PodPrices(print, print))
+    template = pod({"cpu": "1"})
+    template["spec"]["nodeSelector"] = {"disk": "ssd"}
+    seen = feed.convert(gadget(job={"template": template}))
+    assert seen.observed is not None
+    assert "ssd" in (seen.observed.placement or "")

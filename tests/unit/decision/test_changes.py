@@ -232,9 +232,6 @@ def test_a_count_that_is_copied_out_of_the_template_is_a_change_too(beside: list
     assert asked(ask, patch(target, beside + copied, "json")) == UNDER_WAY
 
 
-CONTAINER = "/spec/template/spec/containers/0"
-
-
 # Made anew beside an open patch.
 
 
@@ -259,17 +256,6 @@ def test_the_count_of_the_patch_may_meet_the_new_template():
     ask = recreated(asker(web(1, a="1", b="1"), hard="9"), web(), change=patch(path("web"), both, "strategic"))
     assert ask(create(web(1, a="1", b="2"))).verdict is Verdict.DENY, "3 x (2 + 2)"
     assert ask(create(web(1, a="1", b="1"))).verdict is Verdict.ALLOW
-
-
-@pytest.mark.parametrize(("was", "made", "charged"), [(2, 3, 9), (0, 0, 2)])
-def test_an_open_patch_finds_the_count_of_what_is_made_again(was: int, made: int, charged: int):
-    """It copies that into what a pod asks for."""
-    copied = [{"op": "copy", "from": "/spec/replicas", "path": f"{CONTAINER}/resources/requests/cpu"}]
-    there = asker(web(was, main="500m"), hard="20")
-    ask = recreated(there, web(), change=patch(path("web"), copied, "json"))
-    assert ask(create(web(made, main="500m"))).verdict is Verdict.ALLOW
-    assert ask(scale("web", max(made, 4 - made))).verdict is Verdict.ALLOW
-    assert books(ask) == (0, charged)
 
 
 def test_a_create_waits_where_what_the_patch_leaves_cannot_be_told():
@@ -306,12 +292,12 @@ def revision(replicas: int, **metadata: object) -> dict:
     [pytest.param([], id="of-nobody"), pytest.param(owned_by("other"), id="of-another")],
 )
 def test_a_zero_that_takes_a_revision_from_its_owner_is_weighed_and_followed(references: list):
-    ask = asker(workload("web", 5), revision(5), hard="5")
+    ask = asker(workload("web", 5), revision(5), workload("other", 0), hard="5")
     target = path("web-0", resource="replicasets")
     freed = patch(target, {"metadata": {"ownerReferences": references}, "spec": {"replicas": 0}})
     assert ask(scale("web-0", 5, resource="replicasets")).verdict is Verdict.ALLOW
     assert ask(freed).verdict is Verdict.DENY, "its Deployment makes 5 others, and the scale to 5 may land after it"
-    alone = asker(workload("web", 5), revision(5), hard="10")
+    alone = asker(workload("web", 5), revision(5), workload("other", 0), hard="10")
     assert alone(freed).pending_write is not None
     assert alone(patch(target, {"spec": {"replicas": 0}})).reason == "zero"
 

@@ -11,8 +11,7 @@ import pytest
 from extauthz.core.decision.expressions import VARIABLES
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
-from extauthz.core.model import Requester, Verdict, WorkloadRef, Write
-from extauthz.core.policies import Growth
+from extauthz.core.model import Growth, Requester, Verdict, WorkloadRef, Write
 from extauthz.core.quota.policies import Compile
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
 

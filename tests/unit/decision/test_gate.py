@@ -263,10 +263,10 @@ def test_no_clock_ends_a_hold():
     assert "for a little longer" in held.sentence
 
 
-def test_a_namespace_under_no_quota_is_left_alone():
+def test_nothing_is_refused_in_a_namespace_under_no_quota():
     ask = Asker(gate([quota("acme", {"pods": "1"})], namespaces={"team-a": {}}))
     allowed = ask(scale("nobody", 50))
-    assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "no-quota", None)
+    assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "no-quota", "d1")
     assert ask(BROKEN).reason == "no-quota", "nor does it matter that a write there cannot be read"
 
 

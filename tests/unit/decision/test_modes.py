@@ -8,8 +8,8 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Request, Unknown, Verdict
-from extauthz.core.policies import Enlisted, Growth, GrowthPolicy, Policies
+from extauthz.core.model import Growth, Request, Unknown, Verdict
+from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, path, quota, scale, workload
 

@@ -9,9 +9,9 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Decision, Refusal, Requester, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Growth, Refusal, Requester, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.core.policies import Enlisted, Fate, Growth, GrowthPolicy, Limit, NotYet, Policies, Refused
+from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 TEN = {"requests.cpu": "10"}
@@ -397,6 +397,7 @@ def test_a_policy_without_steps_of_its_own_is_not_called() -> None:
     assert (one.filter(growth), one.limit(growth), one.permit(growth)) == (None, None, None)
     one.reserve(growth)
     one.unreserve(growth)
+    one.turned_away(growth)
     one.after(growth, Fate.ENDED)
     made = Policies([Enlisted("s", one)])
     assert [made.at(step) for step in ("filter", "limit", "permit", "reserve", "unreserve", "after")] == [()] * 6

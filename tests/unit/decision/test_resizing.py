@@ -17,6 +17,7 @@ from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.model import (
     Decision,
     Fetch,
+    Growth,
     NeedsFetch,
     Refusal,
     Request,
@@ -28,7 +29,7 @@ from extauthz.core.model import (
     WorkloadRef,
 )
 from extauthz.core.objects.workloads import observe
-from extauthz.core.policies import Enlisted, Growth, GrowthPolicy, NotYet, Policies, Refused
+from extauthz.core.policies import Enlisted, GrowthPolicy, NotYet, Policies, Refused
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, Snapshot, admission, owned_by, patch, path, quota, scale, workload
 
@@ -252,6 +253,21 @@ def test_a_pod_that_no_quota_covers_is_followed():
     ask.gate.observe_namespace("team-a", {})
     decision = ask(pod("9", "7"), pod("1", "7"))
     assert (decision.verdict, decision.uncovered) == (Verdict.ALLOW, True)
+
+
+def test_a_pod_that_no_quota_covers_and_nobody_has_shown_counts_in_any_that_comes():
+    ask = Resizer(gate())
+    ask.gate.load_quotas(QuotaTree.build([]), 0.0)
+    assert ask(pod("4"), pod("1")).uncovered
+    teams = [quota(n, {"requests.cpu": "9"}, namespaces={"workspace": "acme"}, workloads={"x": n}) for n in "ab"]
+    ask.gate.load_quotas(
+        QuotaTree.build([*teams, quota("root", {"requests.cpu": "9"}, namespaces={"other": "1"})]), 1.0
+    )
+    assert [charged(ask.gate, of=name) for name in ("a", "b", "root")] == [3, 3, 0]
+    ask.see(pod("1", owner=""))
+    assert charged(ask.gate, of="a") == 3
+    ask.see(pod("4", "6", owner=""))
+    assert [charged(ask.gate, of=name) for name in "ab"] == [0, 0]
 
 
 def test_a_pod_that_nobody_has_shown_is_looked_up():

@@ -10,6 +10,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Fetch, NeedsFetch, Operation, Put, Request, Verdict, WorkloadRef, Write
+from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
 
@@ -52,6 +53,39 @@ def test_a_namespace_that_is_labelled_into_a_quota_brings_what_may_still_land():
     assert ask(scale("web", 9)).verdict is Verdict.DENY, "over is over"
 
 
+def test_a_count_for_an_object_that_is_not_there_yet_lands_on_the_one_that_is_made():
+    ask = asker(quota("acme", {CPU: "10"}))
+    allowed = ask(scale("new", 6))
+    assert (allowed.reason, allowed.pending_write, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, True)
+    ask.gate.observe_namespace("team-a", {"workspace": "acme"})
+    assert books(ask) == (2, 0), "a count lands on nothing"
+    assert ask(create(workload("new", 1, {"cpu": "2"}))).verdict is Verdict.DENY, "the count lands on what it makes"
+    assert ask(create(workload("new", 1, {"cpu": "1"}))).verdict is Verdict.ALLOW
+    assert books(ask) == (2, 6)
+    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
+    assert books(ask) == (2, 1)
+
+
+def test_it_counts_on_an_object_that_is_made_past_the_gate_too():
+    ask = asker(quota("acme", {CPU: "10"}))
+    ask(scale("new", 6))
+    ask.gate.observe(*observe(workload("new", 1, {"cpu": "1"})))
+    assert books(ask) == (0, 0)
+    ask.gate.observe_namespace("team-a", {"workspace": "acme"})
+    assert books(ask) == (3, 5)
+    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
+    assert books(ask) == (3, 0)
+
+
+def test_what_is_not_there_is_forgotten_with_the_last_count_for_it():
+    ask = asker(quota("acme", {CPU: "10"}))
+    ask(scale("new", 6))
+    ref = WorkloadRef("apps", "deployments", "team-a", "new")
+    assert ask.gate.ledger.get(ref) is not None
+    ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
+    assert ask.gate.ledger.get(ref) is None
+
+
 def test_a_workload_that_is_labelled_into_a_quota_brings_what_may_still_land():
     ask = asker(quota("acme", {CPU: "10"}, namespaces={}, workloads={"tier": "a"}))
     allowed = ask(scale("web", 100))
@@ -78,7 +112,6 @@ def test_both_ends_of_a_label_count_what_may_still_land():
         ),
         pytest.param(scale("web", 0), True, False, id="zero"),
         pytest.param(put_scale("web", 1, "1"), True, False, id="harmless"),
-        pytest.param(scale("nobody", 9), True, False, id="unknown-workload"),
         pytest.param(create(workload("x"))._replace(body=b"{"), True, False, id="unreadable"),
     ],
 )

@@ -14,11 +14,12 @@ from extauthz.core.effects.applied import applied
 from extauthz.core.effects.patches import apply
 from extauthz.core.errors import ObjectError, PatchError
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.model import Apply, Observed, Operation, Outcome, OwnerRef, WorkloadRef, Write
+from extauthz.core.model import ANY_LABELS, Apply, Observed, Operation, Outcome, OwnerRef, WorkloadRef, Write
 from extauthz.core.objects.workloads import intern, prune
 
 NANO = 10**9
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
+OWNER = {"apiVersion": "acme.dev/v1", "kind": "App", "name": "a", "uid": "u", "controller": True}
 
 
 def container(name="app", requests=None, limits=None, **more):
@@ -257,13 +258,27 @@ def test_a_count_that_is_left_out_grows_to_the_default_at_most(base, scale, expe
 
 
 def test_applying_to_nothing_creates():
-    owner = {"apiVersion": "acme.dev/v1", "kind": "App", "name": "a", "uid": "u", "controller": True}
     configuration = {
-        "metadata": {"labels": {"app": "web"}, "ownerReferences": [owner]},
+        "metadata": {"labels": {"app": "web"}, "ownerReferences": [OWNER]},
         "spec": tree(container(requests={"cpu": "1"})),
     }
     template = intern(prune(configuration["spec"]))
-    assert written(configuration) == Outcome(1, (template,), "app=web", OwnerRef("acme.dev", "App", "a", "u"))
+    created = Outcome(1, (template,), "app=web", OwnerRef("acme.dev", "App", "a", "u"), keeps_count=True)
+    assert written(configuration) == created, "an object that was not seen may be there, with any count"
+    configuration["spec"]["replicas"] = 2
+    assert written(configuration) == created._replace(replicas=2, keeps_count=False)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "owner", "frees"),
+    [
+        pytest.param({}, OwnerRef("acme.dev", "App", "a", "u"), True, id="left-out"),
+        pytest.param({"ownerReferences": [OWNER]}, OwnerRef("acme.dev", "App", "a", "u"), False, id="named"),
+        pytest.param({}, None, False, id="none-is-there"),
+    ],
+)
+def test_a_controller_that_is_left_out_may_stay_or_go(metadata, owner, frees):
+    assert written({"metadata": metadata}, observed(container(), owner=owner)).frees is frees
 
 
 def test_applying_a_replication_controller_defaults_its_labels_when_it_is_created():
@@ -286,9 +301,16 @@ def test_each_label_that_is_left_out_may_stay_or_go_on_its_own():
     assert written({"metadata": {"labels": {"a": "0", "c": "0"}}}, base).label_sets == ("a=0,b=2,c=0", "a=0,c=0")
 
 
-def test_the_labels_that_may_be_left_grow_no_faster_than_the_labels():
-    base = observed(container(), labels=",".join(f"l{n}={n}" for n in range(30)))
-    assert len(written({}, base).label_sets) == 62
+def test_of_more_labels_that_are_left_out_nobody_can_tell_what_stays():
+    base = observed(container(), labels="a=1,b=2,c=3,d=4")
+    assert written({"metadata": {"labels": {"b": "0"}}}, base).label_sets[-1] == "b=0", "three: all sets are listed"
+    assert written({}, base).label_sets == ("a=1,b=2,c=3,d=4", ANY_LABELS)
+
+
+def test_a_replication_controller_without_labels_takes_those_of_its_pods_which_were_not_kept():
+    ref, base = WorkloadRef("", "replicationcontrollers", "shop", "web"), observed(container(), labels="a=1")
+    assert written({}, base, ref=ref).label_sets == ("a=1", "", ANY_LABELS)
+    assert written({"metadata": {"labels": {"b": "2"}}}, base, ref=ref).label_sets == ("a=1,b=2", "b=2")
 
 
 def test_a_label_that_is_null_is_set_to_nothing():

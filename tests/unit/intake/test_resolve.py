@@ -344,6 +344,35 @@ def test_a_count_from_a_field_that_was_not_kept_is_unreadable(name, path):
     assert code(json_patch(op(name, "/spec/replicas", **{"from": path}))) == "patch-from-unseen-field"
 
 
+@pytest.mark.parametrize("source", ["/spec/replicas", "/metadata/resourceVersion", "/metadata/uid"])
+@pytest.mark.parametrize(
+    "target", ["/spec/template/spec/containers/0/resources/requests/cpu", "/metadata/labels/app", "/spec/replicas"]
+)
+@pytest.mark.parametrize("base", [BASE, None], ids=["seen", "never-seen"])
+@pytest.mark.parametrize("name", ["copy", "move"])
+def test_anything_that_counts_from_a_field_that_others_change_meanwhile_is_unreadable(name, base, target, source):
+    """A count and the version change without a change of the object that a patch waits for."""
+    seen = (
+        op("add", "/metadata/labels", {}),
+        op("add", "/spec/template", TEMPLATE),
+        op("add", "/spec/volumeClaimTemplates", []),
+    )
+    assert code(json_patch(*seen, op(name, target, **{"from": source})), base) == "patch-from-unseen-field"
+
+
+def test_so_is_a_count_that_is_copied_with_all_around_it():
+    whole = json_patch(op("copy", "/x", **{"from": "/spec"}), op("move", "/spec", **{"from": "/x"}))
+    assert code(whole) == "patch-from-unseen-field"
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize(
+    "spec", [{"$retainKeys": ["replicas", "selector", "template"]}, {"$setElementOrder/x": []}], ids=repr
+)
+def test_a_count_that_stays_as_it_is_is_no_count_of_this_write(spec, scale):
+    assert left(StrategicMergePatch({"spec": spec}), scale=scale).replicas is None
+
+
 def test_a_scale_that_was_never_seen_keeps_its_count_when_nothing_says_another():
     assert left(StrategicMergePatch({"spec": {"$setElementOrder/x": []}}), None, scale=True) == Outcome(None)
 

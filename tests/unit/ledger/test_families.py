@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -287,6 +288,69 @@ def test_claims_outlive_their_stateful_set():
     assert (books(ask, STORAGE), len(ask.gate.ledger)) == ((0, 0), 0)
 
 
+def two_by_team(*seen: dict[str, Any]) -> Asker:
+    """Quotas of two teams in one namespace. That of team a is small."""
+    all_of, of = {"workspace": "acme"}, {"a": "15", "b": "90"}
+    return Asker(gate([quota(n, {STORAGE: of[n]}, namespaces=all_of, workloads={"team": n}) for n in of], *seen))
+
+
+def storage_of(ask: Asker) -> dict[str, tuple[int, int]]:
+    assert ask.gate.ledger.drift() == {}
+    return {row.quota: (row.used // NANO, row.reserved // NANO) for row in ask.gate.usage()}
+
+
+def left_by_team_b(*ordinals: int) -> list[tuple[WorkloadRef, Observed]]:
+    return [(ref, replace(observed, labels="team=b")) for ref, observed in claims(*ordinals)]
+
+
+def test_a_stateful_set_that_is_made_is_charged_the_claims_that_it_finds_under_another_quota():
+    ask = two_by_team()
+    see(ask, *left_by_team_b(0, 1, 2, 3))
+    made = ask(create(db(2, labels={"team": "a"})))
+    assert (made.verdict, made.reason, made.fits) == (Verdict.DENY, "exceeded-quota", None)
+    assert storage_of(ask) == {"a": (0, 0), "b": (20, 0)}
+
+
+def test_a_stateful_set_that_is_made_anew_is_charged_new_claims_where_those_that_are_left_count_already():
+    ask = asker(hard={STORAGE: "40"})
+    see(ask, *claims(0, 1, 2, 3, 4))
+    made = ask(create(db(2)))
+    assert (made.verdict, books(ask, STORAGE)) == (Verdict.ALLOW, (25, 10))
+    see(ask, db(2, version="5"))
+    assert books(ask, STORAGE) == (25, 0)
+
+
+def test_claims_of_a_name_that_two_have_count_by_the_one_that_has_them():
+    """The claims ``data`` of ``x-db`` are named as the claims ``data-x`` of ``db`` would be."""
+    first = workload("x-db", 2, kind="StatefulSet", labels={"team": "b"})
+    first["spec"] |= {"volumeClaimTemplates": db(1)["spec"]["volumeClaimTemplates"]}
+    ask = two_by_team(first)
+    see(ask, *((ref, replace(one, labels="team=a")) for ref, one in [claim("data-x-db-0"), claim("data-x-db-1")]))
+    assert storage_of(ask) == {"a": (0, 0), "b": (10, 0)}
+    other = db(1, labels={"team": "a"})
+    other["spec"]["volumeClaimTemplates"][0]["metadata"]["name"] = "data-x"
+    assert ask(create(other)).verdict is Verdict.ALLOW
+    assert storage_of(ask) == {"a": (0, 10), "b": (10, 0)}
+
+
+def test_claims_that_come_and_go_before_it_is_made_are_charged_too():
+    ask = two_by_team()
+    see(ask, *left_by_team_b(0))
+    made = ask(create(db(2, labels={"team": "a"})))
+    assert (made.verdict, storage_of(ask)) == (Verdict.ALLOW, {"a": (0, 10), "b": (5, 0)})
+    see(ask, *left_by_team_b(7), claim("0-db-7"), claim("data-x-0"), claim("db-0"))
+    assert storage_of(ask) == {"a": (0, 15), "b": (10, 0)}
+    see(ask, db(2, labels={"team": "a"}, version="5"))
+    assert storage_of(ask) == {"a": (15, 0), "b": (0, 0)}, "as soon as it is seen they are its own"
+    see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "db"), None))
+    assert storage_of(ask) == {"a": (0, 15), "b": (10, 0)}
+    see(ask, (WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0"), None))
+    assert storage_of(ask) == {"a": (0, 15), "b": (5, 0)}, "0 and 1 that it makes, and 7"
+    assert made.pending_write is not None
+    ask.gate.ledger.pending.settle(made.pending_write, Event.REFUSED, 1.0)
+    assert storage_of(ask) == {"a": (0, 0), "b": (5, 0)}
+
+
 def test_of_a_claim_and_what_its_ordinal_asks_for_the_larger_counts():
     ask = asker(db(2))
     see(ask, *claims(0, storage="8"), *claims(1, storage="2"))
@@ -519,3 +583,15 @@ def test_a_stateful_set_that_is_created_with_claims_of_its_name_there_is_charged
     assert used + reserved >= 10
     see(ask, db(2))
     assert books(ask, STORAGE)[0] == 10
+
+
+def test_a_create_of_which_another_gate_tells_more_is_charged_the_claims_that_this_finds_too():
+    ask = two_by_team()
+    see(ask, *left_by_team_b(0, 1, 2))
+    made = ask(create(workload("db", 1, kind="StatefulSet", labels={"team": "a"})))
+    assert (made.verdict, storage_of(ask)["a"]) == (Verdict.ALLOW, (0, 0))
+    _, known = next(iter(ask.gate.ledger.pending))
+    with_claims = workloads.observe(db(1))[1].template
+    ask.gate.ledger.pending.learn(replace(known, templates=(*known.templates, with_claims)))
+    assert storage_of(ask)["a"] == (0, 20), "three that are there, and one more: either template may be the one"
+    assert ask.gate.ledger.drift() == {}

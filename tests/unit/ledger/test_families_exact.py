@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
@@ -200,7 +200,16 @@ def test_any_order_of_what_was_seen_counts_the_same(history: History, order) -> 
     assert used(ask) == total([thing for thing in now.values() if thing is not None])
 
 
+ROLLOUT = [
+    (Thing("Deployment", "d0", "u0", size=2, app="x"), True),
+    (Thing("ReplicaSet", "r0", "u1", app="x", owner=("Deployment", "d0", "u0")), True),
+    (Thing("Pod", "p4", "u1", size=2, app="x", owner=("ReplicaSet", "r0", "u1")), True),
+]
+"""A pod that was resized costs what the next template costs, which the count is multiplied by already."""
+
+
 @settings(max_examples=100, deadline=None)
+@example([], ROLLOUT)
 @given(histories, histories)
 def test_a_list_of_each_kind_leaves_what_it_says(before: History, after: History) -> None:
     ask = asker()

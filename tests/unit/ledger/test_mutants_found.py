@@ -23,6 +23,7 @@ WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 CLAIM = WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0")
 GOLD, SLOW = (f"{name}.storageclass.storage.k8s.io/requests.storage" for name in ("gold", "slow"))
 GIB = 2**30 * 10**9
+CLAIM_SPEC = {"resources": {"requests": {"storage": "1Gi"}}}
 
 
 def used(asker: Asker) -> dict[str, int]:
@@ -207,3 +208,21 @@ def test_pods_that_go_push_no_deletion_of_a_workload_out_of_memory():
     for number in range(_REMEMBERED):
         ask.gate.observe(WorkloadRef("", "pods", "team-a", f"p{number}"), None, version="10")
     assert not ask.gate.observe(*observe(workload("web", 1, version="8")))
+
+
+def test_a_claim_that_two_stateful_sets_would_name_alike_counts_for_the_one_that_stays():
+    def stateful_set(name: str, claim: str) -> Mapping[str, Any]:
+        made = workload(name, 0, kind="StatefulSet")
+        made["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": claim}, "spec": CLAIM_SPEC}]
+        return made
+
+    first, second = observe(stateful_set("c", "a-b")), observe(stateful_set("b-c", "a"))
+    for there in (first[0], second[0]):
+        ask = Asker(gate([quota("acme", {"requests.storage": "10Gi"})]))
+        for one in (first, second):
+            ask.gate.observe(*one)
+        claim = WorkloadRef("", "persistentvolumeclaims", "team-a", "a-b-c-0")
+        ask.gate.observe(claim, Observed(1, claim_template({"spec": CLAIM_SPEC})))
+        ask.gate.observe(there, None)
+        assert used(ask) == {"requests.storage": GIB}
+        assert ask.gate.ledger.drift() == {}

@@ -1,9 +1,10 @@
-"""Rule 1 by search, with families: Deployments and their ReplicaSets, created, deleted, freed and moved between quotas.
+"""Rule 1 by search, with families: Deployments and ReplicaSets, created, deleted, freed, adopted, and moved.
 
 The world is a few records and a sum; it shares nothing with the ledger. Writes land late, in any order or never. Each
 object is observed on its own, when it pleases, in any of the states that it ever had; lists are as old as they please,
 and consistent reads take their time. The controller is taken to be at once where it costs most: a Deployment
-costs what it asks for or what its ReplicaSets have, whichever is more. What a deletion leaves is collected at once.
+costs what it asks for, at the dearest of its own template and those of ReplicaSets that have pods, or what its
+ReplicaSets have, whichever is more. What a deletion leaves is collected at once.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ class World:
             if self.head(head) is not head:
                 continue
             children = [one for one in self.things.values() if one is not head and self.head(one) is head]
-            cost = max(head.replicas * head.cpu, sum(one.replicas * one.cpu for one in children))
+            dearest = max([head.cpu, *(one.cpu for one in children if one.replicas)])
+            cost = max(head.replicas * dearest, sum(one.replicas * one.cpu for one in children))
             result[head.tier] += cost
             result["root"] += cost
         return result
@@ -162,6 +164,7 @@ class NeverOver(RuleBasedStateMachine):
         self.world = World()
         self.put_thing(Thing("Deployment", "d0", "d0:0", 1, 2, 1, "a", "d0"))
         self.put_thing(Thing("ReplicaSet", "r0", "r0:0", 1, 2, 1, "a", "d0", "d0:0"))
+        self.put_thing(Thing("ReplicaSet", "r1", "r1:0", 1, 1, 3, "b", "d0"))
         self.put_thing(Thing("Deployment", "d1", "d1:0", 1, 1, 1, "b", "d1"))
         quotas = [
             quota("root", {"requests.cpu": str(HARD["root"])}, namespaces={"no": "such"}),
@@ -308,6 +311,25 @@ class NeverOver(RuleBasedStateMachine):
                 one.owner = ""
 
         self.change("ReplicaSet", name, body, "merge", act)
+
+    @rule(
+        name=st.sampled_from(SETS),
+        of=st.sampled_from(DEPLOYMENTS),
+        owned=st.booleans(),
+        labelled=st.booleans(),
+        how=st.sampled_from(["merge", "strategic", "apply"]),
+    )
+    def adopt(self, name: str, of: str, owned: bool, labelled: bool, how: str) -> None:
+        owner = self.world.things.get(("Deployment", of))
+        metadata: dict = {"labels": {"app": of}} if labelled or not owned else {}
+        if owned and owner is not None:
+            metadata["ownerReferences"] = owned_by(of, owner.uid)
+
+        def act(one: Thing) -> None:
+            one.app = of if "labels" in metadata else one.app
+            one.owner = owner.uid if owned and owner is not None else one.owner
+
+        self.change("ReplicaSet", name, {"metadata": metadata}, how if how != "apply" or owned else "merge", act)
 
     @rule(at=st.sampled_from([("Deployment", "d1"), ("ReplicaSet", "r0"), ("ReplicaSet", "r1"), ("Deployment", "d0")]))
     def delete(self, at: tuple[str, str]) -> None:

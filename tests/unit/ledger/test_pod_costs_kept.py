@@ -14,11 +14,12 @@ def template(cpu: int) -> Template:
     return intern({"template": pod({"cpu": str(cpu)})})
 
 
-def test_of_more_footprints_than_are_kept_no_sizes_are_kept_either():
+def test_no_more_footprints_are_kept_than_that_nor_their_sizes():
     costs = PodCosts()
     costs.max_footprints = 3
     for cpu in range(1, 20):
         costs.per_pod("anywhere", template(cpu))
+        assert len(costs._plain) <= 3
         assert len(costs._sizes) <= 3
 
 

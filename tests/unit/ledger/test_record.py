@@ -36,13 +36,17 @@ def carried(pending_write: PendingWrite) -> PendingWrite:
     return other
 
 
-@pytest.mark.parametrize("pending_write", [PENDING, BARE, replace(BARE, replicas=0, labels=("",), renewed=True)])
+@pytest.mark.parametrize("pending_write", [PENDING, BARE, replace(BARE, replicas=0, labels=("",), renewed=2)])
 def test_what_a_pending_write_says_comes_back(pending_write: PendingWrite):
     assert carried(pending_write) == pending_write
 
 
 def test_what_is_as_usual_is_left_out():
     assert dump(REF, BARE) == {"id": "d2", "workload": list(REF)}
+
+
+def test_a_renewed_write_of_an_earlier_release_says_only_that_it_was_renewed():
+    assert load({**dump(REF, BARE), "renewed": True}, 50.0, 9.0)[1].renewed == 1
 
 
 def test_an_answered_write_counts_as_answered_now():
@@ -57,6 +61,7 @@ def test_an_answered_write_counts_as_answered_now():
         ("workload", "x"),
         ("workload", ["apps"]),
         ("replicas", "3"),
+        ("renewed", "twice"),
         ("state", "odd"),
         ("templates", 1),
         ("precondition", []),

@@ -110,7 +110,7 @@ def test_a_covered_revision_that_loses_its_labels_is_charged_as_its_deployment_w
 
 
 def test_a_replaced_revision_without_its_owner_is_charged_beside_it():
-    ask = asker(web(4), revision("web-0", 4), hard="7")
+    ask = asker(web(4), revision("web-0", 4), workload("mallory", 0), hard="7")
     target = path("web-0", resource="replicasets")
 
     def put(body: dict) -> Request:

@@ -145,6 +145,15 @@ async def test_one_in_a_namespace_that_no_quota_covers_is_told_to_the_others_wit
         assert (await second.ask(scale("api", 5))).reason == "exceeded-quota"
 
 
+async def test_so_is_a_count_for_an_object_that_is_not_there_yet():
+    async with members(2, [quota("other", PODS)], API) as (first, second):
+        early = await first.ask(scale("web", 9))
+        await until(lambda: early.id in second.agreed)
+        second.gate.load_quotas(tree(quota("acme", PODS)), 0.0)
+        second.gate.observe(*observe(workload("web", 1)))
+        assert (await second.ask(scale("api", 5))).reason == "exceeded-quota"
+
+
 async def test_what_a_patch_may_leave_on_a_changed_object_is_told_to_the_others():
     """Somebody adds a container past the gates while a patch of another one is open."""
     two = pod({"cpu": "1"})

@@ -9,51 +9,13 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.model import Request
 from extauthz.core.objects.workloads import observe
 from extauthz.ledger_store import payload
 from extauthz.ledger_store.payload import decode
-from extauthz.ledger_store.replica import AGES, Replica
+from extauthz.ledger_store.replica import AGES
 from extauthz.ledger_store.store import Stored
-from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload
-from tests.unit.ledger_store.gates import Sight
-
-W = 90.0
-TEN = [quota("acme", {"requests.cpu": "10"})]
-
-
-class Seat:
-    """One gate with its replica, and a clock that has nothing to do with that of others."""
-
-    def __init__(self, prefix: str, now_s: float = 1000.0, quotas: Any = TEN, **flags: bool) -> None:
-        self.now_s = now_s
-        self.told: list[tuple[str, str]] = []
-        self.sight = Sight()
-        made = gate(quotas, workload("web", 1), workload("api", 1))
-        self._ask = Asker(made, prefix)
-        self.ledger = made.ledger
-        self.replica = Replica(made.ledger, self.sight, W, lambda: self.now_s, self._tell, **flags)
-
-    def _tell(self, level: str, event: str, **fields: str) -> None:
-        self.told.append((level, event))
-
-    def ask(self, request: Request) -> str:
-        self._ask.now_s = self.now_s
-        decision = self._ask(request)
-        assert decision.pending_write, decision
-        return decision.pending_write
-
-    def write(self, version: int, uid: str = "u") -> Stored:
-        """The object as this gate writes it now, and takes it."""
-        text, _ = self.replica.next_text()
-        stored = Stored(text, str(version), uid)
-        self.replica.take(stored, self.now_s)
-        return stored
-
-    def left_s(self, pending_id: str) -> float:
-        found = self.ledger.pending.get(pending_id)
-        assert found is not None
-        return found[1].expires_s - self.now_s
+from extauthz.testing.builders import patch, path, scale, workload
+from tests.unit.ledger_store.seats import Seat, W
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.0002, 0.0006, 30.0001])
@@ -233,6 +195,18 @@ def test_an_object_that_unpacks_to_more_than_any_gate_writes_is_not_unpacked():
     bomb = zlib.compress(b"0" * (payload.MAX_LINES_BYTES + 1), level=9)
     with pytest.raises(payload.PayloadError, match="far too long"):
         decode(base64.b64encode(bomb).decode())
+
+
+@pytest.mark.parametrize("more", [{"replicas": 3}, {"keeps_count": True}, {"frees": True}])
+def test_so_is_whatever_else_comes_to_be_known_of_a_write(more: dict[str, Any]):
+    seat = Seat("a")
+    pending = seat.ask(scale("web", 2))
+    seat.write(1)
+    for name, value in more.items():
+        setattr(seat.pending(pending), name, value)
+    assert seat.replica.wants_write()
+    assert json.loads(decode(seat.write(2).payload).pending_writes[pending]).items() >= more.items()
+    assert not seat.replica.wants_write()
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,30 @@ async def test_a_retry_is_granted_once_the_object_says_for_how_much_longer_its_w
         assert after[renewed.pending_write] > before[renewed.pending_write], "of one of those before"
 
 
+class Deleted(MemoryStore):
+    """The answer to a write comes after the object has gone, and after the watch has told it."""
+
+    is_deleted = False
+
+    async def put(self, payload: str, writes: int, before: Stored | None) -> Stored:
+        stored = await super().put(payload, writes, before)
+        if self.is_deleted:
+            self.is_deleted = False
+            await asyncio.sleep(0.01)
+            self.delete()
+            await asyncio.sleep(0.01)
+        return stored
+
+
+async def test_a_write_into_an_object_that_has_gone_grants_nothing_and_the_next_object_is_made_at_once():
+    store = Deleted()
+    async with members(1, TEN, WEB, store=store) as (gate,):
+        assert (await gate.ask(scale("web", 2))).verdict is Verdict.ALLOW
+        store.is_deleted = True
+        assert (await gate.ask(scale("web", 3))).reason == "hold", "its ledger is new"
+        await until(lambda: store._object is not None and gate.committer.replica.base == store._object)
+
+
 def until_ms(store: MemoryStore) -> dict[str | None, int]:
     assert store._object is not None
     return {one: json.loads(text)["until_ms"] for one, text in decode(store._object.payload).pending_writes.items()}
