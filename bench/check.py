@@ -138,7 +138,7 @@ def _throughput(size: Size, servers: list[_Server], say: Callable[[str], None]) 
         say(f"check over gRPC, round {number + 1} of {size.rounds}: {ratios}")
     goal = Goal(THROUGHPUT, at_least=True)
     return [
-        _figure("a no-op handler: throughput", gate.rates, floor.rates),
+        _figure("a no-op handler: throughput", gate.rates, floor.rates, goal),
         _figure("a no-op handler: checks a second of processor time", gate.costs, floor.costs, goal),
         _figure("one that answers in groups too: throughput", gate.rates, grouped.rates),
         _figure("one that answers in groups too: checks a second of processor time", gate.costs, grouped.costs),

@@ -8,7 +8,8 @@ from dataclasses import replace
 from statistics import median
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.policies import Enlisted, Growth, GrowthPolicy, Limit, NotYet, Policies
+from extauthz.core.model import Growth
+from extauthz.core.policies import Enlisted, GrowthPolicy, Limit, NotYet, Policies
 from extauthz.core.quota.policies import QuotaPolicy
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.policies.cel import compiled

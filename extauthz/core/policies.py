@@ -1,7 +1,8 @@
 """Policies: rules of a platform's own over growth, at named steps (docs/policies.md).
 
 A policy may lower and never raise. It is asked only about growth: zero and less always pass. What it is asked is a
-question: it may be asked again about the same write, and nothing of it may count. Only ``reserve`` tells it of a grant.
+question: it may be asked again about the same write, and nothing of it may count. Only ``reserve`` tells it of a grant,
+and only ``turned_away`` that its answer has refused a write.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from extauthz.core.model import Amounts, Observed, Requester, Template, WorkloadRef
+from extauthz.core.model import Decision, Growth, Verdict
 
 FILTER: Final = "filter"
 LIMIT: Final = "limit"
@@ -18,33 +19,8 @@ PERMIT: Final = "permit"
 RESERVE: Final = "reserve"
 UNRESERVE: Final = "unreserve"
 AFTER: Final = "after"
-_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER)
-
-
-class Growth(NamedTuple):
-    """A write that would grow a workload."""
-
-    id: str
-    """Of the decision. Two looks at one write have the same."""
-    ref: WorkloadRef
-    operation: str
-    """``create``, ``update``, ``patch``, ``apply``, or ``resize`` of a pod in place."""
-    before: int
-    """Replicas that are observed."""
-    to: int
-    """Replicas that it may come to; as before where it leaves the count as it is."""
-    rises: Amounts
-    """What it raises above what is observed or was granted, nano-units by quota key, whatever quotas limit."""
-    observed: Observed | None
-    """The object as last seen; of a create what it makes; ``None``: not known."""
-    templates: tuple[Template, ...]
-    """Those that it brings; empty: it leaves the template as it is."""
-    requester: Requester | None
-    """``None``: not known."""
-    now_s: float
-    """The gate's clock, which never goes back and has no date."""
-    wall_s: float
-    """Seconds since 1970."""
+TURNED_AWAY: Final = "turned_away"
+_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER, TURNED_AWAY)
 
 
 class Refused(NamedTuple):
@@ -69,6 +45,10 @@ class NotYet(NamedTuple):
     """After about how many seconds it is worth to ask again."""
 
 
+class UnknownError(Exception):
+    """A policy raises it where it cannot tell. The text says why; it is for the owner."""
+
+
 class Fate(StrEnum):
     """What became of a grant."""
 
@@ -90,6 +70,8 @@ class GrowthPolicy(Protocol):
 
     Everything is called in the loop that decides, so nothing of it may wait or take long. ``filter``, ``limit`` and
     ``permit`` change nothing. ``reserve``, ``unreserve`` and ``after`` must bear being told twice.
+
+    One with the attribute ``reads_placement = True`` learns on which nodes pods may land (``Growth.placement``).
     """
 
     def filter(self, growth: Growth) -> Refused | None:
@@ -103,6 +85,10 @@ class GrowthPolicy(Protocol):
     def permit(self, growth: Growth) -> NotYet | None:
         """Now, or not yet? Asked last: everything else has room for it."""
         return None
+
+    def turned_away(self, growth: Growth) -> None:
+        """It was refused, as ``permit`` has said. Told of writes that were meant to land, and of no question."""
+        return
 
     def reserve(self, growth: Growth) -> None:
         """It was granted and may still land."""
@@ -130,7 +116,8 @@ class Policies:
     """Those that a gate asks about all growth, by the steps that they have, in their order.
 
     Args:
-        failed: told of each call of ``reserve``, ``unreserve`` or ``after`` that failed: the policy's name, the step.
+        failed: told of each call of ``turned_away``, ``reserve``, ``unreserve`` or ``after`` that failed: the policy's
+            name, the step.
         ask: gets the answer of a policy at a step.
     """
 
@@ -143,6 +130,8 @@ class Policies:
         self.all: Final = tuple(enlisted)
         self._of: Final = {step: tuple(one for one in self.all if _has(one.policy, step)) for step in _STEPS}
         self._listens = any(self._of[step] for step in (RESERVE, UNRESERVE, AFTER))
+        self.reads_placement: Final = any(getattr(one.policy, "reads_placement", False) for one in self.all)
+        """Some policy wants to know on which nodes pods may land. Otherwise nobody keeps it."""
         self._failed = failed
         self.ask: Final = ask
         self._reserved: dict[str, Growth] = {}
@@ -151,6 +140,16 @@ class Policies:
     def at(self, step: str) -> tuple[Enlisted, ...]:
         """Those that have something to say at a step."""
         return self._of[step]
+
+    def decided(self, decision: Decision) -> None:
+        """Tell those that held a write that it is refused. A dry run is a question."""
+        growth = decision.held
+        if growth is None or decision.verdict is not Verdict.DENY or decision.dry_run:
+            return
+        said = {row.policy for row in decision.policies if row.step == PERMIT and not (row.quota or row.audits)}
+        for one in self._of[TURNED_AWAY]:
+            if one.name in said:
+                self._tell(one, TURNED_AWAY, growth)
 
     def reserve(self, growth: Growth) -> None:
         """Tell of a grant."""

@@ -120,6 +120,11 @@ class Pool:
         """``who`` may not grow now: it keeps its place in line, or takes the last one."""
         self._asked_s[who] = now_s
 
+    def gives_way(self, who: Hashable, now_s: float) -> None:
+        """``who`` may grow here, and is held elsewhere: its turn is the next one's."""
+        if self._asked_s.pop(who, None) is not None:
+            self._asked_s[who] = now_s
+
     def let_go(self, who: Hashable) -> None:
         """``who`` grows."""
         self._asked_s.pop(who, None)

@@ -6,21 +6,19 @@ two: first the resize, then the annotation goes. So after any of them it is know
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
-from extauthz.kube.calls import Calls
+from extauthz.kube import node_memory
+from extauthz.kube.calls import Lists
 from extauthz.kube.resource import Resource
 
 from . import pods
-from .pods import ANNOTATION, Change, Opted, Pod
+from .pods import ANNOTATION, Opted, Pod
 from .rounds import Use
 
 PODS: Final = Resource("", "v1", "pods", "Pod")
-NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
-NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -29,7 +27,7 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 class Limits:
     """One cluster, and the namespaces that have opted in. Its methods raise ApiError and Unreachable."""
 
-    def __init__(self, calls: Calls, namespaces: tuple[str, ...], opted: Opted) -> None:
+    def __init__(self, calls: Lists, namespaces: tuple[str, ...], opted: Opted) -> None:
         self._calls = calls
         self._namespaces = namespaces
         self._opted = opted
@@ -41,13 +39,8 @@ class Limits:
 
     async def uses(self, now_s: float, stale_after_s: float) -> dict[str, Use]:
         """The memory of each node of which there are metrics that are not out of date."""
-        trees = await self._items(NODES.collection())
-        capacity = {one["metadata"]["name"]: quantities.parse(one["status"]["capacity"]["memory"]) for one in trees}
-        return {
-            one["metadata"]["name"]: Use(quantities.parse(one["usage"]["memory"]), capacity[one["metadata"]["name"]])
-            for one in await self._items(NODE_METRICS.collection())
-            if one["metadata"]["name"] in capacity and now_s - _moment(one["timestamp"]) <= stale_after_s
-        }
+        nodes = await node_memory.read(self._calls, now_s, stale_after_s)
+        return {one.name: Use(one.used, one.capacity) for one in nodes if one.used is not None}
 
     async def memory(self) -> dict[tuple[str, str], int]:
         """What each pod of the namespaces uses."""
@@ -64,13 +57,12 @@ class Limits:
         version = await self._annotate(pod, pod.version, pods.encoded(pod.possible))
         await self._resize(pod, version, {one.container: one.lowered for one in pod.possible})
 
-    async def restore(self, pod: Pod) -> tuple[Change, ...]:
-        """Restore what the annotation says, then take it away; what was restored."""
+    async def restore(self, pod: Pod) -> None:
+        """Restore what the annotation says, then take it away."""
         changes = pods.to_restore(pod)
         if changes:
             await self._resize(pod, pod.version, {one.container: one.limit for one in changes})
         await self._annotate(pod, None, None)  # of any version: the kubelet writes its status at this moment
-        return changes
 
     async def _annotate(self, pod: Pod, version: str | None, note: str | None) -> str:
         """The version that this makes."""
@@ -89,8 +81,3 @@ class Limits:
     async def _items(self, path: str) -> list[Tree]:
         found: list[Tree] = (await self._calls.call("GET", path))["items"]
         return found
-
-
-def _moment(text: str) -> float:
-    """Seconds since 1970."""
-    return datetime.fromisoformat(text).timestamp()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from extauthz.core.model import Tree
@@ -22,3 +22,10 @@ class Calls(Protocol):
         timeout_s: float = 10.0,
     ) -> Tree:
         """Send one request. Raises ApiError and Unreachable."""
+
+
+class Lists(Calls, Protocol):
+    """The same, and it reads long lists."""
+
+    async def items(self, path: str, take: Callable[[Tree], object], *, query: Sequence[tuple[str, str]] = ()) -> Tree:
+        """Hand the items of a List to ``take`` one by one. Raises ApiError and Unreachable."""

@@ -5,6 +5,7 @@ What a plug-in is written with is here, by its public name.
 In: the text of an expression; the names of plug-ins. Out: programs and policies that the core asks.
 """
 
-from extauthz.core.policies import Fate, Growth, GrowthPolicy, Limit, NotYet, Refused
+from extauthz.core.model import Growth
+from extauthz.core.policies import Fate, GrowthPolicy, Limit, NotYet, Refused, UnknownError
 
-__all__ = ["Fate", "Growth", "GrowthPolicy", "Limit", "NotYet", "Refused"]
+__all__ = ["Fate", "Growth", "GrowthPolicy", "Limit", "NotYet", "Refused", "UnknownError"]

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NoReturn
 
-from extauthz.core.policies import Enlisted, Growth, GrowthPolicy
+from extauthz.core.model import Growth
+from extauthz.core.policies import Enlisted, GrowthPolicy
 
 GROUP: Final = "extauthz.policies"
 

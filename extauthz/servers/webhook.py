@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
 from extauthz.core.lowering import REPLICAS_PATH
@@ -35,6 +36,10 @@ RECEIVED_WITHIN_S: Final = 2.0
 KEPT_ALIVE_S: Final = 120.0
 """How long a connection may be idle. An API server ends it after 90 s, and should be first: what it sends on a
 connection that ends meanwhile would be lost."""
+
+LEAVES_S: Final = 1.0
+"""How long a stop leaves idle connections open. Those in use end sooner, each with an answer that says so. What an API
+server sends on a connection that ends without a word is lost, and the write that it asks about fails."""
 
 PASSING: Final = frozenset({"too-many-bodies", "not-read"})
 """Why a body was not read, where another try may help."""
@@ -70,14 +75,28 @@ class Webhook:
         self._read_aside = read_aside
         self._lower = lower
         self._held = 0
+        self._leaving = False
 
     def application(self) -> web.Application:
         """To be served over TLS: an API server asks no other webhook."""
-        app = web.Application(client_max_size=MAX_REVIEW_BYTES)
+        app = web.Application(client_max_size=MAX_REVIEW_BYTES, middlewares=[self._ending])
         app.add_routes([web.post(PATH, self.validate)])
         if self._lower is not None:
             app.add_routes([web.post(MUTATE_PATH, self.mutate)])
         return app
+
+    async def leave(self, runner: web.AppRunner) -> None:
+        """Stop: each connection ends after its next answer, and one that nobody uses a moment later."""
+        self._leaving = True
+        await asyncio.sleep(LEAVES_S)
+        await runner.cleanup()
+
+    @web.middleware
+    async def _ending(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        if self._leaving:
+            response.force_close()
+        return response
 
     async def validate(self, request: Posted) -> web.Response:
         """The answer to an AdmissionReview."""

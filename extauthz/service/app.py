@@ -7,11 +7,11 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import islice
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 import grpc.aio
 import uvloop
@@ -46,6 +46,8 @@ from extauthz.service.selfsigning import SelfSigned
 from extauthz.service.setting_types import OFF
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.version import VERSION
+
+Leave: TypeAlias = Callable[[], Awaitable[None]]
 
 
 def serve(settings: Settings, stream: TextIO) -> None:
@@ -147,7 +149,7 @@ class App:
     ) -> None:
         spare_the_collector()
         server, grpc_address = self._open_grpc(decide)
-        webhook, webhook_address = await self._open_webhook(decide)
+        leave_webhook, webhook_address = await self._open_webhook(decide)
         if api_tls is not None:
             self._certificates.append(api_tls)
         async with self._aside, asyncio.TaskGroup() as group:
@@ -157,7 +159,7 @@ class App:
             if self._self_signed is None or await self._self_signed.waited(self._stop):
                 self._announce({"grpc": grpc_address} | addresses | {"webhook": webhook_address})
                 await self._stop.wait()
-            await self._leave(server, webhook)
+            await self._leave(server, leave_webhook)
             for task in watching:
                 task.cancel()
 
@@ -173,7 +175,7 @@ class App:
             self._certificates.append(tls)
         return server, listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
 
-    async def _open_webhook(self, decide: Decide) -> tuple[web.AppRunner | None, Address | None]:
+    async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
         tls: certificates.WebhookCertificates | SelfSigned | None
         if self._settings.webhook_self_signed:
             assert self._connection is not None
@@ -183,8 +185,9 @@ class App:
         if tls is None:
             return None, None
         self._certificates.append(tls)
-        app = Webhook(decide, self._aside.review, self._gate.clamping).application()
-        return await listening.bind_webhook(app, self._settings, tls.context)
+        webhook = Webhook(decide, self._aside.review, self._gate.clamping)
+        runner, address = await listening.bind_webhook(webhook.application(), self._settings, tls.context)
+        return partial(webhook.leave, runner), address
 
     def _heed_signals(self) -> None:
         """The first signal stops cleanly, a second one at once: who asks twice does not want to wait."""
@@ -212,7 +215,7 @@ class App:
             cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: grpc.aio.Server | None, webhook: web.AppRunner | None) -> None:
+    async def _leave(self, server: grpc.aio.Server | None, leave_webhook: Leave | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
@@ -221,8 +224,8 @@ class App:
         stopping = []
         if server is not None:
             stopping.append(server.stop(self._settings.grace_s))
-        if webhook is not None:
-            stopping.append(webhook.cleanup())
+        if leave_webhook is not None:
+            stopping.append(leave_webhook())
         await asyncio.gather(*stopping)
 
     # What is told.
@@ -264,5 +267,6 @@ class App:
             event_writes=inputs.state.event_writes() if inputs is not None else {},
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
+            pools=self._gate.pressure.levels() if self._gate.pressure is not None else (),
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

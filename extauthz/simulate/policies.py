@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
-from extauthz.core.model import Tree
-from extauthz.core.policies import Enlisted, Fate, Growth, GrowthPolicy, NotYet, Refused
+from extauthz.core.model import Growth, Tree
+from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, NotYet, Refused
 
 WRITTEN: Final[Mapping[str, str]] = {
     "most-2": "write.to <= 2",

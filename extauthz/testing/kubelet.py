@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,13 +27,14 @@ class Kubelet(Background):
     Args:
         server: the API server's URL.
         tls: trusts it, and holds the client certificate of one who may write ``pods/status`` and delete pods.
+        leaves: namespaces whose pods another takes care of.
     """
 
-    def __init__(self, server: str, tls: ssl.SSLContext) -> None:
+    def __init__(self, server: str, tls: ssl.SSLContext, leaves: Collection[str] = ()) -> None:
         super().__init__("kubelet")
         self.broken_images: set[str] = set()
         """Containers of these never start."""
-        self._server, self._tls = server, tls
+        self._server, self._tls, self._leaves = server, tls, leaves
 
     async def main(self) -> None:
         connector = aiohttp.TCPConnector(ssl=self._tls)
@@ -59,6 +60,8 @@ class Kubelet(Background):
 
     async def _care(self, session: aiohttp.ClientSession, pod: Tree) -> None:
         """What a kubelet would do for this pod now."""
+        if pod["metadata"]["namespace"] in self._leaves:
+            return
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         uid = pod["metadata"]["uid"]  # by now another may have the name
         if "deletionTimestamp" in pod["metadata"]:

@@ -221,6 +221,9 @@ class Away:
     async def call(self, method: str, path: str, **how: Tree) -> Tree:
         raise Unreachable("it is away")
 
+    async def items(self, path: str, take: Tree, **how: Tree) -> Tree:
+        raise Unreachable("it is away")
+
 
 async def test_a_guard_that_cannot_restore_at_its_end_says_so_and_how_to():
     told: list[str] = []

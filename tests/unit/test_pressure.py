@@ -140,3 +140,14 @@ def test_growth_through_an_open_pool_uses_up_no_step():
 def test_pausing_goes_on_after_its_patience_and_ends_at_the_lower_mark(rounds, what):
     pausing = Pausing(MARKS)
     assert [pausing.look(use, 100, is_any) for use, is_any in rounds] == what
+
+
+def test_who_gives_way_stands_last_and_its_turn_is_the_next_ones():
+    held = pool(95)
+    line(held, "a", "b", "c")
+    held.look(80, 100, 1)
+    held.gives_way("a", 1)
+    assert held.waiting == ("b", "c", "a")
+    assert [held.passes(name) for name in "abc"] == [False, True, True]
+    held.gives_way("new", 1)
+    assert held.waiting == ("b", "c", "a")

@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.core.policies import Enlisted, Growth, GrowthPolicy, Policies, Refused
+from extauthz.core.model import Growth, Verdict, WorkloadRef
+from extauthz.core.policies import Enlisted, GrowthPolicy, Policies, Refused
 from extauthz.policies.plugins import GROUP, Missing, Patience, SlowPolicyError, enlisted
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from extauthz.core.model import Verdict
-from extauthz.core.policies import Enlisted, Growth, GrowthPolicy, Policies, Refused
+from extauthz.core.model import Growth, Verdict
+from extauthz.core.policies import Enlisted, GrowthPolicy, Policies, Refused
 from extauthz.service.policies import notes, policies
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
