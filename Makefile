@@ -47,7 +47,7 @@ istiod: setup netns  ## the same and istiod, which the tests of istio/ need; fir
 istiods: istiod  ## the same and istiod of an older release
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30
 
-full: istiods keda containers promtool chromium  ## all tests with every part required: more than CI asks for
+full: istiods keda containers promtool chromium  ## all tests with every part required: CI has all but the second istiod, KEDA and the peers
 	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,keda-operator,helm,kubeconform,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)

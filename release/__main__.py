@@ -60,7 +60,7 @@ def chart(folder: Path) -> None:
 def bill_of_materials(wheel: Path, target: Path) -> None:
     """What the wheel brings when it is installed as in the image, in CycloneDX."""
     with tempfile.TemporaryDirectory(prefix="extauthz-release-") as name:
-        python = install(Path(name), str(wheel))
+        python = install(Path(name), f"{wheel}[cel]")
         words = ["environment", "--output-reproducible", "--output-format=JSON", f"--output-file={target}"]
         _run(sys.executable, "-m", "cyclonedx_py", *words, f"--pyproject={ROOT / 'pyproject.toml'}", str(python))
 

@@ -37,30 +37,32 @@ print(*filter(None, (getattr(module, "__file__", None) for module in list(sys.mo
 """
 
 
-def slim(packages: Path, *, strip: str | None) -> None:
+def slim(packages: Path, *, strip: str | None, like: Path | None = None) -> None:
     """Leave out what the gate does not need.
 
     Args:
         packages: the folder with the installed packages.
         strip: binutils' strip(1); ``None`` leaves compiled modules as they are.
+        like: the same packages for the architecture of this machine, where *packages* are for another.
     """
     for cache in [*packages.rglob("__pycache__")]:
         shutil.rmtree(cache)
-    for file in left_out(packages):
+    loaded = {packages / file.relative_to(like or packages) for file in loads(like or packages)}
+    for file in left_out(packages, loaded):
         file.unlink()
-    for file in sorted(loads(packages)):
+    for file in sorted(loaded):
         if file.suffix == ".py":
             _compile(file)
     if strip:
         subprocess.run([strip, "--strip-unneeded", *packages.rglob("*.so")], check=True)
 
 
-def left_out(packages: Path) -> set[Path]:
-    """Files that go."""
+def left_out(packages: Path, loaded: set[Path]) -> set[Path]:
+    """Files that go, where the gate loads these."""
     generated = {
         file for name in GENERATED for part in ("models", "api") for file in (packages / name / part).glob("[!_]*.py")
     }
-    messages = {*(packages / LOADED_ONLY).rglob("*.py")} - loads(packages)
+    messages = {*(packages / LOADED_ONLY).rglob("*.py")} - loaded
     extensions = {*(packages / EXTENSIONS).rglob("*.so")}
     return generated | messages | extensions | {file for file in packages.rglob("*") if file.suffix in UNREAD}
 

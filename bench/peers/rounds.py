@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.figures import Figure, Goal
+from bench.figures import Figure, Goal, median_ratio
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Ratio:
 def ratio(measured: Sequence[float], floors: Sequence[float]) -> Ratio:
     """What both of a pair suffer falls out, and the range says how far to trust the median."""
     each = [one / floor for one, floor in zip(measured, floors, strict=True)]
-    return Ratio(median(each), min(each), max(each))
+    return Ratio(median_ratio(measured, floors), min(each), max(each))
 
 
 def figure(

@@ -16,7 +16,7 @@ from typing import Any
 from bench.check import GRANTS
 from bench.webhook import NAMESPACE as GATES
 from bench.webhook import SERVICE, certificates, service
-from extauthz.render.options import Endpoint, SidecarOptions
+from extauthz.render.options import Endpoint
 from extauthz.render.webhook import WebhookOptions, configuration
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import Gate
@@ -170,12 +170,5 @@ def _is_refused(plane: Plane) -> bool:
 
 def behind_envoy(plane: Plane, gate: Gate, stack: ExitStack) -> str:
     """Where an Envoy leads to the API server."""
-    options = SidecarOptions(
-        cert_file=str(plane.folder / "server.crt"),
-        key_file=str(plane.folder / "server.key"),
-        apiserver=Endpoint("127.0.0.1", plane.port),
-        apiserver_name="127.0.0.1",
-        apiserver_ca_file=str(plane.ca),
-        gate=Endpoint("127.0.0.1", gate.port),
-    )
+    options = plane.sidecar(Endpoint("127.0.0.1", gate.port))
     return f"https://127.0.0.1:{stack.enter_context(Envoy(options, plane.folder / 'envoy')).port}"

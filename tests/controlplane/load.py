@@ -6,7 +6,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +17,19 @@ from tests.controlplane.api import Api, RefusedError, eventually, path_of
 from tests.controlplane.workspace import Workspace
 
 WITHIN_S = 90.0
+
+
+@contextmanager
+def side_by_side(loops: Sequence[Callable[[], object]], stop: threading.Event) -> Iterator[None]:
+    """Each in a thread of its own until the end of the block, where ``stop`` is set. What one raises is raised then."""
+    with ThreadPoolExecutor(len(loops)) as threads:
+        each = [threads.submit(loop) for loop in loops]
+        try:
+            yield
+        finally:
+            stop.set()
+    for one in each:
+        one.result()
 
 
 class Load:

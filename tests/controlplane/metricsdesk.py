@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from extauthz.render.options import Endpoint, SidecarOptions
+from extauthz.render.options import Endpoint
 from extauthz.testing.background import Background
 from extauthz.testing.envoy import Envoy
 from tests.controlplane.plane import Plane
@@ -105,16 +105,9 @@ def bare_envoy(plane: Plane, desk: MetricsDesk, folder: Path) -> Envoy:
 
     def alter(tree: Tree) -> None:
         _to_the_desk(tree, desk.port)
-        _only_route(tree)
+        only_route(tree)
 
-    options = SidecarOptions(
-        cert_file=str(plane.folder / "server.crt"),
-        key_file=str(plane.folder / "server.key"),
-        apiserver=Endpoint("127.0.0.1", plane.port),
-        apiserver_name="127.0.0.1",
-        apiserver_ca_file=str(plane.ca),
-        gate=Endpoint("127.0.0.1", 1),
-    )
+    options = plane.sidecar(Endpoint("127.0.0.1", 1))
     return Envoy(options, folder, alter)
 
 
@@ -130,14 +123,14 @@ def _to_the_desk(tree: Tree, port: int) -> None:
     routes[:0] = [{"match": match, "route": {"cluster": "desk", "timeout": "60s"}} for match in matches]
 
 
-def _only_route(tree: Any) -> None:
+def only_route(tree: Any) -> None:
     """Takes out all filters but the router."""
     if isinstance(tree, list):
         for one in tree:
-            _only_route(one)
+            only_route(one)
     elif isinstance(tree, dict):
         tree.pop("typed_per_filter_config", None)
         if "http_filters" in tree:
             tree["http_filters"] = [one for one in tree["http_filters"] if one["name"] == "envoy.filters.http.router"]
         for one in tree.values():
-            _only_route(one)
+            only_route(one)

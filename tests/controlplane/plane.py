@@ -12,7 +12,9 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from extauthz.render.options import Endpoint, SidecarOptions
 from extauthz.testing.processes import Child
 from tests.controlplane.api import Api
 from tests.controlplane.kubectl import Kubectl
@@ -57,6 +59,18 @@ class Plane:
     def kubeconfig(self) -> Path:
         """An administrator's, straight at the API server."""
         return self.folder / "admin.kubeconfig"
+
+    def sidecar(self, gate: Endpoint, **options: Any) -> SidecarOptions:
+        """Of an Envoy that asks this gate and leads here, with the API server's own certificate."""
+        return SidecarOptions(
+            cert_file=str(self.folder / "server.crt"),
+            key_file=str(self.folder / "server.key"),
+            apiserver=Endpoint("127.0.0.1", self.port),
+            apiserver_name="127.0.0.1",
+            apiserver_ca_file=str(self.ca),
+            gate=gate,
+            **options,
+        )
 
 
 @contextlib.contextmanager

@@ -111,16 +111,7 @@ class Site:
         self._stack.close()
 
     def _options(self, write_s: float) -> SidecarOptions:
-        return SidecarOptions(
-            cert_file=str(self._plane.folder / "server.crt"),
-            key_file=str(self._plane.folder / "server.key"),
-            apiserver=Endpoint("127.0.0.1", self._plane.port),
-            apiserver_name="127.0.0.1",
-            apiserver_ca_file=str(self._plane.ca),
-            gate=Endpoint("", 0, str(self._socket)),
-            profile=Profile.SCALE,
-            write_timeout_s=write_s,
-        )
+        return self._plane.sidecar(Endpoint("", 0, str(self._socket)), profile=Profile.SCALE, write_timeout_s=write_s)
 
     @property
     def url(self) -> str:

@@ -88,6 +88,9 @@ class Fatal:
             raise Killed
         return answer
 
+    async def items(self, path: str, take: Any, **how: Any) -> Tree:
+        return await self._connection.items(path, take, **how)
+
 
 @pytest.fixture
 async def connection(kubeconfig: Path) -> AsyncIterator[Any]:

@@ -14,16 +14,25 @@ IMAGE = "registry.test/app:1"
 
 
 class Workspace:
-    """A namespace (more with ``add_namespace``) whose label ``workspace`` a quota selects. A context manager."""
+    """A namespace (more with ``add_namespace``) whose label ``workspace`` a quota selects. A context manager.
 
-    def __init__(self, world: World, name: str, hard: Mapping[str, str], mode: str = "Enforce") -> None:
+    Args:
+        mode: of the quota; empty: that of the world.
+    """
+
+    def __init__(self, world: World, name: str, hard: Mapping[str, str], mode: str = "") -> None:
         self.world, self.name, self.api = world, name, world.api
         self.namespaces: list[str] = []
+        spec = {
+            "namespaceSelector": {"matchLabels": {"workspace": name}},
+            "hard": dict(hard),
+            "mode": mode or world.mode,
+        }
         self._quota: Tree = {
             "apiVersion": "extauthz.dev/v1alpha1",
             "kind": "WorkspaceQuota",
             "metadata": {"name": name},
-            "spec": {"namespaceSelector": {"matchLabels": {"workspace": name}}, "hard": dict(hard), "mode": mode},
+            "spec": spec,
         }
 
     def __enter__(self) -> Self:
@@ -54,6 +63,15 @@ class Workspace:
     def set_hard(self, hard: Mapping[str, str]) -> None:
         """Replaces the limits."""
         self.api.patch("WorkspaceQuota", self.name, None, {"spec": {"hard": dict(hard)}})
+
+    def able(self, name: str = "web") -> Tree:
+        """The condition by which an HPA says whether its last scale was taken."""
+        return condition(self.api.get("HorizontalPodAutoscaler", name, self.namespace), "AbleToScale")
+
+    def await_refused(self, name: str = "web") -> str:
+        """What an HPA says, once its last scale was refused."""
+        eventually(lambda: self.able(name).get("reason") == "FailedUpdateScale", lambda: self.able(name))
+        return str(self.able(name)["message"])
 
     def allow_unspecified(self) -> None:
         """Pods need not state what they need of what is limited."""

@@ -33,6 +33,9 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 class World:
     """Everything, started in order by the ``with`` block, and ended in the other order. Logs stay in *folder*."""
 
+    mode = "Enforce"
+    """Of its quotas, unless a test says another one."""
+
     def __init__(self, plane: Plane, folder: Path, gate_options: Sequence[str] = ()) -> None:
         self.plane, self.folder = plane, folder
         self.api, self.kubectl = plane.api, plane.kubectl
@@ -99,15 +102,7 @@ class World:
         return service_account(self.plane, "kube-system", "filtered-administrator", "cluster-admin")
 
     def _options(self, profile: Profile) -> SidecarOptions:
-        return SidecarOptions(
-            cert_file=str(self.plane.folder / "server.crt"),
-            key_file=str(self.plane.folder / "server.key"),
-            apiserver=Endpoint("127.0.0.1", self.plane.port),
-            apiserver_name="127.0.0.1",
-            apiserver_ca_file=str(self.plane.ca),
-            gate=Endpoint("", 0, str(self._socket)),
-            profile=profile,
-        )
+        return self.plane.sidecar(Endpoint("", 0, str(self._socket)), profile=profile)
 
     def _add_metrics(self, tree: dict[str, Any]) -> None:
         route(self.metrics.port, tree)

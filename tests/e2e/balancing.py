@@ -12,11 +12,11 @@ from typing import Self
 
 
 class Balancer:
-    """A context manager."""
+    """A context manager. It listens on a free port if nothing else is said."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
+    def __init__(self, ports: Sequence[int] = (), listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._next = itertools.cycle(ports)
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(listen)
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -34,12 +34,16 @@ class Balancer:
             one.close()
         self._thread.join(10)
 
+    def _connect(self) -> socket.socket:
+        """To who is next. Raises OSError: nobody listens there."""
+        return socket.create_connection(("127.0.0.1", next(self._next)))
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 asking, _ = self._listener.accept()
                 try:
-                    asked = socket.create_connection(("127.0.0.1", next(self._next)))
+                    asked = self._connect()
                 except OSError:
                     asking.close()
                     continue

@@ -37,11 +37,12 @@ def world(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 @pytest.fixture
 def workspace(world: World, request: pytest.FixtureRequest) -> Iterator[Callable[..., Workspace]]:
-    """Makes workspaces that end with the test: ``workspace({"requests.cpu": "4"})``."""
+    """Makes workspaces that end with the test: ``workspace({"requests.cpu": "4"})``. A module may have a world of its
+    own."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:30].strip("-")
     with ExitStack() as stack:
 
-        def make(hard: dict[str, str], mode: str = "Enforce") -> Workspace:
+        def make(hard: dict[str, str], mode: str = "") -> Workspace:
             # A namespace of the same name may still be going.
             return stack.enter_context(Workspace(world, f"{name}-{next(_NUMBERS)}", hard, mode))
 

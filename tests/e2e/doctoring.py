@@ -19,14 +19,7 @@ Rows = dict[str, dict[str, str]]
 
 def options(world: World) -> SidecarOptions:
     """Of that Envoy."""
-    return SidecarOptions(
-        cert_file=str(world.plane.folder / "server.crt"),
-        key_file=str(world.plane.folder / "server.key"),
-        apiserver=Endpoint("127.0.0.1", world.plane.port),
-        apiserver_name="127.0.0.1",
-        apiserver_ca_file=str(world.plane.ca),
-        gate=Endpoint("", 0, str(world.folder / "gate.sock")),
-    )
+    return world.plane.sidecar(Endpoint("", 0, str(world.folder / "gate.sock")))
 
 
 def given(world: World, envoy: Envoy, folder: Path, canary: str) -> dict[str, object]:

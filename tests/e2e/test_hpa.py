@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.controlplane.api import eventually
-from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.controlplane.workspace import autoscaler, workload
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
@@ -19,17 +19,14 @@ def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(
     acme.busy("900m")
     acme.create(autoscaler("web", kind, most=8))
 
-    def able() -> dict:
-        return condition(world.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
-
-    eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web", kind)))
+    message = acme.await_refused()
     assert acme.replicas("web", kind) == 4
     said = world.kubectl("describe", "hpa", "web", f"--namespace={acme.namespace}")
     sentence = f"exceeded workspace quota: {acme.name}"
     assert "AbleToScale     False   FailedUpdateScale" in said
-    assert sentence in able()["message"]
+    assert sentence in message
     assert any(sentence in event["message"] for event in acme.events("FailedRescale", "web"))
 
     acme.set_hard({"requests.cpu": "8"})
     acme.await_ready("web", 8, kind)
-    eventually(lambda: able().get("status") == "True", able)
+    eventually(lambda: acme.able().get("status") == "True", acme.able)

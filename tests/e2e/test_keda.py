@@ -14,7 +14,7 @@ from tests.controlplane.access import service_account
 from tests.controlplane.api import eventually
 from tests.controlplane.keda import Queue
 from tests.controlplane.plane import running_plane, write_kubeconfig
-from tests.controlplane.workspace import Workspace, condition, workload
+from tests.controlplane.workspace import Workspace, workload
 from tests.e2e.clamping import asked, clamps
 from tests.e2e.webhooked import DENIED, WebhookWorld
 
@@ -66,14 +66,10 @@ def test_its_hpa_stops_at_the_edge_and_goes_on_when_the_quota_is_raised(world: W
         acme.create(keda.scaled_object("web", trigger, least=1, most=8))
         eventually(lambda: acme.api.list("HorizontalPodAutoscaler", acme.namespace))
 
-        def able() -> dict:
-            hpa = acme.api.get("HorizontalPodAutoscaler", "keda-hpa-web", acme.namespace)
-            return condition(hpa, "AbleToScale")
-
-        eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web")))
+        message = acme.await_refused("keda-hpa-web")
         assert acme.replicas("web") == 4
-        assert DENIED in able()["message"]
-        assert "exceeded workspace quota: busy" in able()["message"]
+        assert DENIED in message
+        assert "exceeded workspace quota: busy" in message
         acme.set_hard({"requests.cpu": "8"})
         acme.await_ready("web", 8)
         acme.api.delete(keda.SCALED_OBJECT, "web", acme.namespace)
@@ -89,11 +85,7 @@ def test_its_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_ri
         acme.create(keda.scaled_object("web", trigger, least=1, most=8))
         eventually(lambda: acme.api.list("HorizontalPodAutoscaler", acme.namespace))
 
-        def able() -> dict:
-            hpa = acme.api.get("HorizontalPodAutoscaler", "keda-hpa-web", acme.namespace)
-            return condition(hpa, "AbleToScale")
-
-        eventually(lambda: able().get("reason") == "FailedUpdateScale", lambda: (able(), acme.replicas("web")))
+        acme.await_refused("keda-hpa-web")
         assert acme.replicas("web") == 3, "lowered to three; at two it asked for four"
         (line,) = asked(acme, "clamp")
         assert (line["from"], line["to"], line["clamped_to"]) == (2, 4, 3)

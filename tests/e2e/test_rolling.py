@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from extauthz.render.options import Endpoint, Profile, SidecarOptions
 from extauthz.testing.envoy import Envoy
 from tests.controlplane.api import Api, RefusedError, eventually
+from tests.controlplane.load import side_by_side
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.sites import LEDGER, Sites
 from tests.controlplane.workspace import workload
@@ -57,16 +58,7 @@ def sites(tmp_path: Path) -> Iterator[Sites]:
 def options(plane: Plane, folder: Path) -> SidecarOptions:
     """One Envoy that knows all three."""
     gates = [Endpoint("", 0, str(folder / f"site-{number}" / "gate.sock")) for number in range(3)]
-    return SidecarOptions(
-        cert_file=str(plane.folder / "server.crt"),
-        key_file=str(plane.folder / "server.key"),
-        apiserver=Endpoint("127.0.0.1", plane.port),
-        apiserver_name="127.0.0.1",
-        apiserver_ca_file=str(plane.ca),
-        gate=gates[0],
-        failover_gates=tuple(gates[1:]),
-        profile=Profile.SCALE,
-    )
+    return plane.sidecar(gates[0], failover_gates=tuple(gates[1:]), profile=Profile.SCALE)
 
 
 class Scaling:
@@ -95,16 +87,8 @@ class Scaling:
         enough = self.count + BETWEEN
         eventually(lambda: self.count > enough)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        with ThreadPoolExecutor(len(NAMES)) as threads:
-            each = [threads.submit(self.scale, name) for name in NAMES]
-            try:
-                yield
-            finally:
-                self._stop.set()
-        for one in each:
-            one.result()
+    def running(self) -> AbstractContextManager[None]:
+        return side_by_side([partial(self.scale, name) for name in NAMES], self._stop)
 
 
 def test_no_write_fails_while_every_gate_is_replaced_and_each_is_decided(sites: Sites, tmp_path: Path):

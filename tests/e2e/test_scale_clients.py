@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.render.options import Profile
 from tests.controlplane.api import RefusedError, eventually, path_of
-from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.controlplane.workspace import autoscaler, workload
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
@@ -105,11 +105,8 @@ def test_an_hpa_on_a_custom_resource_stops_at_the_edge_and_goes_on_when_the_quot
     eventually(lambda: acme.charged() == 2, acme.charged)
     acme.create(autoscaler("web", "Gadget", api_version="e2e.extauthz.dev/v1", least=3))
 
-    def able() -> dict:
-        return condition(acme.api.get("HorizontalPodAutoscaler", "web", acme.namespace), "AbleToScale")
-
-    eventually(lambda: f"exceeded workspace quota: {acme.name}" in able().get("message", ""), able)
+    eventually(lambda: f"exceeded workspace quota: {acme.name}" in acme.able().get("message", ""), acme.able)
     acme.set_hard({"requests.cpu": "3"})
     gadget = path_of("Gadget.e2e.extauthz.dev/v1", acme.namespace, "web")
-    eventually(lambda: acme.api.call("GET", gadget)["spec"]["size"] == 3, able)
+    eventually(lambda: acme.api.call("GET", gadget)["spec"]["size"] == 3, acme.able)
     eventually(lambda: acme.charged() == 3, acme.charged)

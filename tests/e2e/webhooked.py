@@ -94,16 +94,16 @@ class WebhookWorld(World):
 
     def _without_gate(self, tree: dict[str, Any]) -> None:
         self._add_metrics(tree)
-        assert _only_route(tree), "there were filters"
+        assert only_route(tree), "there were filters"
 
 
 _CONTAINER = {"name": "main", "image": "registry.test/app:1"}
 
 
-def _only_route(tree: Any) -> int:
+def only_route(tree: Any) -> int:
     """Takes out all filters but the router. Returns how many."""
     if isinstance(tree, list):
-        return sum(map(_only_route, tree))
+        return sum(map(only_route, tree))
     if not isinstance(tree, dict):
         return 0
     tree.pop("typed_per_filter_config", None)
@@ -111,4 +111,4 @@ def _only_route(tree: Any) -> int:
     out = [one for one in filters if one["name"] != "envoy.filters.http.router"]
     for one in out:
         filters.remove(one)
-    return len(out) + sum(map(_only_route, tree.values()))
+    return len(out) + sum(map(only_route, tree.values()))

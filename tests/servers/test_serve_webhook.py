@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -149,34 +149,68 @@ def test_a_gate_that_only_the_webhook_asks_opens_no_other_port(tmp_path: Path, a
         assert gate.events("stopped")
 
 
-async def test_a_stop_answers_what_is_under_way(tmp_path: Path, authority: Authority) -> None:
-    pair = authority.issue("gate")
-    settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
-    tls = certificates.of_webhook(settings, lambda level, event, **fields: None)
-    assert tls is not None
-    asked, go_on = asyncio.Event(), asyncio.Event()
+class Under:
+    """A webhook that decides as a test lets it, and a connection to it."""
 
-    async def decided() -> Decision:
-        asked.set()
-        await go_on.wait()
+    def __init__(self, authority: Authority) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+        self._authority = authority
+        self.webhook = Webhook(lambda question: self._decided(), self._never)
+
+    async def _decided(self) -> Decision:
+        self.asked.set()
+        await self.go_on.wait()
         return Decision("d1", Verdict.ALLOW, "fits", "fits every quota")
 
-    async def never(body: bytes) -> Unreadable:
+    async def _never(self, body: bytes) -> Unreadable:
         raise AssertionError(body)
 
-    app = Webhook(lambda question: decided(), never).application()
-    runner, address = await listening.bind_webhook(app, settings, tls.context)
-    context = ssl.create_default_context(cafile=str(authority.ca))
-    reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
-    body = json.dumps(scaled(4)).encode()
-    writer.write(b"POST /validate HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
-    await asked.wait()
-    stopping = asyncio.ensure_future(runner.cleanup())
+    async def open(self) -> None:
+        pair = self._authority.issue("gate")
+        settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
+        tls = certificates.of_webhook(settings, lambda level, event, **fields: None)
+        assert tls is not None
+        self.runner, address = await listening.bind_webhook(self.webhook.application(), settings, tls.context)
+        context = ssl.create_default_context(cafile=str(self._authority.ca))
+        self.reader, self.writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+
+    def ask(self) -> None:
+        body = json.dumps(scaled(4)).encode()
+        self.writer.write(b"POST /validate HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+
+
+@pytest.fixture
+async def under(authority: Authority) -> AsyncIterator[Under]:
+    under = Under(authority)
+    await under.open()
+    yield under
+    under.writer.close()
+    await under.runner.cleanup()
+
+
+async def test_a_stop_answers_what_is_under_way(under: Under) -> None:
+    under.ask()
+    await under.asked.wait()
+    stopping = asyncio.ensure_future(under.webhook.leave(under.runner))
     await asyncio.sleep(0)
-    go_on.set()
-    assert b'"allowed":true' in await reader.read()
+    under.go_on.set()
+    assert b'"allowed":true' in await under.reader.read()
     await stopping
-    writer.close()
+
+
+async def test_a_stop_ends_a_connection_in_use_with_an_answer_that_says_so(under: Under) -> None:
+    """Else the API server could ask on a connection that is about to end, and its write would fail."""
+    under.go_on.set()
+    under.ask()
+    first = await under.reader.readuntil(b"}}")
+    assert b"connection: close" not in first.lower()
+    stopping = asyncio.ensure_future(under.webhook.leave(under.runner))
+    await asyncio.sleep(0)
+    under.ask()
+    last = await under.reader.read()
+    assert b'"allowed":true' in last
+    assert b"connection: close" in last.lower()
+    await stopping
 
 
 def test_after_a_stop_nobody_listens_and_the_gate_ends(tmp_path: Path, authority: Authority) -> None:

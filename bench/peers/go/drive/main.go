@@ -6,19 +6,18 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"log"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"extauthz.dev/bench/peers/driving"
 )
 
 // firstCount is the count that the requests of the file ask for. All counts have as many digits.
@@ -33,8 +32,12 @@ func main() {
 	start := flag.Int64("start", 0, "how many were sent before, in earlier runs")
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
-	requests := read(*file)
-	config := trust(*ca)
+	requests := [][]byte{}
+	for _, one := range driving.Read[string](*file) {
+		requests = append(requests, []byte(one))
+	}
+	config := driving.Trust(*ca)
+	config.ServerName = "localhost"
 	sent := atomic.Int64{}
 	sent.Store(*start)
 	refused := atomic.Int64{}
@@ -68,16 +71,10 @@ func main() {
 		})
 	}
 	all.Wait()
-	flat := []float64{}
-	for _, each := range took {
-		flat = append(flat, each...)
-	}
-	found := map[string]any{
-		"seconds": time.Since(begin).Seconds(), "took": flat, "refused": refused.Load(), "sent": sent.Load(),
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
-		log.Fatal(err)
-	}
+	driving.Tell(map[string]any{
+		"seconds": time.Since(begin).Seconds(), "took": driving.Flat(took),
+		"refused": refused.Load(), "sent": sent.Load(),
+	})
 }
 
 // grown asks for a count in place of the first one.
@@ -111,30 +108,4 @@ func line(answers *bufio.Reader) string {
 		log.Fatal(err)
 	}
 	return strings.TrimRight(text, "\r\n")
-}
-
-func read(file string) [][]byte {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var spelled []string
-	if err := json.Unmarshal(text, &spelled); err != nil {
-		log.Fatal(err)
-	}
-	requests := make([][]byte, len(spelled))
-	for number, one := range spelled {
-		requests[number] = []byte(one)
-	}
-	return requests
-}
-
-func trust(file string) *tls.Config {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		log.Fatal(err)
-	}
-	authorities := x509.NewCertPool()
-	authorities.AppendCertsFromPEM(pem)
-	return &tls.Config{RootCAs: authorities, ServerName: "localhost"}
 }

@@ -4,9 +4,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -16,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"extauthz.dev/bench/peers/driving"
 )
 
 type workload struct {
@@ -42,8 +41,8 @@ func main() {
 	seconds := flag.Float64("seconds", 1, "for how long")
 	rate := flag.Float64("rate", 0, "writes a second of all clients together; 0: as fast as they are answered")
 	flag.Parse()
-	workloads := read(*file)
-	config := trust(*ca)
+	workloads := driving.Read[workload](*file)
+	config := driving.Trust(*ca)
 	last, failed := atomic.Int64{}, atomic.Int64{}
 	var every time.Duration
 	if *rate > 0 {
@@ -82,13 +81,10 @@ func main() {
 		})
 	}
 	all.Wait()
-	found := map[string]any{
-		"seconds": time.Since(begin).Seconds(), "grown": flat(grown), "scaled": flat(scaled),
+	driving.Tell(map[string]any{
+		"seconds": time.Since(begin).Seconds(), "grown": driving.Flat(grown), "scaled": driving.Flat(scaled),
 		"failed": failed.Load(), "last": last.Load(),
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
-		log.Fatal(err)
-	}
+	})
 }
 
 // raise keeps the highest of all counts.
@@ -122,34 +118,4 @@ func (c client) send(method, url, contentType, body string) {
 	if answer.StatusCode >= 300 && c.failed.Add(1) == 1 {
 		fmt.Fprintf(os.Stderr, "%s %s: %d %s\n", method, url, answer.StatusCode, text)
 	}
-}
-
-func flat(each [][]float64) []float64 {
-	all := []float64{}
-	for _, one := range each {
-		all = append(all, one...)
-	}
-	return all
-}
-
-func read(file string) []workload {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var workloads []workload
-	if err := json.Unmarshal(text, &workloads); err != nil {
-		log.Fatal(err)
-	}
-	return workloads
-}
-
-func trust(file string) *tls.Config {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		log.Fatal(err)
-	}
-	authorities := x509.NewCertPool()
-	authorities.AppendCertsFromPEM(pem)
-	return &tls.Config{RootCAs: authorities}
 }

@@ -1,0 +1,86 @@
+"""Stands for kube-proxy: leads connections to a Service by the EndpointSlices that the real controller writes."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from tests.controlplane.gatepods import GatePods
+from tests.e2e.balancing import Balancer
+
+Tree = Any
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
+OF_SERVICE = "?labelSelector=kubernetes.io%2Fservice-name%3D{}"
+SYNC_S = 1.0
+"""Its rules are up to so old, as kube-proxy's are (``--iptables-min-sync-period``)."""
+
+
+class KubeProxy(Balancer):
+    """One port of one Service of the gates. A context manager.
+
+    Of the endpoints that its rules name, kube-proxy chooses any. This one makes the worst choice: as long as one of
+    them does not listen, a connection is led there.
+
+    Args:
+        pods: those behind the Service.
+        service: namespace and name.
+        port: its name.
+        listen: where the Service is.
+    """
+
+    def __init__(
+        self, pods: GatePods, service: tuple[str, str], port: str, listen: tuple[str, int] = ("127.0.0.1", 0)
+    ) -> None:
+        super().__init__(listen=listen)
+        self._pods, self._port_name = pods, port
+        self._path = SLICES.format(service[0]) + OF_SERVICE.format(service[1])
+        self._rules: list[tuple[str, int]] = []
+        self._stop = threading.Event()
+        self._failure: Exception | None = None
+        self._syncing = threading.Thread(target=self._sync, name="kube-proxy", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._syncing.start()
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._syncing.join(30)
+        super().__exit__(kind, error, trace)
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def _sync(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._rules = self._endpoints()
+                self._stop.wait(SYNC_S)
+        except Exception as error:  # noqa: BLE001 (raised again at the end)
+            self._failure = error
+
+    def _endpoints(self) -> list[tuple[str, int]]:
+        """Those that are ready; where none is, those that still serve while they end (KEP-1669)."""
+        found = [
+            (each["conditions"], (self._pods.place(address), port["port"]))
+            for one in self._pods.api.call("GET", self._path)["items"]
+            for port in one.get("ports") or ()
+            if port["name"] == self._port_name
+            for each in one.get("endpoints") or ()
+            for address in each["addresses"]
+        ]
+        return [place for conditions, place in found if conditions["ready"]] or [
+            place for conditions, place in found if conditions["serving"]
+        ]
+
+    def _connect(self) -> socket.socket:
+        with ExitStack() as others:
+            ends = [others.enter_context(socket.create_connection(place)) for place in self._rules]
+            if not ends:
+                raise ConnectionRefusedError("the Service has no endpoint")
+            return random.choice(ends).dup()
