@@ -1,0 +1,36 @@
+"""What a line of the ledger object says of a pending write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.model import Precondition, Template
+from extauthz.ledger_store.lines import Line, leaves
+
+OF_A_TEMPLATE = PendingWrite("a", None, (Template(b"{}"),), (), False, Precondition(), 100.0)
+
+
+def line(pending_write: PendingWrite) -> Line:
+    return Line("", {}, frozenset(), pending_write.expires_s, pending_write.renewed, leaves(pending_write))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"replicas": 1},
+        {"keeps_count": True},
+        {"templates": (Template(b"{}"), Template(b"[]"))},
+        {"labels": ("a=b",)},
+        {"frees": True},
+        {"renewed": 1},
+        {"expires_s": 100.5},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_a_line_is_written_anew_where_the_write_may_leave_more_or_for_longer(more):
+    assert line(OF_A_TEMPLATE).says_less_than(replace(OF_A_TEMPLATE, **more))
+    assert not line(replace(OF_A_TEMPLATE, **more)).says_less_than(OF_A_TEMPLATE)
+    assert not line(OF_A_TEMPLATE).says_less_than(OF_A_TEMPLATE)
