@@ -14,7 +14,8 @@ from .clients import W_S
 from .judge import Key
 from .member import Member
 from .reference import QUOTAS
-from .steps import LEDGERS, put_policies
+from .restarts import LEDGERS
+from .steps import put_policies
 from .wire import Answer
 from .world import World
 

@@ -94,6 +94,18 @@ def _crash(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
     return {"gate": random.randrange(gates), "after": random.randint(1, 120), "for_s": round(random.uniform(0.1, 3), 2)}
 
 
+def _restart(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    ends = [
+        ("kill", 0.0),
+        *((random.choice(("kill", "stop", "stop")), _soon_s(random)) for _ in range(random.randint(1, 3))),
+    ]
+    return {"gate": random.randrange(gates), "ends": tuple(ends), "loses": random.random() < 0.3}
+
+
+def _soon_s(random: Random) -> float:
+    return round(random.choice((0.1, 1.0, 6.0)) * random.random(), 2)
+
+
 def _watch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     own = KINDS[random.choice(workloads).split("-")[1]].plural
     kinds = (own, own, own, "workspacequotas", "workspaceledgers", "namespaces", "", *MADE)
@@ -146,6 +158,7 @@ DRAWN: Final = {
     "crash": _crash,
     "pause": _gate,
     "handover": _gate,
+    "restart": _restart,
     "partition": _gate,
     "quota-goes": _quota_goes,
     "cut": _cut,
@@ -171,6 +184,7 @@ FAULT_OF: Final = {
     "crash": "crash",
     "pause": "pause",
     "handover": "handover",
+    "restart": "again",
     "partition": "partition",
     "cut": "cut",
     "move": "move",

@@ -36,7 +36,7 @@ HEARD_S = 1.0
 """How long other gates may not know of a write that no quota covers: a quarter of a second, what the ledger's write
 takes, and the delay of a watch."""
 
-UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
+UNSETTLING = frozenset({"again", "crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
 """Faults after which a refused write may stay in a ledger object for longer than the next write of it, and after which
 the ledger may be written late."""
 
