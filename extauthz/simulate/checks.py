@@ -14,7 +14,7 @@ from . import judge
 from .changes import Changes
 from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import word_of, workload_of
+from .kinds import CPUS, milli, word_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question
@@ -25,6 +25,9 @@ PENDING_PER_TREE = 16
 
 ALONE = frozenset({"deploy", "rs", "tin"})
 """Kinds of workloads for which no controller makes anything that costs."""
+
+COPIED_M = 2 * max(map(milli, CPUS))
+"""The most that a container that is copied beside another one may come to with it, in thousandths of a CPU."""
 
 BY_POLICY = frozenset({"policy-refused", "policy-not-yet", "policy-unknown"})
 """Reasons of refusals by policies."""
@@ -120,16 +123,15 @@ class Checks:
         promise = question.promise
         if question.dry:
             return
-        if promise.cpu_m is not None:
+        if promise.changes:
             self.changes.asked(self.gates_s(now_s), promise.key, question.write)
         self._asks.append((self.gates_s(now_s), promise.key))
         self._states.append(self._asked(self.gates_s(now_s) + self._memory_s, promise))
 
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
-        return Asked(
-            until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.side_m or 0, promise.tier, 0
-        )
+        side_m = COPIED_M if promise.copies else promise.side_m or 0
+        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, side_m, promise.tier, 0)
 
     def _bound(self, horizon: Horizon, by: str, view: View, states: States, quota: str, resource: str) -> int | None:
         """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
@@ -285,7 +287,7 @@ class Checks:
         what gates may still take to be under way, and no controller makes objects for the workload."""
         promise = question.promise
         others = any(one.key == promise.key for one in self._reference.promises.values())
-        if promise.replicas is None or promise.cpu_m is not None or promise.key not in self._been or others:
+        if promise.replicas is None or promise.changes or promise.key not in self._been or others:
             return False
         if word_of(promise.key[1]) not in ALONE:
             return False

@@ -23,6 +23,12 @@ SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
 PATCHES = ("strategic", "merge", "json")
 """How a template is patched."""
 
+COPIES = ("container", "count", "count-stays", "detour")
+"""JSON Patches that copy or move a value within the object."""
+
+DIRECTIVES = ("retain", "retain-less", "replace-list", "replace-map", "replace-spec", "delete", "order")
+"""Strategic merge patches that say how they are merged."""
+
 ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
 """What may happen to an allowed write."""
 
@@ -54,6 +60,16 @@ def _rollout(random: Random, faults: frozenset[str], workloads: Sequence[str], g
 
 def _patch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     how = {"cpu": random.choice(CPUS), "as": random.choice(PATCHES)}
+    return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
+
+
+def _copy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"as": random.choice(COPIES), "cpu": random.choice(CPUS), "to": random.choice((0, 1, 2, 3, 5))}
+    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), **how, **_fate(random, faults)}
+
+
+def _directive(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"as": random.choice(DIRECTIVES), "cpu": random.choice(CPUS), "to": random.choice((0, 1, 2, 3, 5))}
     return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
 
 
@@ -149,6 +165,8 @@ DRAWN: Final = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "copy": _copy,
+    "directive": _directive,
     "flood": _flood,
     "tidy": _tidy,
     "sidecar": _sidecar,
@@ -176,6 +194,8 @@ HEALTHY: Final = frozenset({"scale", "rollout", "patch", "remake"})
 
 FAULT_OF: Final = {
     "flood": "flood",
+    "copy": "spelled",
+    "directive": "spelled",
     "tidy": "ungated",
     "quota-goes": "comes",
     "hold-watch": "lag",

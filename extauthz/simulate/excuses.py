@@ -90,6 +90,8 @@ class Excuses:
             grant = self.grants[id_]
             if grant.by == by or not one.patches:
                 known = one
+            elif one.copies:
+                continue  # of another template it is not worked out anew
             else:
                 known = one._replace(side_m=min([state.side_m for state in grant.was], default=0))
             if grant.by == by or not grant.uncovered or at_s >= grant.at_s + self._heard_s:

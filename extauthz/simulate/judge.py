@@ -72,11 +72,19 @@ class Promise(NamedTuple):
     side_m: int | None = None
     only_on: str = ""
     """The resourceVersion that it needs; else it is refused."""
+    copies: str = ""
+    """``container``: it adds a sidecar that is as the first container, or is refused where there is one. ``count``: a
+    pod requests as many CPUs as there are replicas."""
+
+    @property
+    def changes(self) -> bool:
+        """It leaves another template."""
+        return self.cpu_m is not None or bool(self.copies)
 
     @property
     def patches(self) -> bool:
         """What it leaves of the template depends on what it finds."""
-        return self.cpu_m is not None and self.side_m is None
+        return self.changes and self.side_m is None
 
 
 class Quota(NamedTuple):
@@ -163,6 +171,10 @@ def landed(at: State | None, promise: Promise) -> State | None:
         if at is not None or not promise.creates:
             return at
         return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "", side_m=promise.side_m or 0)
+    if promise.copies == "count":
+        return at._replace(cpu_m=1000 * at.replicas)
+    if promise.copies == "container":
+        return at if at.side_m else at._replace(side_m=at.cpu_m)
     return at._replace(
         replicas=at.replicas if promise.replicas is None else promise.replicas,
         cpu_m=at.cpu_m if promise.cpu_m is None else promise.cpu_m,

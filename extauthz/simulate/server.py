@@ -203,7 +203,23 @@ def _changed(held: Tree, method: str, body: Tree, content_type: str) -> Tree:
     if method == "PUT":
         _meets(held, body["metadata"])
         return body
-    return _patched(held, body, content_type)
+    return _as_printed(_patched(held, body, content_type))
+
+
+def _as_printed(tree: Tree) -> Tree:
+    """A workload that a patch has left, with defaults and as its version prints it. Raises ApiError (422)."""
+    spec = tree.get("spec", {})
+    if "template" not in spec:
+        return tree
+    containers = spec["template"]["spec"]["containers"]
+    if len({one["name"] for one in containers}) < len(containers):
+        raise ApiError(422, "Invalid", "two containers have one name")
+    if not isinstance(spec.setdefault("replicas", 1), int):
+        raise ApiError(422, "Invalid", "spec.replicas is no number")
+    for one in containers:
+        requests = one["resources"]["requests"]
+        requests["cpu"] = str(requests["cpu"])
+    return tree
 
 
 def _patched(tree: Tree, patch: Tree, content_type: str) -> Tree:

@@ -10,7 +10,7 @@ from typing import Any
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
-from . import objects, restarts
+from . import objects, restarts, spellings
 from .judge import Key
 from .kinds import KINDS, kind_of
 from .plan import Step
@@ -72,6 +72,16 @@ def _rollout(world: World, step: Step, random: Random) -> None:
 
 def _patch(world: World, step: Step, random: Random) -> None:
     sent = objects.patch(key_of(step.how["workload"]), step.how["cpu"], step.how["as"])
+    world.spawn(world.client.send(sent, step.how, random))
+
+
+def _copy(world: World, step: Step, random: Random) -> None:
+    sent = spellings.copying(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+    world.spawn(world.client.send(sent, step.how, random))
+
+
+def _directive(world: World, step: Step, random: Random) -> None:
+    sent = spellings.directing(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
     world.spawn(world.client.send(sent, step.how, random))
 
 
@@ -231,6 +241,8 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "copy": _copy,
+    "directive": _directive,
     "past": _past,
     "tidy": _tidy,
     "sidecar": _sidecar,

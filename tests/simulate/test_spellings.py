@@ -1,0 +1,62 @@
+"""What the simulated API server makes of copies and directives is what the second judge expects of them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+
+from extauthz.kube.connection import ApiError
+from extauthz.simulate import judge, objects, patches, spellings
+from extauthz.simulate.drawing import COPIES, DIRECTIVES
+from extauthz.simulate.reference import ReferenceModel
+from extauthz.simulate.server import ApiServer
+
+KEYS = [("shop", "web-deploy-0"), ("shop", "web-sts-0"), ("shop", "job-rs-1")]
+STRATEGIC = objects.STRATEGIC_PATCH
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("replicas", [0, 3])
+@pytest.mark.parametrize("side", ["", "250m"])
+@pytest.mark.parametrize("spelling", [*COPIES, *DIRECTIVES])
+def test_a_patch_leaves_what_is_promised(spelling, side, replicas, key):
+    server = ApiServer()
+    reference = ReferenceModel(server)
+    server.request("POST", objects.kind_of(key).path(key[0]), {}, objects.workload(key, replicas, "1"))
+    if side:
+        server.request("PATCH", objects.kind_of(key).path(*key), {}, objects.sidecar(side), STRATEGIC)
+    was = reference.workload(key)
+    patch = spellings.copying if spelling in COPIES else spellings.directing
+    sent = patch(key, spelling, 2, "500m")
+    content_type = sent.request.headers["content-type"]
+    with pytest.raises(ApiError, match="422") if spelling == "container" and side else nullcontext():
+        server.request(sent.request.method, sent.request.target, {}, sent.body, content_type)
+    assert reference.workload(key) == judge.landed(was, sent.promise)
+
+
+def test_a_map_is_replaced_deleted_and_kept_in_part_by_directives():
+    item = {"a": 1, "b": {"c": 2}}
+    assert patches.apply(item, STRATEGIC, {"b": {"$patch": "replace", "d": 3}}) == {"a": 1, "b": {"d": 3}}
+    assert patches.apply(item, STRATEGIC, {"b": {"$patch": "delete"}}) == {"a": 1, "b": {}}
+    assert patches.apply(item, STRATEGIC, {"$retainKeys": ["b", "e"], "e": 4}) == {"b": {"c": 2}, "e": 4}
+    with pytest.raises(ApiError, match="422"):
+        patches.apply(item, STRATEGIC, {"$retainKeys": ["b"], "e": 4})
+
+
+def test_lists_without_names_are_replaced_whole():
+    assert patches.apply({"a": [1]}, STRATEGIC, {"a": [2]}) == {"a": [2]}
+    assert patches.apply({"a": [{"b": 1}]}, STRATEGIC, {"a": [{"b": 2}]}) == {"a": [{"b": 2}]}
+
+
+def test_two_containers_of_one_name_and_a_count_that_is_no_number_do_not_pass():
+    server = ApiServer()
+    key = KEYS[0]
+    path = objects.kind_of(key).path(*key)
+    server.request("POST", objects.kind_of(key).path(key[0]), {}, objects.workload(key, 1, "1"))
+    for body in (
+        [{"op": "copy", "from": "/spec/template/spec/containers/0", "path": "/spec/template/spec/containers/-"}],
+        [{"op": "copy", "from": "/metadata/name", "path": "/spec/replicas"}],
+    ):
+        with pytest.raises(ApiError, match="422"):
+            server.request("PATCH", path, {}, body, objects.JSON_PATCH)
