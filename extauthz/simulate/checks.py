@@ -14,7 +14,7 @@ from . import judge
 from .changes import Changes
 from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import CPUS, milli, word_of, workload_of
+from .kinds import CLAIM_GI, CPUS, is_left, left_by, milli, word_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question
@@ -261,7 +261,7 @@ class Checks:
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
-        been = grant.was if promise.patches else self._been[own].since(grant.known)
+        been = grant.was if promise.patches else () if promise.creates else self._been[own].since(grant.known)
         ends = dict.fromkeys([after.get(own), *(judge.landed(one, promise) for one in been)])
         for view, end in product(self._views.believable(horizon), ends):
             then = {**after, own: end} if end is not None else after
@@ -324,7 +324,8 @@ class Checks:
         tiers: dict[Key, set[str]] = {}
         last = {**self._last, **self._reference.workloads()}
         for one in self._states + [_most(now_s, key, state) for key, state in last.items()]:
-            top = tops.get(one.key, State(0, 0, "", last[one.key].claim_gi))
+            claim_gi = CLAIM_GI if is_left(one.key) else last[one.key].claim_gi
+            top = tops.get(one.key, State(0, 0, "", claim_gi))
             tops[one.key] = top._replace(
                 replicas=max(top.replicas, one.replicas),
                 cpu_m=max(top.cpu_m, one.cpu_m),
@@ -366,8 +367,11 @@ class Checks:
             key = workload_of(key)
             one = self._reference.workload(key)
             self._been.setdefault(key, Past()).is_now(version, one)
+            left = self._reference.left(key)
             if one is not None:
                 self._seen(now_s, key, one)
+            elif left is not None:  # a gate may count them by themselves for a while after they are found
+                self._states.append(_most(self.gates_s(now_s) + self._memory_s, left_by(key), left))
         self._views.wrote(now_s, version, collection, key)
 
 

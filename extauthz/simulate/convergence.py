@@ -12,6 +12,7 @@ from extauthz.ledger_store.payload import PayloadError, decode
 from . import objects
 from .clients import W_S
 from .judge import Key
+from .kinds import is_left
 from .member import Member
 from .reference import QUOTAS
 from .restarts import LEDGERS
@@ -70,7 +71,8 @@ class Convergence:
         await self._must_be_idle()
         for member in world.live():
             for key in world.reference.workloads():
-                await self._must_grow(member, key)
+                if not is_left(key):
+                    await self._must_grow(member, key)
 
     def _drop_policies(self) -> None:
         """Nobody refuses anything but for quota any more."""

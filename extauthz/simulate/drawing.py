@@ -77,6 +77,11 @@ def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], ga
     return {**_of_a_kind(random, workloads, ALONE), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
 
 
+def _remake_claimed(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"to": random.choice((0, 1, 1, 2, 4)), "tier": random.choice(("web", "job")), "for_s": _soon_s(random)}
+    return {**_of_a_kind(random, workloads, ("sts",)), **how, **_fate(random, faults)}
+
+
 def _tidy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return _of_a_kind(random, workloads, ("sts",))
 
@@ -165,6 +170,7 @@ DRAWN: Final = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "remake-claimed": _remake_claimed,
     "copy": _copy,
     "directive": _directive,
     "flood": _flood,
@@ -194,6 +200,7 @@ HEALTHY: Final = frozenset({"scale", "rollout", "patch", "remake"})
 
 FAULT_OF: Final = {
     "flood": "flood",
+    "remake-claimed": "remade",
     "copy": "spelled",
     "directive": "spelled",
     "tidy": "ungated",

@@ -72,6 +72,8 @@ class Promise(NamedTuple):
     side_m: int | None = None
     only_on: str = ""
     """The resourceVersion that it needs; else it is refused."""
+    claim_gi: int = 0
+    """What the claim of each replica asks for, of a create."""
     copies: str = ""
     """``container``: it adds a sidecar that is as the first container, or is refused where there is one. ``count``: a
     pod requests as many CPUs as there are replicas."""
@@ -170,7 +172,8 @@ def landed(at: State | None, promise: Promise) -> State | None:
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
-        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "", side_m=promise.side_m or 0)
+        count, cpu_m, tier = promise.replicas or 0, promise.cpu_m or 0, promise.tier or ""
+        return State(count, cpu_m, tier, promise.claim_gi, side_m=promise.side_m or 0)
     if promise.copies == "count":
         return at._replace(cpu_m=1000 * at.replicas)
     if promise.copies == "container":

@@ -70,10 +70,10 @@ def definition() -> Tree:
     }
 
 
-def workload(key: Key, replicas: int, cpu: str) -> Tree:
-    """A workload as the API server prints it."""
+def workload(key: Key, replicas: int, cpu: str, label: str = "") -> Tree:
+    """A workload as the API server prints it. ``label``: its tier, if not the one of its name."""
     kind = kind_of(key)
-    labels = {"app": key[1], "tier": tier(key[1])}
+    labels = {"app": key[1], "tier": label or tier(key[1])}
     spec: dict[str, Any] = {"replicas": replicas, "selector": {"matchLabels": {"app": key[1]}}}
     if kind.kind == "Deployment":
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
@@ -155,10 +155,11 @@ def patch(key: Key, cpu: str, spelling: str) -> Sent:
     return sending("PATCH", path, MERGE_PATCH, {"spec": spec}, promise._replace(side_m=0))  # it replaces the whole list
 
 
-def create(key: Key, replicas: int, cpu: str) -> Sent:
+def create(key: Key, replicas: int, cpu: str, label: str = "") -> Sent:
     """A POST of the object."""
-    promise = Promise(key, replicas, milli(cpu), tier(key[1]), creates=True, side_m=0)
-    return sending("POST", kind_of(key).path(key[0]), JSON, workload(key, replicas, cpu), promise)
+    claim_gi = CLAIM_GI if kind_of(key).kind == "StatefulSet" else 0
+    promise = Promise(key, replicas, milli(cpu), label or tier(key[1]), creates=True, side_m=0, claim_gi=claim_gi)
+    return sending("POST", kind_of(key).path(key[0]), JSON, workload(key, replicas, cpu, label), promise)
 
 
 def dry(sent: Sent) -> Sent:

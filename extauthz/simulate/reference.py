@@ -12,7 +12,7 @@ from itertools import count, takewhile
 from extauthz.core.model import Tree
 
 from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
-from .kinds import COLLECTIONS, CPUS, REPLICA_SET, kind_of, milli, word_of
+from .kinds import CLAIM_GI, COLLECTIONS, CPUS, KINDS, REPLICA_SET, kind_of, left_by, milli, word_of, workload_of
 from .policies import most
 from .server import ApiServer
 
@@ -38,8 +38,8 @@ class ReferenceModel:
         return {name: quota(tree) for (_, name), tree in self._server.objects(QUOTAS).items()}
 
     def workloads(self) -> dict[Key, State]:
-        """Everything that exists."""
-        return {key: self.state(key, tree) for key, tree in self._trees()}
+        """Everything that exists, claims that were left behind included."""
+        return {key: self.state(key, tree) for key, tree in self._trees()} | self._left()
 
     def workload(self, key: Key) -> State | None:
         """One workload; ``None``: it does not exist."""
@@ -51,6 +51,19 @@ class ReferenceModel:
             for key, tree in self._server.objects(collection).items():
                 if owner(tree) is None:
                     yield key, tree
+
+    def _left(self) -> dict[Key, State]:
+        """Claims of StatefulSets that are gone. They count by their own labels."""
+        there = self._server.objects(KINDS["sts"].collection)
+        claims: dict[Key, list[Tree]] = {}
+        for key, tree in self._server.objects(CLAIMS).items():
+            if workload_of(key) not in there:
+                claims.setdefault(workload_of(key), []).append(tree)
+        return {left_by(key): _of_claims(some) for key, some in claims.items()}
+
+    def left(self, key: Key) -> State | None:
+        """The claims that a StatefulSet has left behind; ``None``: there are none, or it is there."""
+        return self._left().get(left_by(key))
 
     def state(self, key: Key, tree: Tree) -> State:
         """A workload as an object has it."""
@@ -92,7 +105,8 @@ class ReferenceModel:
         by_key: dict[Key, list[Promise]] = {key: [] for key, _ in self._trees()}
         for promise in self.promises.values() if promises is None else promises:
             by_key.setdefault(promise.key, []).append(promise)
-        return {key: self._reachable_of(key, some, (tiers or {}).get(key)) for key, some in by_key.items()}
+        found = {key: self._reachable_of(key, some, (tiers or {}).get(key)) for key, some in by_key.items()}
+        return found | {key: {one} for key, one in self._left().items()}
 
     def _reachable_of(self, key: Key, promises: list[Promise], label: str | None) -> set[State]:
         first = self.workload(key)
@@ -106,6 +120,10 @@ def owner(tree: Tree) -> str | None:
     """Name of the workload that an object was made for; ``None``: it stands alone."""
     owners = tree["metadata"].get("ownerReferences")
     return owners[0]["name"] if owners else None
+
+
+def _of_claims(claims: list[Tree]) -> State:
+    return State(0, 0, _labels(claims[0]).get("tier", ""), CLAIM_GI, Members(claims=len(claims)))
 
 
 def quota(tree: Tree) -> Quota:

@@ -96,6 +96,18 @@ def _remake(world: World, step: Step, random: Random) -> None:
     world.spawn(remake())
 
 
+def _remake_claimed(world: World, step: Step, random: Random) -> None:
+    """The claims of a StatefulSet stay. The next one of its name finds them, under whichever labels."""
+    key = key_of(step.how["workload"])
+
+    async def remake() -> None:
+        _ungated(world, "DELETE", kind_of(key).path(*key), None)
+        await asyncio.sleep(step.how["for_s"])
+        await world.client.send(objects.create(key, step.how["to"], "1", step.how["tier"]), step.how, random)
+
+    world.spawn(remake())
+
+
 def _past(world: World, step: Step, random: Random) -> None:
     key = key_of(step.how["workload"])
     _ungated(world, "PATCH", kind_of(key).path(*key) + "/scale", {"spec": {"replicas": step.how["to"]}})
@@ -109,7 +121,7 @@ def _sidecar(world: World, step: Step, random: Random) -> None:
 def _tidy(world: World, step: Step, random: Random) -> None:
     """Somebody deletes the claims that a StatefulSet has left behind, the last one first."""
     namespace, name = key = key_of(step.how["workload"])
-    state = world.reference.workload(key)
+    state = world.reference.workload(key) or world.reference.left(key)
     for ordinal in range(state.replicas, state.members.claims)[::-1] if state is not None else ():
         path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/data-{name}-{ordinal}"
         _ungated(world, "DELETE", path, None)
@@ -241,6 +253,7 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "remake-claimed": _remake_claimed,
     "copy": _copy,
     "directive": _directive,
     "past": _past,
