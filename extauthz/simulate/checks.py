@@ -131,7 +131,8 @@ class Checks:
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
         side_m = COPIED_M if promise.copies else promise.side_m or 0
-        return Asked(until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, side_m, promise.tier, 0)
+        replicas = 1 if promise.applies and promise.replicas is None else promise.replicas or 0
+        return Asked(until_s, promise.key, replicas, promise.cpu_m or 0, side_m, promise.tier, 0)
 
     def _bound(self, horizon: Horizon, by: str, view: View, states: States, quota: str, resource: str) -> int | None:
         """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
@@ -201,7 +202,7 @@ class Checks:
         known = known_of(own, horizon)
         been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
         pending = self._excuses.charged_by(by, at_s)
-        if not any(one.creates for one in (*pending, promise) if one.key == own):
+        if not any(one.creates or one.applies for one in (*pending, promise) if one.key == own):
             been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
         for view, first in product(self._views.believable(horizon), been):
@@ -262,7 +263,7 @@ class Checks:
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
         been = grant.was if promise.patches else () if promise.creates else self._been[own].since(grant.known)
-        ends = dict.fromkeys([after.get(own), *(judge.landed(one, promise) for one in been)])
+        ends = dict.fromkeys([after.get(own), *(_left(one, promise, after.get(own)) for one in been)])
         for view, end in product(self._views.believable(horizon), ends):
             then = {**after, own: end} if end is not None else after
             over = self._landed_over(own, grant, horizon, view, _as_seen(before, view), _as_seen(then, view))
@@ -373,6 +374,14 @@ class Checks:
             elif left is not None:  # a gate may count them by themselves for a while after they are found
                 self._states.append(_most(self.gates_s(now_s) + self._memory_s, left_by(key), left))
         self._views.wrote(now_s, version, collection, key)
+
+
+def _left(was: State | None, promise: Promise, now: State | None) -> State | None:
+    """What a write has left, if its workload was like that. What an apply has made of what it left out is known."""
+    left = judge.landed(was, promise)
+    if left is None or now is None or not promise.applies:
+        return left
+    return left._replace(replicas=now.replicas, tier=now.tier)
 
 
 def _raises(promise: Promise, been: Iterable[State | None]) -> bool:

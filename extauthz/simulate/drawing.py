@@ -77,6 +77,17 @@ def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], ga
     return {**_of_a_kind(random, workloads, ALONE), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
 
 
+def _apply(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {
+        "to": random.choice((0, 0, 1, 2, 3, 5)),
+        "cpu": random.choice(CPUS),
+        "tier": random.choice(("web", "job")),
+        "side": random.choice(("", "", "500m", "2")),
+        "without": tuple(one for one in ("count", "tier") if random.random() < 0.5),
+    }
+    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), **how, **_fate(random, faults)}
+
+
 def _remake_claimed(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     how = {"to": random.choice((0, 1, 1, 2, 4)), "tier": random.choice(("web", "job")), "for_s": _soon_s(random)}
     return {**_of_a_kind(random, workloads, ("sts",)), **how, **_fate(random, faults)}
@@ -170,6 +181,7 @@ DRAWN: Final = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "apply": _apply,
     "remake-claimed": _remake_claimed,
     "copy": _copy,
     "directive": _directive,
@@ -200,6 +212,7 @@ HEALTHY: Final = frozenset({"scale", "rollout", "patch", "remake"})
 
 FAULT_OF: Final = {
     "flood": "flood",
+    "apply": "applied",
     "remake-claimed": "remade",
     "copy": "spelled",
     "directive": "spelled",

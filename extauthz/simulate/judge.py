@@ -72,8 +72,10 @@ class Promise(NamedTuple):
     side_m: int | None = None
     only_on: str = ""
     """The resourceVersion that it needs; else it is refused."""
+    applies: bool = False
+    """It changes what is there, or else creates it. What it leaves out stays, if nothing else is known."""
     claim_gi: int = 0
-    """What the claim of each replica asks for, of a create."""
+    """What the claim of each replica asks for, where it is created."""
     copies: str = ""
     """``container``: it adds a sidecar that is as the first container, or is refused where there is one. ``count``: a
     pod requests as many CPUs as there are replicas."""
@@ -169,6 +171,11 @@ def reachable(first: State | None, version: str, promises: Iterable[Promise]) ->
 
 def landed(at: State | None, promise: Promise) -> State | None:
     """The workload after a write has landed on it; ``None``: there is none."""
+    if at is None and promise.applies:
+        return landed(
+            None,
+            promise._replace(replicas=1 if promise.replicas is None else promise.replicas, creates=True, applies=False),
+        )
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at

@@ -164,7 +164,12 @@ def create(key: Key, replicas: int, cpu: str, label: str = "") -> Sent:
 
 def dry(sent: Sent) -> Sent:
     """The same as a dry run."""
-    return sent._replace(request=sent.request._replace(target=f"{sent.request.target}?dryRun=All"), dry=True)
+    return sent._replace(
+        request=sent.request._replace(
+            target=f"{sent.request.target}{'&' if '?' in sent.request.target else '?'}dryRun=All"
+        ),
+        dry=True,
+    )
 
 
 def sending(method: str, path: str, content_type: str, body: Tree, promise: Promise) -> Sent:

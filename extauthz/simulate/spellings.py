@@ -1,12 +1,17 @@
-"""Patches that say what they leave in a roundabout way: by copies within the object, or by directives."""
+"""Patches that say what they leave in a roundabout way: by copies within the object, by directives,
+or by leaving things out of an apply."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from extauthz.core.model import Tree
 
 from .judge import Key, Promise
-from .kinds import kind_of, milli
+from .kinds import CLAIM_GI, kind_of, milli
 from .objects import JSON_PATCH, STRATEGIC_PATCH, Sent, container, sending, workload
+from .server import APPLY
 
 CONTAINERS = "/spec/template/spec/containers"
 
@@ -38,6 +43,24 @@ def copying(key: Key, spelling: str, replicas: int, cpu: str) -> Sent:
             {"op": "move", "from": "/spec/detour", "path": "/spec/replicas"},
         ]
     return sending("PATCH", kind_of(key).path(*key), JSON_PATCH, operations, promise)
+
+
+def applying(key: Key, how: Mapping[str, Any]) -> Sent:
+    """A server-side apply by force, of all but what it leaves out. It may have a sidecar."""
+    tree = workload(key, how["to"], how["cpu"], how["tier"])
+    replicas, label, side_m = how["to"], how["tier"], None
+    if "count" in how["without"]:
+        del tree["spec"]["replicas"]
+        replicas = None
+    if "tier" in how["without"]:
+        tree["metadata"]["labels"] = {"app": key[1]}
+        label = None
+    if how["side"]:
+        tree["spec"]["template"]["spec"]["containers"].append(container(how["side"], "side"))
+        side_m = milli(how["side"])
+    claim_gi = CLAIM_GI if "volumeClaimTemplates" in tree["spec"] else 0
+    promise = Promise(key, replicas, milli(how["cpu"]), label, side_m=side_m, applies=True, claim_gi=claim_gi)
+    return sending("PATCH", f"{kind_of(key).path(*key)}?fieldManager=kubectl&force=true", APPLY, tree, promise)
 
 
 def directing(key: Key, spelling: str, replicas: int, cpu: str) -> Sent:

@@ -85,6 +85,11 @@ def _directive(world: World, step: Step, random: Random) -> None:
     world.spawn(world.client.send(sent, step.how, random))
 
 
+def _apply(world: World, step: Step, random: Random) -> None:
+    sent = spellings.applying(key_of(step.how["workload"]), step.how)
+    world.spawn(world.client.send(sent, step.how, random))
+
+
 def _remake(world: World, step: Step, random: Random) -> None:
     key = key_of(step.how["workload"])
 
@@ -253,6 +258,7 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "apply": _apply,
     "remake-claimed": _remake_claimed,
     "copy": _copy,
     "directive": _directive,

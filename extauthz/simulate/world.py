@@ -41,7 +41,9 @@ UNSETTLING = frozenset({"again", "crash", "pause", "partition", "lost", "deleted
 the ledger may be written late."""
 
 
-CALM = frozenset({"late", "unheard", "leaves", "cut", "ungated", "refused-later", "webhook-lost", "remade", "spelled"})
+CALM = frozenset(
+    {"late", "unheard", "leaves", "cut", "ungated", "refused-later", "webhook-lost", "applied", "remade", "spelled"}
+)
 """Faults beside which gates see what is stored, and agree, soon."""
 
 SEEN_S = 3.0

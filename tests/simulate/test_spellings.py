@@ -10,7 +10,7 @@ from extauthz.kube.connection import ApiError
 from extauthz.simulate import judge, objects, patches, spellings
 from extauthz.simulate.drawing import COPIES, DIRECTIVES
 from extauthz.simulate.reference import ReferenceModel
-from extauthz.simulate.server import ApiServer
+from extauthz.simulate.server import APPLY, ApiServer
 
 KEYS = [("shop", "web-deploy-0"), ("shop", "web-sts-0"), ("shop", "job-rs-1")]
 STRATEGIC = objects.STRATEGIC_PATCH
@@ -33,6 +33,54 @@ def test_a_patch_leaves_what_is_promised(spelling, side, replicas, key):
     with pytest.raises(ApiError, match="422") if spelling == "container" and side else nullcontext():
         server.request(sent.request.method, sent.request.target, {}, sent.body, content_type)
     assert reference.workload(key) == judge.landed(was, sent.promise)
+
+
+@pytest.fixture
+def applying():
+    """A Deployment of three, and what an apply makes of it."""
+    key, server = KEYS[0], ApiServer()
+    reference = ReferenceModel(server)
+    server.request("POST", objects.kind_of(key).path(key[0]), {}, objects.workload(key, 3, "1"))
+
+    def applied(*without, to=5, side="", tier="web"):
+        how = {"to": to, "cpu": "2", "tier": tier, "side": side, "without": without}
+        sent = spellings.applying(key, how)
+        before = reference.workload(key)
+        server.request("PATCH", sent.request.target.partition("?")[0], {}, sent.body, APPLY)
+        return reference.workload(key), judge.landed(before, sent.promise)
+
+    applied.request = lambda method, sub, body: server.request(method, objects.kind_of(key).path(*key) + sub, {}, body)
+    return applied
+
+
+def test_what_was_never_applied_stays_where_an_apply_leaves_it_out(applying):
+    left, expected = applying("count", "tier")
+    assert left == expected == judge.State(3, 2000, "web")
+
+
+def test_what_was_applied_and_is_left_out_goes(applying):
+    left, expected = applying(side="250m", tier="job")
+    assert left == expected == judge.State(5, 2000, "job", side_m=250)
+    left, _ = applying("count", "tier")
+    assert left == judge.State(1, 2000, "")
+
+
+def test_what_was_applied_and_others_have_too_stays(applying):
+    applying(to=3)
+    assert applying("count", "tier")[0] == judge.State(3, 2000, "web")
+
+
+def test_what_others_change_is_theirs(applying):
+    applying()
+    applying.request("PATCH", "/scale", {"spec": {"replicas": 4}})
+    assert applying("count")[0].replicas == 4
+
+
+def test_an_apply_makes_what_is_not_there(applying):
+    for without, replicas in (((), 5), (("count",), 1)):
+        applying.request("DELETE", "", None)
+        left, expected = applying(*without, side="250m")
+        assert left == expected == judge.State(replicas, 2000, "web", side_m=250)
 
 
 def test_a_map_is_replaced_deleted_and_kept_in_part_by_directives():
