@@ -86,6 +86,8 @@ class Checks:
         self._last: dict[Key, State] = {}
         """The last state of each workload, also of deleted ones: a gate that has not seen the deletion prices writes by
         it."""
+        self._families: dict[tuple[Key, Key], float] = {}
+        """ReplicaSets and owners that they were given to, or may be: until when a gate may count them so."""
         self._answers: set[str] = set()
         self.checked = 0
 
@@ -125,8 +127,22 @@ class Checks:
             return
         if promise.changes:
             self.changes.asked(self.gates_s(now_s), promise.key, question.write)
+        if promise.joins is not None:
+            self._joins(now_s, promise.key, promise.joins, question.write)
+        self._note_families(self.gates_s(now_s))
         self._asks.append((self.gates_s(now_s), promise.key))
         self._states.append(self._asked(self.gates_s(now_s) + self._memory_s, promise))
+
+    def _joins(self, now_s: float, key: Key, owner: Key, write: int) -> None:
+        """Meanwhile the owner's pods may cost as those of its new member, which may count where the owner does."""
+        at_s = self.gates_s(now_s)
+        self.changes.asked(at_s, key, write)
+        self.changes.asked(at_s, owner, write)
+        self._families[key, owner] = at_s + self._memory_s
+
+    def _note_families(self, at_s: float) -> None:
+        for pair in self._reference.given().items():
+            self._families[pair] = at_s + self._memory_s
 
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
@@ -334,6 +350,7 @@ class Checks:
                 members=Members(claims=max(top.members.claims, one.claims)),
             )
             tiers.setdefault(one.key, set()).update([one.tier] if one.tier is not None else [])
+        self._join(now_s, tops, tiers)
         horizon = self._views.horizon(now_s)
         views = list(self._views.believable(horizon))
         for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
@@ -348,6 +365,16 @@ class Checks:
                     f"{decision.id} was refused for {resource} of {quota}, where {total} of {min(limits)} can be in use"
                 )
                 self.broken("never in the way of less", what)
+
+    def _join(self, now_s: float, tops: dict[Key, State], tiers: dict[Key, set[str]]) -> None:
+        """What is given to an owner may count where that does, and the owner where it does. The owner's pods may cost
+        as much as its pods."""
+        self._families = {pair: until for pair, until in self._families.items() if until >= self.gates_s(now_s)}
+        for key, owner in self._families:
+            if key in tops and owner in tops:
+                tiers[key] = tiers[owner] = tiers[key] | tiers[owner]
+                dearest = max(tops[owner].cpu_m, tops[key].cpu_m + tops[key].side_m)
+                tops[owner] = tops[owner]._replace(cpu_m=dearest)
 
     def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """A flood ends for its sender alone: so many writes were asked under quotas that cover this workload too."""
@@ -366,6 +393,7 @@ class Checks:
         """The API server has stored something."""
         if collection in COUNTED:
             key = workload_of(key)
+            self._note_families(self.gates_s(now_s))
             one = self._reference.workload(key)
             self._been.setdefault(key, Past()).is_now(version, one)
             left = self._reference.left(key)
@@ -386,7 +414,7 @@ def _left(was: State | None, promise: Promise, now: State | None) -> State | Non
 
 def _raises(promise: Promise, been: Iterable[State | None]) -> bool:
     """Whether it raises its workload's count above all that this may be taken to be."""
-    counts = [max(one.replicas, sum(count for count, _ in one.members.running)) for one in been if one is not None]
+    counts = [max(one.replicas, sum(count for count, _ in one.members.sets)) for one in been if one is not None]
     return promise.replicas is not None and promise.replicas > max(counts, default=0)
 
 
@@ -397,7 +425,7 @@ def _tiers(promise: Promise, been: Iterable[State | None]) -> set[str]:
 
 def _most(until_s: float, key: Key, one: State) -> Asked:
     """The maximum of states, field by field."""
-    claims, running = one.members
+    claims, running = one.members.claims, one.members.sets
     count = max(one.replicas, sum(count for count, _ in running))
     dearest = max([one.cpu_m, *(cpu_m for _, cpu_m in running)])
     return Asked(until_s, key, count, dearest, one.side_m, one.tier, claims)

@@ -77,6 +77,21 @@ def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], ga
     return {**_of_a_kind(random, workloads, ALONE), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
 
 
+def _adopt(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    pairs = [(one, other) for one in _of(workloads, "rs") for other in _of(workloads, "roll") if _near(one, other)]
+    workload, owner = random.choice(pairs) if pairs else (None, None)
+    how = {"as": random.choice(PATCHES), "leaves": random.random() < 0.3}
+    return {"workload": workload, "owner": owner, **how, **_fate(random, faults)}
+
+
+def _of(workloads: Sequence[str], word: str) -> list[str]:
+    return [one for one in workloads if one.split("-")[1] == word]
+
+
+def _near(one: str, other: str) -> bool:
+    return one.split("/")[0] == other.split("/")[0]
+
+
 def _apply(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     how = {
         "to": random.choice((0, 0, 1, 2, 3, 5)),
@@ -181,6 +196,7 @@ DRAWN: Final = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "adopt": _adopt,
     "apply": _apply,
     "remake-claimed": _remake_claimed,
     "copy": _copy,
@@ -212,6 +228,7 @@ HEALTHY: Final = frozenset({"scale", "rollout", "patch", "remake"})
 
 FAULT_OF: Final = {
     "flood": "flood",
+    "adopt": "adopted",
     "apply": "applied",
     "remake-claimed": "remade",
     "copy": "spelled",

@@ -73,7 +73,9 @@ class Excuses:
         """
         past: Counter[Key] = Counter()
         for one in self._ungated:
-            if one.key in covered and not (by and one.by == by) and one.version > _seen_up_to(horizon, one.key):
+            if one.key not in covered or (by and one.by == by):
+                continue
+            if one.version > _seen_up_to(horizon, one.key, covered[one.key]):
                 per_pod = one.per_pod_m if resource == "requests.cpu" else 0
                 pods = max((state.replicas for state in covered[one.key]), default=0)
                 past[one.key] += max(one.more.get(resource, 0), per_pod * pods)
@@ -99,9 +101,11 @@ class Excuses:
         return charged
 
 
-def _seen_up_to(horizon: Horizon, key: Key) -> int:
-    """Of claims that were left behind a gate has to see that their owner is gone, and themselves."""
-    return known_of(key, horizon) if is_left(key) else horizon(kind_of(key).collection)
+def _seen_up_to(horizon: Horizon, key: Key, states: Iterable[State]) -> int:
+    """Of claims that were left behind a gate has to see that their owner is gone, and themselves; of an owner also the
+    ReplicaSets that were given to it."""
+    in_parts = is_left(key) or any(one.members.given for one in states)
+    return known_of(key, horizon) if in_parts else horizon(kind_of(key).collection)
 
 
 def _per_pod_m(states: Iterable[State]) -> int:

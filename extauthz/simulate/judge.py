@@ -34,7 +34,14 @@ class Members(NamedTuple):
     claims: int = 0
     """Volume claims of a StatefulSet: as many as ordinals ever had one."""
     running: tuple[tuple[int, int], ...] = ()
-    """Replicas and CPU of each ReplicaSet of a Deployment."""
+    """Replicas and CPU of each ReplicaSet that a Deployment's controller has made."""
+    given: tuple[tuple[int, int], ...] = ()
+    """The same of those that were given to it by writes."""
+
+    @property
+    def sets(self) -> tuple[tuple[int, int], ...]:
+        """Of all ReplicaSets."""
+        return self.running + self.given
 
 
 class State(NamedTuple):
@@ -52,7 +59,7 @@ class State(NamedTuple):
 
     def amounts(self) -> Amounts:
         """Its cost: all replicas at the most expensive template that runs, or the sum of its ReplicaSets."""
-        claims, running = self.members
+        claims, running = self.members.claims, self.members.sets
         dearest = max([self.cpu_m + self.side_m, *(cpu_m for _, cpu_m in running)])
         return {
             "pods": max(self.replicas, sum(count for count, _ in running)),
@@ -74,6 +81,9 @@ class Promise(NamedTuple):
     """The resourceVersion that it needs; else it is refused."""
     applies: bool = False
     """It changes what is there, or else creates it. What it leaves out stays, if nothing else is known."""
+    joins: Key | None = None
+    """The owner that it gives its workload to, or takes it from. It counts for nothing until it has landed. Then what
+    is there counts."""
     claim_gi: int = 0
     """What the claim of each replica asks for, where it is created."""
     copies: str = ""

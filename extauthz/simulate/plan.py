@@ -34,6 +34,7 @@ FAULTS: Mapping[str, str] = {
     "webhook-lost": "calls of the webhook get lost, or their answers",
     "refused-later": "another webhook, or a ResourceQuota, refuses what a gate has admitted",
     "policies": "operators put policies into quotas and take them out; some fail; a plug-in fails, lies and refuses",
+    "adopted": "ReplicaSets that stand alone are given to a Deployment, and taken from it again",
     "applied": "server-side applies leave out the count, a label or a container that earlier ones had",
     "remade": "StatefulSets are deleted, and made again under the same or other labels; their claims stay",
     "spelled": "patches copy values within the object, or have directives ($patch, $retainKeys)",

@@ -12,7 +12,7 @@ from itertools import count, takewhile
 from extauthz.core.model import Tree
 
 from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
-from .kinds import CLAIM_GI, COLLECTIONS, CPUS, KINDS, REPLICA_SET, kind_of, left_by, milli, word_of, workload_of
+from .kinds import CLAIM_GI, COLLECTIONS, KINDS, REPLICA_SET, kind_of, left_by, milli, word_of, workload_of
 from .policies import most
 from .server import ApiServer
 
@@ -44,7 +44,7 @@ class ReferenceModel:
     def workload(self, key: Key) -> State | None:
         """One workload; ``None``: it does not exist."""
         tree = self._server.objects(kind_of(key).collection).get(key)
-        return self.state(key, tree) if tree is not None else None
+        return self.state(key, tree) if tree is not None and owner(tree) is None else None
 
     def _trees(self) -> Iterable[tuple[Key, Tree]]:
         for collection in COLLECTIONS:
@@ -65,10 +65,15 @@ class ReferenceModel:
         """The claims that a StatefulSet has left behind; ``None``: there are none, or it is there."""
         return self._left().get(left_by(key))
 
+    def given(self) -> dict[Key, Key]:
+        """ReplicaSets that were given to a workload, each with that."""
+        sets = self._server.objects(REPLICA_SET.collection).items()
+        return {key: (key[0], by) for key, tree in sets if word_of(key[1]) == "rs" and (by := owner(tree))}
+
     def state(self, key: Key, tree: Tree) -> State:
         """A workload as an object has it."""
         spec = tree["spec"]
-        main, *side = (milli(one["resources"]["requests"]["cpu"]) for one in spec["template"]["spec"]["containers"])
+        main, *side = _requested(tree)
         claims = spec.get("volumeClaimTemplates", ())
         size = sum(_amount("requests.storage", one["spec"]["resources"]["requests"]["storage"]) for one in claims)
         return State(spec["replicas"], main, _labels(tree).get("tier", ""), size, self._members(key), sum(side))
@@ -79,10 +84,14 @@ class ReferenceModel:
             held = self._server.objects(CLAIMS)
             return Members(claims=sum(1 for _ in takewhile(lambda n: (namespace, f"data-{name}-{n}") in held, count())))
         if word_of(name) == "roll":
-            sets = self._server.objects(REPLICA_SET.collection)
-            found = ((sets.get((namespace, f"{name}-{cpu}")), milli(cpu)) for cpu in CPUS)
-            shown = ((tree["spec"]["replicas"], price) for tree, price in found if tree is not None)
-            return Members(running=tuple(one for one in shown if one[0]))
+            sets = self._server.objects(REPLICA_SET.collection).items()
+            owned = [(own, tree) for (within, own), tree in sets if within == namespace and owner(tree) == name]
+            shown = [(own, tree["spec"]["replicas"], sum(_requested(tree))) for own, tree in owned]
+            running = sorted(one[1:] for one in shown if one[1] and word_of(one[0]) == "roll")
+            return Members(
+                running=tuple(running),
+                given=tuple(sorted(one[1:] for one in shown if one[1] and word_of(one[0]) == "rs")),
+            )
         return Members()
 
     def view(self) -> View:
@@ -117,9 +126,14 @@ class ReferenceModel:
 
 
 def owner(tree: Tree) -> str | None:
-    """Name of the workload that an object was made for; ``None``: it stands alone."""
+    """Name of the workload that an object was made for, or given to, and that selects it; ``None``: it stands alone."""
     owners = tree["metadata"].get("ownerReferences")
-    return owners[0]["name"] if owners else None
+    return owners[0]["name"] if owners and _labels(tree).get("app") == owners[0]["name"] else None
+
+
+def _requested(tree: Tree) -> list[int]:
+    """Of each container, in thousandths of a CPU."""
+    return [milli(one["resources"]["requests"]["cpu"]) for one in tree["spec"]["template"]["spec"]["containers"]]
 
 
 def _of_claims(claims: list[Tree]) -> State:

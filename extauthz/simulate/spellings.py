@@ -10,7 +10,7 @@ from extauthz.core.model import Tree
 
 from .judge import Key, Promise
 from .kinds import CLAIM_GI, kind_of, milli
-from .objects import JSON_PATCH, STRATEGIC_PATCH, Sent, container, sending, workload
+from .objects import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Sent, container, sending, workload
 from .server import APPLY
 
 CONTAINERS = "/spec/template/spec/containers"
@@ -43,6 +43,33 @@ def copying(key: Key, spelling: str, replicas: int, cpu: str) -> Sent:
             {"op": "move", "from": "/spec/detour", "path": "/spec/replicas"},
         ]
     return sending("PATCH", kind_of(key).path(*key), JSON_PATCH, operations, promise)
+
+
+def adopting(key: Key, owner: Tree, spelling: str) -> Sent:
+    """A ReplicaSet is given to an owner, whose selector it meets from now on; one of the ``drawing.PATCHES``."""
+    metadata = owner["metadata"]
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"]}
+    references = [reference | {"uid": metadata["uid"], "controller": True}]
+    promise = Promise(key, None, None, joins=(metadata["namespace"], metadata["name"]))
+    if spelling == "json":
+        operations = [
+            {"op": "add", "path": "/metadata/ownerReferences", "value": references},
+            {"op": "replace", "path": "/metadata/labels/app", "value": metadata["name"]},
+        ]
+        return sending("PATCH", kind_of(key).path(*key), JSON_PATCH, operations, promise)
+    content_type = MERGE_PATCH if spelling == "merge" else STRATEGIC_PATCH
+    body = {"metadata": {"ownerReferences": references, "labels": {"app": metadata["name"]}}}
+    return sending("PATCH", kind_of(key).path(*key), content_type, body, promise)
+
+
+def leaving(key: Key, owner: Key, spelling: str) -> Sent:
+    """It is taken from its owner."""
+    promise = Promise(key, None, None, joins=owner)
+    if spelling == "json":
+        operations = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+        return sending("PATCH", kind_of(key).path(*key), JSON_PATCH, operations, promise)
+    content_type = MERGE_PATCH if spelling == "merge" else STRATEGIC_PATCH
+    return sending("PATCH", kind_of(key).path(*key), content_type, {"metadata": {"ownerReferences": None}}, promise)
 
 
 def applying(key: Key, how: Mapping[str, Any]) -> Sent:

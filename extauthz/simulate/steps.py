@@ -85,6 +85,18 @@ def _directive(world: World, step: Step, random: Random) -> None:
     world.spawn(world.client.send(sent, step.how, random))
 
 
+def _adopt(world: World, step: Step, random: Random) -> None:
+    key, by = key_of(step.how["workload"]), key_of(step.how["owner"])
+    owner = world.server.objects(kind_of(by).collection).get(by)
+    if step.how["leaves"]:
+        sent = spellings.leaving(key, by, step.how["as"])
+    elif owner is not None:
+        sent = spellings.adopting(key, owner, step.how["as"])
+    else:
+        return
+    world.spawn(world.client.send(sent, step.how, random))
+
+
 def _apply(world: World, step: Step, random: Random) -> None:
     sent = spellings.applying(key_of(step.how["workload"]), step.how)
     world.spawn(world.client.send(sent, step.how, random))
@@ -258,6 +270,7 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "adopt": _adopt,
     "apply": _apply,
     "remake-claimed": _remake_claimed,
     "copy": _copy,

@@ -8,7 +8,7 @@ import pytest
 
 from extauthz.kube.connection import ApiError
 from extauthz.simulate import judge, objects, patches, spellings
-from extauthz.simulate.drawing import COPIES, DIRECTIVES
+from extauthz.simulate.drawing import COPIES, DIRECTIVES, PATCHES
 from extauthz.simulate.reference import ReferenceModel
 from extauthz.simulate.server import APPLY, ApiServer
 
@@ -81,6 +81,27 @@ def test_an_apply_makes_what_is_not_there(applying):
         applying.request("DELETE", "", None)
         left, expected = applying(*without, side="250m")
         assert left == expected == judge.State(replicas, 2000, "web", side_m=250)
+
+
+@pytest.mark.parametrize("spelling", PATCHES)
+def test_a_replica_set_that_is_given_to_a_deployment_counts_with_it_until_it_is_taken_from_it(spelling):
+    server, owner, key = ApiServer(), ("shop", "web-roll-0"), ("shop", "job-rs-1")
+    reference = ReferenceModel(server)
+    for one, replicas, cpu in ((owner, 2, "500m"), (key, 3, "1")):
+        server.request("POST", objects.kind_of(one).path(one[0]), {}, objects.workload(one, replicas, cpu))
+    alone = reference.workload(key)
+    tree = server.objects(objects.kind_of(owner).collection)[owner]
+    for sent in (spellings.adopting(key, tree, spelling), spellings.leaving(key, owner, spelling)):
+        request = sent.request
+        server.request(request.method, request.target, {}, sent.body, request.headers["content-type"])
+        if sent.body != spellings.leaving(key, owner, spelling).body:
+            assert reference.workload(key) is None
+            assert reference.given() == {key: owner}
+            assert reference.workloads() == {
+                owner: judge.State(2, 500, "web", members=judge.Members(given=((3, 1000),)))
+            }
+            assert reference.workloads()[owner].amounts() == {"pods": 3, "requests.cpu": 3000, "requests.storage": 0}
+    assert reference.workload(key) == alone
 
 
 def test_a_map_is_replaced_deleted_and_kept_in_part_by_directives():
