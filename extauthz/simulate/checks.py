@@ -14,7 +14,7 @@ from . import judge
 from .changes import Changes
 from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import CLAIM_GI, CPUS, is_left, left_by, milli, word_of, workload_of
+from .kinds import CLAIM_GI, CPUS, REPLICA_SET, is_left, left_by, milli, word_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question
@@ -393,7 +393,8 @@ class Checks:
         """The API server has stored something."""
         if collection in COUNTED:
             key = workload_of(key)
-            self._note_families(self.gates_s(now_s))
+            if collection == REPLICA_SET.collection:
+                self._note_families(self.gates_s(now_s))
             one = self._reference.workload(key)
             self._been.setdefault(key, Past()).is_now(version, one)
             left = self._reference.left(key)

@@ -32,6 +32,8 @@ class ReferenceModel:
         self._server = server
         self.promises: dict[str, Promise] = {}
         """Promises by decision."""
+        self._left_behind: tuple[int, dict[Key, State]] = (-1, {})
+        """As of a version."""
 
     def quotas(self) -> dict[str, Quota]:
         """By name."""
@@ -54,6 +56,11 @@ class ReferenceModel:
 
     def _left(self) -> dict[Key, State]:
         """Claims of StatefulSets that are gone. They count by their own labels."""
+        if self._left_behind[0] != self._server.version:
+            self._left_behind = self._server.version, self._find_left()
+        return self._left_behind[1]
+
+    def _find_left(self) -> dict[Key, State]:
         there = self._server.objects(KINDS["sts"].collection)
         claims: dict[Key, list[Tree]] = {}
         for key, tree in self._server.objects(CLAIMS).items():
