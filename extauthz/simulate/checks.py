@@ -14,7 +14,7 @@ from . import judge
 from .changes import Changes
 from .excuses import Excuses, Grant
 from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import word_of, workload_of
+from .kinds import CLAIM_GI, CPUS, REPLICA_SET, is_left, left_by, milli, word_of, workload_of
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question
@@ -25,6 +25,9 @@ PENDING_PER_TREE = 16
 
 ALONE = frozenset({"deploy", "rs", "tin"})
 """Kinds of workloads for which no controller makes anything that costs."""
+
+COPIED_M = 2 * max(map(milli, CPUS))
+"""The most that a container that is copied beside another one may come to with it, in thousandths of a CPU."""
 
 BY_POLICY = frozenset({"policy-refused", "policy-not-yet", "policy-unknown"})
 """Reasons of refusals by policies."""
@@ -83,6 +86,8 @@ class Checks:
         self._last: dict[Key, State] = {}
         """The last state of each workload, also of deleted ones: a gate that has not seen the deletion prices writes by
         it."""
+        self._families: dict[tuple[Key, Key], float] = {}
+        """ReplicaSets and owners that they were given to, or may be: until when a gate may count them so."""
         self._answers: set[str] = set()
         self.checked = 0
 
@@ -120,16 +125,30 @@ class Checks:
         promise = question.promise
         if question.dry:
             return
-        if promise.cpu_m is not None:
+        if promise.changes:
             self.changes.asked(self.gates_s(now_s), promise.key, question.write)
+        if promise.joins is not None:
+            self._joins(now_s, promise.key, promise.joins, question.write)
+        self._note_families(self.gates_s(now_s))
         self._asks.append((self.gates_s(now_s), promise.key))
         self._states.append(self._asked(self.gates_s(now_s) + self._memory_s, promise))
 
+    def _joins(self, now_s: float, key: Key, owner: Key, write: int) -> None:
+        """Meanwhile the owner's pods may cost as those of its new member, which may count where the owner does."""
+        at_s = self.gates_s(now_s)
+        self.changes.asked(at_s, key, write)
+        self.changes.asked(at_s, owner, write)
+        self._families[key, owner] = at_s + self._memory_s
+
+    def _note_families(self, at_s: float) -> None:
+        for pair in self._reference.given().items():
+            self._families[pair] = at_s + self._memory_s
+
     @staticmethod
     def _asked(until_s: float, promise: Promise) -> Asked:
-        return Asked(
-            until_s, promise.key, promise.replicas or 0, promise.cpu_m or 0, promise.side_m or 0, promise.tier, 0
-        )
+        side_m = COPIED_M if promise.copies else promise.side_m or 0
+        replicas = 1 if promise.applies and promise.replicas is None else promise.replicas or 0
+        return Asked(until_s, promise.key, replicas, promise.cpu_m or 0, side_m, promise.tier, 0)
 
     def _bound(self, horizon: Horizon, by: str, view: View, states: States, quota: str, resource: str) -> int | None:
         """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
@@ -199,7 +218,7 @@ class Checks:
         known = known_of(own, horizon)
         been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
         pending = self._excuses.charged_by(by, at_s)
-        if not any(one.creates for one in (*pending, promise) if one.key == own):
+        if not any(one.creates or one.applies for one in (*pending, promise) if one.key == own):
             been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
         for view, first in product(self._views.believable(horizon), been):
@@ -259,8 +278,8 @@ class Checks:
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
-        been = grant.was if promise.patches else self._been[own].since(grant.known)
-        ends = dict.fromkeys([after.get(own), *(judge.landed(one, promise) for one in been)])
+        been = grant.was if promise.patches else () if promise.creates else self._been[own].since(grant.known)
+        ends = dict.fromkeys([after.get(own), *(_left(one, promise, after.get(own)) for one in been)])
         for view, end in product(self._views.believable(horizon), ends):
             then = {**after, own: end} if end is not None else after
             over = self._landed_over(own, grant, horizon, view, _as_seen(before, view), _as_seen(then, view))
@@ -285,7 +304,7 @@ class Checks:
         what gates may still take to be under way, and no controller makes objects for the workload."""
         promise = question.promise
         others = any(one.key == promise.key for one in self._reference.promises.values())
-        if promise.replicas is None or promise.cpu_m is not None or promise.key not in self._been or others:
+        if promise.replicas is None or promise.changes or promise.key not in self._been or others:
             return False
         if word_of(promise.key[1]) not in ALONE:
             return False
@@ -322,7 +341,8 @@ class Checks:
         tiers: dict[Key, set[str]] = {}
         last = {**self._last, **self._reference.workloads()}
         for one in self._states + [_most(now_s, key, state) for key, state in last.items()]:
-            top = tops.get(one.key, State(0, 0, "", last[one.key].claim_gi))
+            claim_gi = CLAIM_GI if is_left(one.key) else last[one.key].claim_gi
+            top = tops.get(one.key, State(0, 0, "", claim_gi))
             tops[one.key] = top._replace(
                 replicas=max(top.replicas, one.replicas),
                 cpu_m=max(top.cpu_m, one.cpu_m),
@@ -330,6 +350,7 @@ class Checks:
                 members=Members(claims=max(top.members.claims, one.claims)),
             )
             tiers.setdefault(one.key, set()).update([one.tier] if one.tier is not None else [])
+        self._join(now_s, tops, tiers)
         horizon = self._views.horizon(now_s)
         views = list(self._views.believable(horizon))
         for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
@@ -344,6 +365,16 @@ class Checks:
                     f"{decision.id} was refused for {resource} of {quota}, where {total} of {min(limits)} can be in use"
                 )
                 self.broken("never in the way of less", what)
+
+    def _join(self, now_s: float, tops: dict[Key, State], tiers: dict[Key, set[str]]) -> None:
+        """What is given to an owner may count where that does, and the owner where it does. The owner's pods may cost
+        as much as its pods."""
+        self._families = {pair: until for pair, until in self._families.items() if until >= self.gates_s(now_s)}
+        for key, owner in self._families:
+            if key in tops and owner in tops:
+                tiers[key] = tiers[owner] = tiers[key] | tiers[owner]
+                dearest = max(tops[owner].cpu_m, tops[key].cpu_m + tops[key].side_m)
+                tops[owner] = tops[owner]._replace(cpu_m=dearest)
 
     def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
         """A flood ends for its sender alone: so many writes were asked under quotas that cover this workload too."""
@@ -362,16 +393,29 @@ class Checks:
         """The API server has stored something."""
         if collection in COUNTED:
             key = workload_of(key)
+            if collection == REPLICA_SET.collection:
+                self._note_families(self.gates_s(now_s))
             one = self._reference.workload(key)
             self._been.setdefault(key, Past()).is_now(version, one)
+            left = self._reference.left(key)
             if one is not None:
                 self._seen(now_s, key, one)
+            elif left is not None:  # a gate may count them by themselves for a while after they are found
+                self._states.append(_most(self.gates_s(now_s) + self._memory_s, left_by(key), left))
         self._views.wrote(now_s, version, collection, key)
+
+
+def _left(was: State | None, promise: Promise, now: State | None) -> State | None:
+    """What a write has left, if its workload was like that. What an apply has made of what it left out is known."""
+    left = judge.landed(was, promise)
+    if left is None or now is None or not promise.applies:
+        return left
+    return left._replace(replicas=now.replicas, tier=now.tier)
 
 
 def _raises(promise: Promise, been: Iterable[State | None]) -> bool:
     """Whether it raises its workload's count above all that this may be taken to be."""
-    counts = [max(one.replicas, sum(count for count, _ in one.members.running)) for one in been if one is not None]
+    counts = [max(one.replicas, sum(count for count, _ in one.members.sets)) for one in been if one is not None]
     return promise.replicas is not None and promise.replicas > max(counts, default=0)
 
 
@@ -382,7 +426,7 @@ def _tiers(promise: Promise, been: Iterable[State | None]) -> set[str]:
 
 def _most(until_s: float, key: Key, one: State) -> Asked:
     """The maximum of states, field by field."""
-    claims, running = one.members
+    claims, running = one.members.claims, one.members.sets
     count = max(one.replicas, sum(count for count, _ in running))
     dearest = max([one.cpu_m, *(cpu_m for _, cpu_m in running)])
     return Asked(until_s, key, count, dearest, one.side_m, one.tier, claims)

@@ -12,9 +12,11 @@ from extauthz.ledger_store.payload import PayloadError, decode
 from . import objects
 from .clients import W_S
 from .judge import Key
+from .kinds import is_left
 from .member import Member
 from .reference import QUOTAS
-from .steps import LEDGERS, put_policies
+from .restarts import LEDGERS
+from .steps import put_policies
 from .wire import Answer
 from .world import World
 
@@ -69,7 +71,8 @@ class Convergence:
         await self._must_be_idle()
         for member in world.live():
             for key in world.reference.workloads():
-                await self._must_grow(member, key)
+                if not is_left(key):
+                    await self._must_grow(member, key)
 
     def _drop_policies(self) -> None:
         """Nobody refuses anything but for quota any more."""

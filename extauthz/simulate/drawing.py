@@ -23,6 +23,12 @@ SPELLINGS = ("kpa", "kpa-1.21", "hpa", "hpa-blind", "kubectl")
 PATCHES = ("strategic", "merge", "json")
 """How a template is patched."""
 
+COPIES = ("container", "count", "count-stays", "detour")
+"""JSON Patches that copy or move a value within the object."""
+
+DIRECTIVES = ("retain", "retain-less", "replace-list", "replace-map", "replace-spec", "delete", "order")
+"""Strategic merge patches that say how they are merged."""
+
 ENDS = ("answered", "refused", "reply-lost", "never-arrives", "lands-late", "not-forwarded")
 """What may happen to an allowed write."""
 
@@ -57,8 +63,49 @@ def _patch(random: Random, faults: frozenset[str], workloads: Sequence[str], gat
     return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
 
 
+def _copy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"as": random.choice(COPIES), "cpu": random.choice(CPUS), "to": random.choice((0, 1, 2, 3, 5))}
+    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), **how, **_fate(random, faults)}
+
+
+def _directive(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"as": random.choice(DIRECTIVES), "cpu": random.choice(CPUS), "to": random.choice((0, 1, 2, 3, 5))}
+    return {**_of_a_kind(random, workloads, WHOLE), **how, **_fate(random, faults)}
+
+
 def _remake(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {**_of_a_kind(random, workloads, ALONE), "to": random.choice((1, 2, 4)), **_fate(random, faults)}
+
+
+def _adopt(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    pairs = [(one, other) for one in _of(workloads, "rs") for other in _of(workloads, "roll") if _near(one, other)]
+    workload, owner = random.choice(pairs) if pairs else (None, None)
+    how = {"as": random.choice(PATCHES), "leaves": random.random() < 0.3}
+    return {"workload": workload, "owner": owner, **how, **_fate(random, faults)}
+
+
+def _of(workloads: Sequence[str], word: str) -> list[str]:
+    return [one for one in workloads if one.split("-")[1] == word]
+
+
+def _near(one: str, other: str) -> bool:
+    return one.split("/")[0] == other.split("/")[0]
+
+
+def _apply(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {
+        "to": random.choice((0, 0, 1, 2, 3, 5)),
+        "cpu": random.choice(CPUS),
+        "tier": random.choice(("web", "job")),
+        "side": random.choice(("", "", "500m", "2")),
+        "without": tuple(one for one in ("count", "tier") if random.random() < 0.5),
+    }
+    return {**_of_a_kind(random, workloads, ("deploy", "rs", "sts")), **how, **_fate(random, faults)}
+
+
+def _remake_claimed(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"to": random.choice((0, 1, 1, 2, 4)), "tier": random.choice(("web", "job")), "for_s": _soon_s(random)}
+    return {**_of_a_kind(random, workloads, ("sts",)), **how, **_fate(random, faults)}
 
 
 def _tidy(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
@@ -92,6 +139,18 @@ def _gate(random: Random, faults: frozenset[str], workloads: Sequence[str], gate
 
 def _crash(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {"gate": random.randrange(gates), "after": random.randint(1, 120), "for_s": round(random.uniform(0.1, 3), 2)}
+
+
+def _restart(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    ends = [
+        ("kill", 0.0),
+        *((random.choice(("kill", "stop", "stop")), _soon_s(random)) for _ in range(random.randint(1, 3))),
+    ]
+    return {"gate": random.randrange(gates), "ends": tuple(ends), "loses": random.random() < 0.3}
+
+
+def _soon_s(random: Random) -> float:
+    return round(random.choice((0.1, 1.0, 6.0)) * random.random(), 2)
 
 
 def _watch(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
@@ -137,6 +196,11 @@ DRAWN: Final = {
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "adopt": _adopt,
+    "apply": _apply,
+    "remake-claimed": _remake_claimed,
+    "copy": _copy,
+    "directive": _directive,
     "flood": _flood,
     "tidy": _tidy,
     "sidecar": _sidecar,
@@ -146,6 +210,7 @@ DRAWN: Final = {
     "crash": _crash,
     "pause": _gate,
     "handover": _gate,
+    "restart": _restart,
     "partition": _gate,
     "quota-goes": _quota_goes,
     "cut": _cut,
@@ -163,6 +228,11 @@ HEALTHY: Final = frozenset({"scale", "rollout", "patch", "remake"})
 
 FAULT_OF: Final = {
     "flood": "flood",
+    "adopt": "adopted",
+    "apply": "applied",
+    "remake-claimed": "remade",
+    "copy": "spelled",
+    "directive": "spelled",
     "tidy": "ungated",
     "quota-goes": "comes",
     "hold-watch": "lag",
@@ -171,6 +241,7 @@ FAULT_OF: Final = {
     "crash": "crash",
     "pause": "pause",
     "handover": "handover",
+    "restart": "again",
     "partition": "partition",
     "cut": "cut",
     "move": "move",

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .judge import Key, Promise, State, States
-from .kinds import kind_of
+from .kinds import is_left, kind_of
 from .reference import ReferenceModel
-from .views import KEPT_S, UNSEEN_S, Horizon
+from .views import KEPT_S, UNSEEN_S, Horizon, known_of
 
 
 class Ungated(NamedTuple):
@@ -73,7 +73,9 @@ class Excuses:
         """
         past: Counter[Key] = Counter()
         for one in self._ungated:
-            if one.key in covered and not (by and one.by == by) and one.version > horizon(kind_of(one.key).collection):
+            if one.key not in covered or (by and one.by == by):
+                continue
+            if one.version > _seen_up_to(horizon, one.key, covered[one.key]):
                 per_pod = one.per_pod_m if resource == "requests.cpu" else 0
                 pods = max((state.replicas for state in covered[one.key]), default=0)
                 past[one.key] += max(one.more.get(resource, 0), per_pod * pods)
@@ -90,11 +92,20 @@ class Excuses:
             grant = self.grants[id_]
             if grant.by == by or not one.patches:
                 known = one
+            elif one.copies:
+                continue  # of another template it is not worked out anew
             else:
                 known = one._replace(side_m=min([state.side_m for state in grant.was], default=0))
             if grant.by == by or not grant.uncovered or at_s >= grant.at_s + self._heard_s:
                 charged.append(known)
         return charged
+
+
+def _seen_up_to(horizon: Horizon, key: Key, states: Iterable[State]) -> int:
+    """Of claims that were left behind a gate has to see that their owner is gone, and themselves; of an owner also the
+    ReplicaSets that were given to it."""
+    in_parts = is_left(key) or any(one.members.given for one in states)
+    return known_of(key, horizon) if in_parts else horizon(kind_of(key).collection)
 
 
 def _per_pod_m(states: Iterable[State]) -> int:

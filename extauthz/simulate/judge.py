@@ -34,7 +34,14 @@ class Members(NamedTuple):
     claims: int = 0
     """Volume claims of a StatefulSet: as many as ordinals ever had one."""
     running: tuple[tuple[int, int], ...] = ()
-    """Replicas and CPU of each ReplicaSet of a Deployment."""
+    """Replicas and CPU of each ReplicaSet that a Deployment's controller has made."""
+    given: tuple[tuple[int, int], ...] = ()
+    """The same of those that were given to it by writes."""
+
+    @property
+    def sets(self) -> tuple[tuple[int, int], ...]:
+        """Of all ReplicaSets."""
+        return self.running + self.given
 
 
 class State(NamedTuple):
@@ -52,7 +59,7 @@ class State(NamedTuple):
 
     def amounts(self) -> Amounts:
         """Its cost: all replicas at the most expensive template that runs, or the sum of its ReplicaSets."""
-        claims, running = self.members
+        claims, running = self.members.claims, self.members.sets
         dearest = max([self.cpu_m + self.side_m, *(cpu_m for _, cpu_m in running)])
         return {
             "pods": max(self.replicas, sum(count for count, _ in running)),
@@ -72,11 +79,26 @@ class Promise(NamedTuple):
     side_m: int | None = None
     only_on: str = ""
     """The resourceVersion that it needs; else it is refused."""
+    applies: bool = False
+    """It changes what is there, or else creates it. What it leaves out stays, if nothing else is known."""
+    joins: Key | None = None
+    """The owner that it gives its workload to, or takes it from. It counts for nothing until it has landed. Then what
+    is there counts."""
+    claim_gi: int = 0
+    """What the claim of each replica asks for, where it is created."""
+    copies: str = ""
+    """``container``: it adds a sidecar that is as the first container, or is refused where there is one. ``count``: a
+    pod requests as many CPUs as there are replicas."""
+
+    @property
+    def changes(self) -> bool:
+        """It leaves another template."""
+        return self.cpu_m is not None or bool(self.copies)
 
     @property
     def patches(self) -> bool:
         """What it leaves of the template depends on what it finds."""
-        return self.cpu_m is not None and self.side_m is None
+        return self.changes and self.side_m is None
 
 
 class Quota(NamedTuple):
@@ -159,10 +181,20 @@ def reachable(first: State | None, version: str, promises: Iterable[Promise]) ->
 
 def landed(at: State | None, promise: Promise) -> State | None:
     """The workload after a write has landed on it; ``None``: there is none."""
+    if at is None and promise.applies:
+        return landed(
+            None,
+            promise._replace(replicas=1 if promise.replicas is None else promise.replicas, creates=True, applies=False),
+        )
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
-        return State(promise.replicas or 0, promise.cpu_m or 0, promise.tier or "", side_m=promise.side_m or 0)
+        count, cpu_m, tier = promise.replicas or 0, promise.cpu_m or 0, promise.tier or ""
+        return State(count, cpu_m, tier, promise.claim_gi, side_m=promise.side_m or 0)
+    if promise.copies == "count":
+        return at._replace(cpu_m=1000 * at.replicas)
+    if promise.copies == "container":
+        return at if at.side_m else at._replace(side_m=at.cpu_m)
     return at._replace(
         replicas=at.replicas if promise.replicas is None else promise.replicas,
         cpu_m=at.cpu_m if promise.cpu_m is None else promise.cpu_m,

@@ -70,10 +70,10 @@ def definition() -> Tree:
     }
 
 
-def workload(key: Key, replicas: int, cpu: str) -> Tree:
-    """A workload as the API server prints it."""
+def workload(key: Key, replicas: int, cpu: str, label: str = "") -> Tree:
+    """A workload as the API server prints it. ``label``: its tier, if not the one of its name."""
     kind = kind_of(key)
-    labels = {"app": key[1], "tier": tier(key[1])}
+    labels = {"app": key[1], "tier": label or tier(key[1])}
     spec: dict[str, Any] = {"replicas": replicas, "selector": {"matchLabels": {"app": key[1]}}}
     if kind.kind == "Deployment":
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
@@ -84,7 +84,7 @@ def workload(key: Key, replicas: int, cpu: str) -> Tree:
         "apiVersion": kind.api,
         "kind": kind.kind,
         "metadata": {"namespace": key[0], "name": key[1], "labels": labels},
-        "spec": {**spec, "template": {"metadata": {"labels": labels}, "spec": {"containers": [_container(cpu)]}}},
+        "spec": {**spec, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container(cpu)]}}},
     }
 
 
@@ -111,10 +111,11 @@ def claim(key: Key, ordinal: int) -> Tree:
 
 def sidecar(cpu: str) -> Tree:
     """A patch that adds a second container, or changes it."""
-    return {"spec": {"template": {"spec": {"containers": [_container(cpu, "side")]}}}}
+    return {"spec": {"template": {"spec": {"containers": [container(cpu, "side")]}}}}
 
 
-def _container(cpu: str, name: str = "main") -> dict[str, Any]:
+def container(cpu: str, name: str = "main") -> dict[str, Any]:
+    """One that requests CPU."""
     return {"name": name, "image": "x", "resources": {"requests": {"cpu": cpu}}}
 
 
@@ -128,18 +129,18 @@ def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
             metadata["resourceVersion"] = version
             promise = promise._replace(only_on=version)
         body: Tree = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata}
-        return _sent("PUT", f"{path}/scale", "", body | {"spec": {"replicas": replicas}}, promise)
+        return sending("PUT", f"{path}/scale", "", body | {"spec": {"replicas": replicas}}, promise)
     if spelling == "kubectl":
-        return _sent("PATCH", f"{path}/scale", MERGE_PATCH, {"spec": {"replicas": replicas}}, promise)
+        return sending("PATCH", f"{path}/scale", MERGE_PATCH, {"spec": {"replicas": replicas}}, promise)
     operations = [{"op": "add", "path": "/spec/replicas", "value": replicas}]
     sub = "/scale" if spelling == "kpa" or not kind_of(key).gated_whole else ""
-    return _sent("PATCH", path + sub, JSON_PATCH, operations, promise)
+    return sending("PATCH", path + sub, JSON_PATCH, operations, promise)
 
 
 def replace(key: Key, replicas: int, cpu: str) -> Sent:
     """A PUT of the whole object, whatever it is like now."""
     promise = Promise(key, replicas, milli(cpu), tier(key[1]), side_m=0)
-    return _sent("PUT", kind_of(key).path(*key), JSON, workload(key, replicas, cpu), promise)
+    return sending("PUT", kind_of(key).path(*key), JSON, workload(key, replicas, cpu), promise)
 
 
 def patch(key: Key, cpu: str, spelling: str) -> Sent:
@@ -147,24 +148,31 @@ def patch(key: Key, cpu: str, spelling: str) -> Sent:
     path, promise = kind_of(key).path(*key), Promise(key, None, milli(cpu))
     if spelling == "json":
         where = "/spec/template/spec/containers/0/resources/requests/cpu"
-        return _sent("PATCH", path, JSON_PATCH, [{"op": "replace", "path": where, "value": cpu}], promise)
-    spec = {"template": {"spec": {"containers": [_container(cpu)]}}}
+        return sending("PATCH", path, JSON_PATCH, [{"op": "replace", "path": where, "value": cpu}], promise)
+    spec = {"template": {"spec": {"containers": [container(cpu)]}}}
     if spelling == "strategic":
-        return _sent("PATCH", path, STRATEGIC_PATCH, {"spec": spec}, promise)
-    return _sent("PATCH", path, MERGE_PATCH, {"spec": spec}, promise._replace(side_m=0))  # it replaces the whole list
+        return sending("PATCH", path, STRATEGIC_PATCH, {"spec": spec}, promise)
+    return sending("PATCH", path, MERGE_PATCH, {"spec": spec}, promise._replace(side_m=0))  # it replaces the whole list
 
 
-def create(key: Key, replicas: int, cpu: str) -> Sent:
+def create(key: Key, replicas: int, cpu: str, label: str = "") -> Sent:
     """A POST of the object."""
-    promise = Promise(key, replicas, milli(cpu), tier(key[1]), creates=True, side_m=0)
-    return _sent("POST", kind_of(key).path(key[0]), JSON, workload(key, replicas, cpu), promise)
+    claim_gi = CLAIM_GI if kind_of(key).kind == "StatefulSet" else 0
+    promise = Promise(key, replicas, milli(cpu), label or tier(key[1]), creates=True, side_m=0, claim_gi=claim_gi)
+    return sending("POST", kind_of(key).path(key[0]), JSON, workload(key, replicas, cpu, label), promise)
 
 
 def dry(sent: Sent) -> Sent:
     """The same as a dry run."""
-    return sent._replace(request=sent.request._replace(target=f"{sent.request.target}?dryRun=All"), dry=True)
+    return sent._replace(
+        request=sent.request._replace(
+            target=f"{sent.request.target}{'&' if '?' in sent.request.target else '?'}dryRun=All"
+        ),
+        dry=True,
+    )
 
 
-def _sent(method: str, path: str, content_type: str, body: Tree, promise: Promise) -> Sent:
+def sending(method: str, path: str, content_type: str, body: Tree, promise: Promise) -> Sent:
+    """A write, with its bytes."""
     headers = {"content-type": content_type} if content_type else {}
     return Sent(Request(method, path, headers, json.dumps(body).encode()), body, promise)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
@@ -26,14 +25,26 @@ def apply(item: Tree, kind: str, patch: Tree) -> Tree:
 
 
 def _json_patch(item: Tree, operations: list[Mapping[str, Tree]]) -> Tree:
-    """RFC 6902, as far as autoscalers go: add, replace, remove, test."""
+    """RFC 6902."""
     for operation in operations:
-        *parents, last = [_unescape(part) for part in operation["path"].split("/")[1:]]
-        target = item
-        for part in parents:
-            target = target[int(part)] if isinstance(target, list) else target[part]
-        _OPERATIONS[operation["op"]](target, last, operation.get("value"))
+        target, last = _located(item, operation["path"])
+        if operation["op"] in ("copy", "move"):
+            source, key = _located(item, operation["from"])
+            value = copy.deepcopy(source[int(key) if isinstance(source, list) else key])
+            if operation["op"] == "move":
+                _remove(source, key, None)
+            _add(target, last, value)
+        else:
+            _OPERATIONS[operation["op"]](target, last, operation.get("value"))
     return item
+
+
+def _located(item: Tree, pointer: str) -> tuple[Tree, str]:
+    """What holds the value that a pointer names, and where in it."""
+    *parents, last = [_unescape(part) for part in pointer.split("/")[1:]]
+    for part in parents:
+        item = item[int(part)] if isinstance(item, list) else item[part]
+    return item, last
 
 
 def _unescape(part: str) -> str:
@@ -72,25 +83,53 @@ _OPERATIONS: dict[str, Callable[[Tree, str, Tree], None]] = {
 }
 
 
-def _merge(item: Tree, patch: Tree, *, by_name: bool = False) -> Tree:
-    """RFC 7386. ``by_name``: lists of named things are merged by name, and directives are ignored."""
-    if by_name and isinstance(patch, list) and isinstance(item, list) and all("name" in one for one in [*item, *patch]):
-        changed = {one["name"]: one for one in item}
-        for one in patch:
-            changed[one["name"]] = _merge(changed.get(one["name"]), one, by_name=True)
-        return list(changed.values())
+def _merge(item: Tree, patch: Tree) -> Tree:
+    """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
+    return _merged(item, patch, _merge)
+
+
+def _merged(item: Tree, patch: Mapping[str, Tree], each: Callable[[Tree, Tree], Tree]) -> Tree:
     merged = dict(item) if isinstance(item, dict) else {}
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
-        elif not (by_name and name.startswith("$")):
-            merged[name] = _merge(merged.get(name), value, by_name=by_name)
+        else:
+            merged[name] = each(merged.get(name), value)
     return merged
 
 
-_strategic = partial(_merge, by_name=True)
+def _strategic(item: Tree, patch: Tree) -> Tree:
+    """Lists of named things are merged by name. The order of lists (``$setElementOrder``) is as it comes."""
+    if isinstance(patch, list):
+        return _merged_by_name(item, patch)
+    if not isinstance(patch, dict):
+        return patch
+    content = {name: value for name, value in patch.items() if not name.startswith("$")}
+    if patch.get("$patch") in ("replace", "delete"):
+        return content if patch["$patch"] == "replace" else {}
+    if "$retainKeys" in patch and isinstance(item, dict):
+        retained = patch["$retainKeys"]
+        if not content.keys() <= set(retained):
+            raise ValueError("$retainKeys does not name all that is there")
+        item = {name: value for name, value in item.items() if name in retained}
+    return _merged(item, content, _strategic)
+
+
+def _merged_by_name(item: Tree, patch: list[Tree]) -> Tree:
+    if not all(isinstance(one, dict) for one in patch):
+        return patch
+    told = [one for one in patch if "$patch" not in one]
+    held = item if isinstance(item, list) and {"$patch": "replace"} not in patch else []
+    if not all("name" in one for one in [*held, *told]):
+        return told
+    gone = {one["name"] for one in patch if one.get("$patch") == "delete"}
+    changed = {one["name"]: one for one in held if one["name"] not in gone}
+    for one in told:
+        changed[one["name"]] = _strategic(changed.get(one["name"]), one)
+    return list(changed.values())
+
 
 PATCHES: dict[str, Callable[[Tree, Tree], Tree]] = {
     "application/json-patch+json": _json_patch,

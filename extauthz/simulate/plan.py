@@ -21,6 +21,7 @@ FAULTS: Mapping[str, str] = {
     "crash": "gates are killed at any of their awaits, and started again",
     "pause": "gates are stopped for a while, and go on",
     "handover": "gates are stopped cleanly and started again",
+    "again": "gates are killed, and killed or stopped again while they may still hold; their ledger is lost before",
     "cut": "operators change the limits of quotas",
     "move": "operators hang quotas under other parents",
     "comes": "operators delete quotas, and make them again",
@@ -33,6 +34,10 @@ FAULTS: Mapping[str, str] = {
     "webhook-lost": "calls of the webhook get lost, or their answers",
     "refused-later": "another webhook, or a ResourceQuota, refuses what a gate has admitted",
     "policies": "operators put policies into quotas and take them out; some fail; a plug-in fails, lies and refuses",
+    "adopted": "ReplicaSets that stand alone are given to a Deployment, and taken from it again",
+    "applied": "server-side applies leave out the count, a label or a container that earlier ones had",
+    "remade": "StatefulSets are deleted, and made again under the same or other labels; their claims stay",
+    "spelled": "patches copy values within the object, or have directives ($patch, $retainKeys)",
     "leaves": "callers leave before they have their answer",
 }
 """What may go wrong."""

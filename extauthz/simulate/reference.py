@@ -12,7 +12,7 @@ from itertools import count, takewhile
 from extauthz.core.model import Tree
 
 from .judge import Charges, Key, Labels, Members, Promise, Quota, State, View, reachable
-from .kinds import COLLECTIONS, CPUS, REPLICA_SET, kind_of, milli, word_of
+from .kinds import CLAIM_GI, COLLECTIONS, KINDS, REPLICA_SET, kind_of, left_by, milli, word_of, workload_of
 from .policies import most
 from .server import ApiServer
 
@@ -32,19 +32,21 @@ class ReferenceModel:
         self._server = server
         self.promises: dict[str, Promise] = {}
         """Promises by decision."""
+        self._left_behind: tuple[int, dict[Key, State]] = (-1, {})
+        """As of a version."""
 
     def quotas(self) -> dict[str, Quota]:
         """By name."""
         return {name: quota(tree) for (_, name), tree in self._server.objects(QUOTAS).items()}
 
     def workloads(self) -> dict[Key, State]:
-        """Everything that exists."""
-        return {key: self.state(key, tree) for key, tree in self._trees()}
+        """Everything that exists, claims that were left behind included."""
+        return {key: self.state(key, tree) for key, tree in self._trees()} | self._left()
 
     def workload(self, key: Key) -> State | None:
         """One workload; ``None``: it does not exist."""
         tree = self._server.objects(kind_of(key).collection).get(key)
-        return self.state(key, tree) if tree is not None else None
+        return self.state(key, tree) if tree is not None and owner(tree) is None else None
 
     def _trees(self) -> Iterable[tuple[Key, Tree]]:
         for collection in COLLECTIONS:
@@ -52,10 +54,33 @@ class ReferenceModel:
                 if owner(tree) is None:
                     yield key, tree
 
+    def _left(self) -> dict[Key, State]:
+        """Claims of StatefulSets that are gone. They count by their own labels."""
+        if self._left_behind[0] != self._server.version:
+            self._left_behind = self._server.version, self._find_left()
+        return self._left_behind[1]
+
+    def _find_left(self) -> dict[Key, State]:
+        there = self._server.objects(KINDS["sts"].collection)
+        claims: dict[Key, list[Tree]] = {}
+        for key, tree in self._server.objects(CLAIMS).items():
+            if workload_of(key) not in there:
+                claims.setdefault(workload_of(key), []).append(tree)
+        return {left_by(key): _of_claims(some) for key, some in claims.items()}
+
+    def left(self, key: Key) -> State | None:
+        """The claims that a StatefulSet has left behind; ``None``: there are none, or it is there."""
+        return self._left().get(left_by(key))
+
+    def given(self) -> dict[Key, Key]:
+        """ReplicaSets that were given to a workload, each with that."""
+        sets = self._server.objects(REPLICA_SET.collection).items()
+        return {key: (key[0], by) for key, tree in sets if word_of(key[1]) == "rs" and (by := owner(tree))}
+
     def state(self, key: Key, tree: Tree) -> State:
         """A workload as an object has it."""
         spec = tree["spec"]
-        main, *side = (milli(one["resources"]["requests"]["cpu"]) for one in spec["template"]["spec"]["containers"])
+        main, *side = _requested(tree)
         claims = spec.get("volumeClaimTemplates", ())
         size = sum(_amount("requests.storage", one["spec"]["resources"]["requests"]["storage"]) for one in claims)
         return State(spec["replicas"], main, _labels(tree).get("tier", ""), size, self._members(key), sum(side))
@@ -66,10 +91,14 @@ class ReferenceModel:
             held = self._server.objects(CLAIMS)
             return Members(claims=sum(1 for _ in takewhile(lambda n: (namespace, f"data-{name}-{n}") in held, count())))
         if word_of(name) == "roll":
-            sets = self._server.objects(REPLICA_SET.collection)
-            found = ((sets.get((namespace, f"{name}-{cpu}")), milli(cpu)) for cpu in CPUS)
-            shown = ((tree["spec"]["replicas"], price) for tree, price in found if tree is not None)
-            return Members(running=tuple(one for one in shown if one[0]))
+            sets = self._server.objects(REPLICA_SET.collection).items()
+            owned = [(own, tree) for (within, own), tree in sets if within == namespace and owner(tree) == name]
+            shown = [(own, tree["spec"]["replicas"], sum(_requested(tree))) for own, tree in owned]
+            running = sorted(one[1:] for one in shown if one[1] and word_of(one[0]) == "roll")
+            return Members(
+                running=tuple(running),
+                given=tuple(sorted(one[1:] for one in shown if one[1] and word_of(one[0]) == "rs")),
+            )
         return Members()
 
     def view(self) -> View:
@@ -92,7 +121,8 @@ class ReferenceModel:
         by_key: dict[Key, list[Promise]] = {key: [] for key, _ in self._trees()}
         for promise in self.promises.values() if promises is None else promises:
             by_key.setdefault(promise.key, []).append(promise)
-        return {key: self._reachable_of(key, some, (tiers or {}).get(key)) for key, some in by_key.items()}
+        found = {key: self._reachable_of(key, some, (tiers or {}).get(key)) for key, some in by_key.items()}
+        return found | {key: {one} for key, one in self._left().items()}
 
     def _reachable_of(self, key: Key, promises: list[Promise], label: str | None) -> set[State]:
         first = self.workload(key)
@@ -103,9 +133,18 @@ class ReferenceModel:
 
 
 def owner(tree: Tree) -> str | None:
-    """Name of the workload that an object was made for; ``None``: it stands alone."""
+    """Name of the workload that an object was made for, or given to, and that selects it; ``None``: it stands alone."""
     owners = tree["metadata"].get("ownerReferences")
-    return owners[0]["name"] if owners else None
+    return owners[0]["name"] if owners and _labels(tree).get("app") == owners[0]["name"] else None
+
+
+def _requested(tree: Tree) -> list[int]:
+    """Of each container, in thousandths of a CPU."""
+    return [milli(one["resources"]["requests"]["cpu"]) for one in tree["spec"]["template"]["spec"]["containers"]]
+
+
+def _of_claims(claims: list[Tree]) -> State:
+    return State(0, 0, _labels(claims[0]).get("tier", ""), CLAIM_GI, Members(claims=len(claims)))
 
 
 def quota(tree: Tree) -> Quota:

@@ -54,7 +54,9 @@ def promise(prepared: Prepared, after: State) -> Promise:
     on."""
     key = prepared.key
     if prepared.before is None:
-        return Promise(key, after.replicas, after.cpu_m, after.tier, creates=True, side_m=after.side_m)
+        return Promise(
+            key, after.replicas, after.cpu_m, after.tier, creates=True, side_m=after.side_m, claim_gi=after.claim_gi
+        )
     version = prepared.before["metadata"]["resourceVersion"]
     if prepared.sub:
         return Promise(key, after.replicas, None, only_on=version)

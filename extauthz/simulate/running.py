@@ -15,7 +15,8 @@ from .convergence import Convergence
 from .kinds import kind_of
 from .plan import Plan
 from .reference import DEFINITIONS, NAMESPACES, QUOTAS
-from .steps import LEDGER, LEDGERS, TAKEN, key_of
+from .restarts import LEDGER, LEDGERS
+from .steps import TAKEN, key_of
 from .world import World
 
 READY_WITHIN_S = 90.0

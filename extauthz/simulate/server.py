@@ -13,8 +13,11 @@ from typing import NamedTuple
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
+from . import applies
 from .judge import Key
 from .patches import PATCHES, apply
+
+APPLY = "application/apply-patch+yaml"
 
 
 class Event(NamedTuple):
@@ -99,12 +102,21 @@ class ApiServer:
             key = (place.namespace, body["metadata"]["name"])
             if key in self.objects(place.collection):
                 raise ApiError(409, "AlreadyExists", f"{key[1]} exists")
-            made = {**body, "metadata": {**body["metadata"], "uid": f"uid-{next(self._uids)}"}}
-            return Prepared(place.collection, key, place.sub, None, made)
+            return self._made(place.collection, key, body)
+        if content_type == APPLY and (place.namespace, place.name) not in self.objects(place.collection):
+            return self._made(place.collection, (place.namespace, place.name), applies.created(body))
         held = self._held(place)
-        scales = place.sub == "scale"
-        changed = _scaled(held, method, body) if scales else _changed(held, method, body, content_type)
+        if content_type == APPLY:
+            changed = applies.applied(held, body)
+        elif place.sub == "scale":
+            changed = applies.kept(held, _scaled(held, method, body))
+        else:
+            changed = applies.kept(held, _changed(held, method, body, content_type))
         return Prepared(place.collection, (place.namespace, place.name), place.sub, held, changed)
+
+    def _made(self, collection: str, key: Key, body: Tree) -> Prepared:
+        made = {**body, "metadata": {**body["metadata"], "uid": f"uid-{next(self._uids)}"}}
+        return Prepared(collection, key, "", None, made)
 
     def store(self, prepared: Prepared) -> Tree:
         """Store it, unless the object is another one by now. Raises ApiError."""
@@ -203,7 +215,23 @@ def _changed(held: Tree, method: str, body: Tree, content_type: str) -> Tree:
     if method == "PUT":
         _meets(held, body["metadata"])
         return body
-    return _patched(held, body, content_type)
+    return _as_printed(_patched(held, body, content_type))
+
+
+def _as_printed(tree: Tree) -> Tree:
+    """A workload that a patch has left, with defaults and as its version prints it. Raises ApiError (422)."""
+    spec = tree.get("spec", {})
+    if "template" not in spec:
+        return tree
+    containers = spec["template"]["spec"]["containers"]
+    if len({one["name"] for one in containers}) < len(containers):
+        raise ApiError(422, "Invalid", "two containers have one name")
+    if not isinstance(spec.setdefault("replicas", 1), int):
+        raise ApiError(422, "Invalid", "spec.replicas is no number")
+    for one in containers:
+        requests = one["resources"]["requests"]
+        requests["cpu"] = str(requests["cpu"])
+    return tree
 
 
 def _patched(tree: Tree, patch: Tree, content_type: str) -> Tree:

@@ -10,17 +10,14 @@ from typing import Any
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError
 
-from . import objects
+from . import objects, restarts, spellings
 from .judge import Key
 from .kinds import KINDS, kind_of
 from .plan import Step
 from .policies import written
 from .reference import CLAIMS, NAMESPACES, QUOTAS
+from .restarts import LEDGERS
 from .world import World
-
-LEDGERS = "/apis/extauthz.dev/v1alpha1/workspaceledgers"
-LEDGER = "cluster"
-"""The name of the one object."""
 
 COLLECTIONS = {
     **{kind.plural: kind.collection for kind in KINDS.values()},
@@ -78,6 +75,33 @@ def _patch(world: World, step: Step, random: Random) -> None:
     world.spawn(world.client.send(sent, step.how, random))
 
 
+def _copy(world: World, step: Step, random: Random) -> None:
+    sent = spellings.copying(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+    world.spawn(world.client.send(sent, step.how, random))
+
+
+def _directive(world: World, step: Step, random: Random) -> None:
+    sent = spellings.directing(key_of(step.how["workload"]), step.how["as"], step.how["to"], step.how["cpu"])
+    world.spawn(world.client.send(sent, step.how, random))
+
+
+def _adopt(world: World, step: Step, random: Random) -> None:
+    key, by = key_of(step.how["workload"]), key_of(step.how["owner"])
+    owner = world.server.objects(kind_of(by).collection).get(by)
+    if step.how["leaves"]:
+        sent = spellings.leaving(key, by, step.how["as"])
+    elif owner is not None:
+        sent = spellings.adopting(key, owner, step.how["as"])
+    else:
+        return
+    world.spawn(world.client.send(sent, step.how, random))
+
+
+def _apply(world: World, step: Step, random: Random) -> None:
+    sent = spellings.applying(key_of(step.how["workload"]), step.how)
+    world.spawn(world.client.send(sent, step.how, random))
+
+
 def _remake(world: World, step: Step, random: Random) -> None:
     key = key_of(step.how["workload"])
 
@@ -85,6 +109,18 @@ def _remake(world: World, step: Step, random: Random) -> None:
         _ungated(world, "DELETE", kind_of(key).path(*key), None)
         await asyncio.sleep(random.random() * 0.1)
         await world.client.send(objects.create(key, step.how["to"], "1"), step.how, random)
+
+    world.spawn(remake())
+
+
+def _remake_claimed(world: World, step: Step, random: Random) -> None:
+    """The claims of a StatefulSet stay. The next one of its name finds them, under whichever labels."""
+    key = key_of(step.how["workload"])
+
+    async def remake() -> None:
+        _ungated(world, "DELETE", kind_of(key).path(*key), None)
+        await asyncio.sleep(step.how["for_s"])
+        await world.client.send(objects.create(key, step.how["to"], "1", step.how["tier"]), step.how, random)
 
     world.spawn(remake())
 
@@ -102,7 +138,7 @@ def _sidecar(world: World, step: Step, random: Random) -> None:
 def _tidy(world: World, step: Step, random: Random) -> None:
     """Somebody deletes the claims that a StatefulSet has left behind, the last one first."""
     namespace, name = key = key_of(step.how["workload"])
-    state = world.reference.workload(key)
+    state = world.reference.workload(key) or world.reference.left(key)
     for ordinal in range(state.replicas, state.members.claims)[::-1] if state is not None else ():
         path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/data-{name}-{ordinal}"
         _ungated(world, "DELETE", path, None)
@@ -228,64 +264,17 @@ def _partition(world: World, step: Step, random: Random) -> None:
     world.links[step.how["gate"]].down_until_s = world.loop.time() + step.how["for_s"]
 
 
-def _crash(world: World, step: Step, random: Random) -> None:
-    number = step.how["gate"]
-    member = world.members[number]
-    if member is None or member.process.ended or member.process.ends_at is not None:
-        return
-
-    def died() -> None:
-        world.tell(f"{member.name} was killed")
-        world.loop.call_later(step.how["for_s"], world.start, number)
-
-    member.process.ends_at = member.process.steps + step.how["after"]
-    member.process.on_end.append(died)
-
-
-def _pause(world: World, step: Step, random: Random) -> None:
-    member = world.members[step.how["gate"]]
-    if member is not None:
-        member.stop_running()
-        world.loop.call_later(step.how["for_s"], member.go_on)
-
-
-def _handover(world: World, step: Step, random: Random) -> None:
-    number = step.how["gate"]
-    member = world.members[number]
-    if member is None or member.process.ended or member.process.stopped or not member.serves or member.stop.is_set():
-        return
-
-    async def leave() -> None:
-        member.stop.set()
-        await asyncio.wait((member.running,))
-        if not member.process.ending:  # it was not killed on the way
-            member.process.on_end[1:] = []
-            world.loop.end(member.process)
-            world.start(number)
-
-    world.spawn(leave())
-
-
-def _delete_ledger(world: World, step: Step, random: Random) -> None:
-    if ("", LEDGER) in world.server.objects(LEDGERS):
-        world.server.request("DELETE", f"{LEDGERS}/{LEDGER}", {}, None)
-
-
-def _edit_ledger(world: World, step: Step, random: Random) -> None:
-    held = world.server.objects(LEDGERS).get(("", LEDGER))
-    if held is not None:
-        payload = held["spec"]["payload"]
-        garbled = random.choice(("", payload[: len(payload) // 2], f"{payload[:-8]}AAAAAAA="))
-        spec = {**held["spec"], "payload": garbled}
-        world.server.request("PUT", f"{LEDGERS}/{LEDGER}", {}, {**held, "spec": spec})
-
-
 TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "scale": _scale,
     "flood": _flood,
     "rollout": _rollout,
     "patch": _patch,
     "remake": _remake,
+    "adopt": _adopt,
+    "apply": _apply,
+    "remake-claimed": _remake_claimed,
+    "copy": _copy,
+    "directive": _directive,
     "past": _past,
     "tidy": _tidy,
     "sidecar": _sidecar,
@@ -297,10 +286,11 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "drop-watch": _drop_watch,
     "relist": _relist,
     "partition": _partition,
-    "crash": _crash,
-    "pause": _pause,
-    "handover": _handover,
-    "delete-ledger": _delete_ledger,
-    "edit-ledger": _edit_ledger,
+    "crash": restarts.crash,
+    "pause": restarts.pause,
+    "handover": restarts.handover,
+    "restart": restarts.restart,
+    "delete-ledger": restarts.delete_ledger,
+    "edit-ledger": restarts.edit_ledger,
     "policy": _policy,
 }

@@ -133,7 +133,7 @@ class Views:
         more: dict[str, int] = {}
         for members in seen[1:]:
             for one in states:
-                less = one._replace(members=members).amounts()
+                less = one._replace(members=members._replace(given=one.members.given)).amounts()
                 for resource, amount in one.amounts().items():
                     more[resource] = max(amount - less[resource], more.get(resource, 0))
         return more

@@ -18,13 +18,13 @@ from .checks import Checks
 from .clients import W_S, Client
 from .controllers import Controllers
 from .judge import Key
-from .kinds import COLLECTIONS
+from .kinds import COLLECTIONS, REPLICA_SET, workload_of
 from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan
 from .policies import Odd
-from .reference import ReferenceModel
+from .reference import ReferenceModel, owner
 from .reviews import changed
 from .server import ApiServer
 
@@ -36,12 +36,26 @@ HEARD_S = 1.0
 """How long other gates may not know of a write that no quota covers: a quarter of a second, what the ledger's write
 takes, and the delay of a watch."""
 
-UNSETTLING = frozenset({"crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
+UNSETTLING = frozenset({"again", "crash", "pause", "partition", "lost", "deleted", "edited", "lag"})
 """Faults after which a refused write may stay in a ledger object for longer than the next write of it, and after which
 the ledger may be written late."""
 
 
-CALM = frozenset({"late", "unheard", "leaves", "cut", "ungated", "refused-later", "webhook-lost"})
+CALM = frozenset(
+    {
+        "adopted",
+        "late",
+        "unheard",
+        "leaves",
+        "cut",
+        "ungated",
+        "refused-later",
+        "webhook-lost",
+        "applied",
+        "remade",
+        "spelled",
+    }
+)
 """Faults beside which gates see what is stored, and agree, soon."""
 
 SEEN_S = 3.0
@@ -111,6 +125,10 @@ class World:
 
     def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
         self.checks.wrote(self.loop.time(), self.server.version, collection, key)
+        if collection == REPLICA_SET.collection:
+            owners = {owner(one) for one in (before, after) if one is not None} - {None, workload_of(key)[1]}
+            for name in owners:
+                self.checks.wrote(self.loop.time(), self.server.version, collection, (key[0], str(name)))
         if collection in COLLECTIONS and (before is None or after is None or changed(before, after)):
             self.checks.changes.asked(self.checks.gates_s(self.loop.time()), key, PAST_THE_GATES)
 

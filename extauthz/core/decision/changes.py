@@ -16,7 +16,7 @@ from typing import Final
 from extauthz.core.decision import sentences
 from extauthz.core.decision.effects import is_harmless, is_patch, left_by
 from extauthz.core.decision.evaluation import Evaluation
-from extauthz.core.effects.resolve import resolve
+from extauthz.core.effects.resolve import copied_from, resolve
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
@@ -99,7 +99,10 @@ def _adds_nothing(one: PendingWrite, whole: PendingWrite, left: Observed) -> boo
         has_all = _are_of((whole,), one.templates) and {*one.labels} <= {*whole.labels}
         return has_all and not one.shifts and one.owner in (None, whole.owner)
     outcome = resolve(one.write, left)
-    return isinstance(outcome, Outcome) and _is_there(one.write, outcome, left) and _is_charged(outcome, whole, one)
+    if not isinstance(outcome, Outcome):
+        return False
+    outcome = outcome._replace(templates=outcome.templates or copied_from(one.write, left))
+    return _is_there(one.write, outcome, left) and _is_charged(outcome, whole, one)
 
 
 def _is_there(write: Write, outcome: Outcome, left: Observed) -> bool:

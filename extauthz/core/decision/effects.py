@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extauthz.core.decision import unknowns
 from extauthz.core.decision.evaluation import Evaluation
-from extauthz.core.effects.resolve import resolve
+from extauthz.core.effects.resolve import copied_from, copies, resolve
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Tree, Unreadable, Verdict, Write
 
@@ -64,14 +64,13 @@ def _why_free(asked: Evaluation) -> str:
 
 def _pending_write(asked: Evaluation) -> PendingWrite:
     write, observed, outcome = asked.write, asked.observed, asked.outcome
-    templates, expires_s = outcome.templates, asked.now_s + asked.policy.window_s
+    expires_s = asked.now_s + asked.policy.window_s
     if write.scale:  # a count and nothing else
         count, keeps = outcome.replicas, outcome.keeps_count
         return PendingWrite(
             asked.id, count, (), (), False, write.precondition, expires_s, source=asked.source, keeps_count=keeps
         )
-    if not templates and observed is not None and observed.template is not None and _copies(write):
-        templates = (observed.template,)
+    templates = outcome.templates or copied_from(write, observed)
     touches = bool(templates) or outcome.labels is not None
     return PendingWrite(
         id=asked.id,
@@ -95,16 +94,10 @@ def is_patch(write: Write) -> bool:
     return not write.scale and not isinstance(write.change, Put)
 
 
-def _copies(write: Write) -> bool:
-    """Whether the count that it leaves may be copied out of the template."""
-    change = write.change
-    return is_patch(write) and isinstance(change, JsonPatch) and any("from" in one for one in change.operations)
-
-
 def _shifts(write: Write) -> bool:
     """Whether it finds something else at the same path, once it has landed: it copies, or moves items of a list."""
     change = write.change
-    return _copies(write) or (isinstance(change, JsonPatch) and any(map(_moves_items, change.operations)))
+    return copies(write) or (isinstance(change, JsonPatch) and any(map(_moves_items, change.operations)))
 
 
 def _moves_items(operation: Mapping[str, Tree]) -> bool:

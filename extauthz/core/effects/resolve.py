@@ -21,6 +21,7 @@ from extauthz.core.model import (
     OwnerRef,
     Put,
     StrategicMergePatch,
+    Template,
     Tree,
     Unreadable,
     Write,
@@ -51,6 +52,18 @@ def resolve_by_document(write: Write, base: Observed | None) -> Outcome | Unread
         return _CHANGES[type(write.change)](write, write.change, base, of_meaning(scale=write.scale))
     except MeaningError as error:
         return Unreadable(error.code, error.detail, write.ref)
+
+
+def copies(write: Write) -> bool:
+    """Whether a value that it leaves may be copied out of another place of what it finds."""
+    change = write.change
+    return not write.scale and isinstance(change, JsonPatch) and any("from" in one for one in change.operations)
+
+
+def copied_from(write: Write, base: Observed | None) -> tuple[Template, ...]:
+    """The template that the count may be copied out of, even where the write leaves it as it is. The count is for that
+    template: on another one it may be another."""
+    return (base.template,) if base is not None and base.template is not None and copies(write) else ()
 
 
 def _plain_replicas(write: Write) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extauthz.core.effects.resolve import resolve
+from extauthz.core.effects.resolve import copied_from, resolve
 from extauthz.core.model import Labels, Observed, Outcome, OwnerRef, Precondition, Template, Write
 
 
@@ -160,9 +160,12 @@ class PendingWrite:
 
     def find(self, base: Observed) -> None:
         """Add what it leaves on ``base``, which somebody else has put there. What cannot be worked out is left out."""
-        outcome = resolve(self.write, base) if self.write is not None else None
+        if self.write is None:
+            return
+        outcome = resolve(self.write, base)
         if isinstance(outcome, Outcome):
-            self.templates = tuple(dict.fromkeys(self.templates + outcome.templates))
+            found = outcome.templates or copied_from(self.write, base)
+            self.templates = tuple(dict.fromkeys(self.templates + found))
             self.labels = tuple(dict.fromkeys(self.labels + outcome.label_sets))
             self.frees = self.frees or outcome.frees
             if outcome.replicas is not None and not outcome.keeps_count:

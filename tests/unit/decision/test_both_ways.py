@@ -246,6 +246,17 @@ def test_a_count_that_the_patch_copies_out_of_the_object_waits():
     assert admit(ask, new, made, resource=resource).reason == "change-under-way"
 
 
+def test_a_count_that_the_patch_moves_within_the_object_is_for_one_template_and_another_one_waits():
+    ask = asker(web(), hard="9")
+    moved = [
+        {"op": "add", "path": "/spec/detour", "value": 5},
+        {"op": "move", "from": "/spec/detour", "path": "/spec/replicas"},
+    ]
+    assert ask(patch(path("web"), moved, "json")).reason == "fits"
+    assert admitted(ask, web(main="2"), web()) == UNDER_WAY, "five of them would ask for ten"
+    assert admitted(ask, web(main="1", labels={"app": "web", "x": "y"}), web())[0] is Verdict.ALLOW
+
+
 def test_what_cannot_be_worked_out_of_the_patch_waits():
     ask = asker(web(a="1", b="1"), hard="99")
     replaced = [{"op": "replace", "path": "/spec/template/spec/containers/1/resources/requests/cpu", "value": "4"}]

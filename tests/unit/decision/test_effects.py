@@ -80,6 +80,18 @@ def test_a_count_that_is_copied_from_the_template_is_worked_out_anew_if_somebody
         assert books(ask) == {"acme": (2, 7)}
 
 
+def test_a_count_that_is_moved_within_the_object_meets_the_template_that_somebody_puts_there():
+    ask = asker(workload("web", 1))
+    moved = [
+        {"op": "add", "path": "/spec/detour", "value": 5},
+        {"op": "move", "from": "/spec/detour", "path": "/spec/replicas"},
+    ]
+    assert ask(patch(path("web"), moved, "json")).verdict is Verdict.ALLOW
+    assert books(ask) == {"acme": (1, 4)}
+    see(ask, workload("web", 1, {"cpu": "4"}, version="2"))
+    assert books(ask) == {"acme": (4, 16)}
+
+
 # Server-side apply.
 
 
