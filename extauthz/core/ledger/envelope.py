@@ -275,14 +275,17 @@ def _is_alone(pending_write: PendingWrite) -> bool:
 
 
 def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
-    """The cost of members that may leave. Their controller then creates others in their place."""
+    """The cost of members, and of theirs, that may leave. Their controller then creates others in their place."""
     total: dict[str, int] = {}
     count = 0
     for member in _members(entry):
         if member.may_leave():
             part = charge(_reachable(member, costs), {})
-            count += part.replicas
-            _add(total, part.amounts)
+            amounts, pods = part.amounts, part.replicas
+        else:
+            amounts, pods = _leaving(member, costs)
+        count += pods
+        _add(total, amounts)
     return total, count
 
 

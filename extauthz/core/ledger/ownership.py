@@ -109,16 +109,18 @@ class Ownership:
         if ref is None or owner is None:
             return None
         is_covered = entry.head is not None and entry.head.ref == ref
+        may_select = entry.observed is None and ref[:2] != DEPLOYMENTS  # by its own selector, which no write tells
         labels = {*entry.all_labels(), *pending_write.labels}
-        if owner == before and (is_covered or labels == {shown.labels if shown is not None else ""}):
+        is_as_before = owner == before and labels == {shown.labels if shown is not None else ""}
+        if (owner == before and is_covered) or (is_as_before and not may_select):
             return None
         head = self._workloads.get(ref) or Entry(ref)
         if head.observed is None or head.observed.uid != owner.uid:
-            return head, False
+            return None if is_as_before else (head, False)
         selector = shown.selector if shown is not None else None
         each = (Observed(0, None, one, owner=owner, selector=selector) for one in labels)
-        is_selected = ANY_LABELS in labels or any(self._covers(ref, head.observed, entry.ref, one) for one in each)
-        return (head, True) if is_selected else None
+        may_select = may_select or ANY_LABELS in labels
+        return (head, True) if may_select or any(self._covers(ref, head.observed, entry.ref, o) for o in each) else None
 
     def release(self, entry: Entry) -> None:
         """Keep only what is needed of an entry. Forget one that has gone."""
