@@ -133,9 +133,10 @@ class Entry:
 
     def may_leave(self) -> bool:
         """Whether a pending write may remove it from ``head``, whose controller then creates another one."""
-        return any(self._leaves(pending_write) for pending_write in self.live_pending_writes())
+        return any(self.leaves(pending_write) for pending_write in self.live_pending_writes())
 
-    def _leaves(self, pending_write: PendingWrite) -> bool:
+    def leaves(self, pending_write: PendingWrite) -> bool:
+        """Whether it may remove this from ``head``."""
         owner = self.head.observed if self.head is not None else None
         assert owner is not None, "only a live owner covers"
         if pending_write.owner is not None and pending_write.owner.uid != owner.uid:

@@ -226,6 +226,23 @@ def test_the_largest_count_that_fits_is_told_of_both():
     assert charged(ask) == {"acme": 16}
 
 
+@pytest.mark.parametrize("away", [{"ownerReferences": []}, {"labels": {"app": "x"}}], ids=["freed", "relabelled"])
+def test_what_may_have_left_comes_back_with_a_whole_object_that_changes_nothing(away: dict):
+    """It is as observed, and lands on what the first write leaves. The pods of the owner may run its template again."""
+    of_web: dict[str, Any] = {"ownerReferences": owned_by("web"), "labels": {"app": "web"}}
+    ask = asker(workload("web", 4), old(1, "3", **of_web), hard="99")
+    assert charged(ask) == {"acme": 12}
+    left = ask(put(old(1, "3", **(of_web | away))))
+    assert (left.verdict, charged(ask)) == (Verdict.ALLOW, {"acme": 15})
+    assert ask(put(old(1, "3", **(of_web | away)))).verdict is Verdict.ALLOW
+    assert charged(ask) == {"acme": 15}, "the same write takes no more room"
+    made = old(1, "3", **of_web)
+    del made["metadata"]["resourceVersion"]
+    assert ask(put(made)).verdict is Verdict.ALLOW
+    see(ask, old(1, "3", **({"version": "2"} | of_web | away)))
+    assert charged(ask) == {"acme": 15}
+
+
 def test_a_deployment_s_template_waits_for_what_may_enter_and_its_count_does_not():
     ask = asker(workload("web", 2), old(1), hard="20")
     assert ask(patch(TARGET, BY_WEB)).verdict is Verdict.ALLOW
