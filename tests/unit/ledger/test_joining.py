@@ -226,6 +226,18 @@ def test_the_largest_count_that_fits_is_told_of_both():
     assert charged(ask) == {"acme": 16}
 
 
+def test_an_owner_moves_under_another_quota_only_once_what_may_enter_its_family_is_settled():
+    """As a whole object too, where the template of what enters is the owner's own."""
+    ask = two_teams(workload("web", 2, labels={"team": "a"}), old(10, labels={"app": "web", "team": "a"}), b="5")
+    entered = ask(patch(TARGET, BY_WEB))
+    assert entered.verdict is Verdict.ALLOW
+    whole = json.dumps(workload("web", 2, labels={"team": "b"}, version="")).encode()
+    moved = Request("PUT", path("web"), {"content-type": "application/json"}, whole)
+    assert ask(moved).reason == "change-under-way"
+    settle(ask, entered, Event.REFUSED)
+    assert (ask(moved).verdict, charged(ask)) == (Verdict.ALLOW, {"a": 12, "b": 2})
+
+
 @pytest.mark.parametrize("away", [{"ownerReferences": []}, {"labels": {"app": "x"}}], ids=["freed", "relabelled"])
 def test_what_may_have_left_comes_back_with_a_whole_object_that_changes_nothing(away: dict):
     """It is as observed, and lands on what the first write leaves. The pods of the owner may run its template again."""
