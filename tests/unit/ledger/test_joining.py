@@ -288,10 +288,19 @@ def test_a_list_of_owners_that_only_gets_shorter_is_read(operations: list):
     assert asker(workload("web", 2), old(1), hard="20")(patch(TARGET, operations, "json")).reason == "no-growth"
 
 
-def test_an_entry_of_the_list_that_is_merged_into_another_is_unreadable():
-    part = {"metadata": {"ownerReferences": [{"uid": "uid-web", "controller": True}]}}
+def test_a_controller_lets_go_by_a_directive():
+    body = {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "uid-web"}], "uid": "uid-old"}}
+    ask = asker(workload("web", 2), old(1, ownerReferences=owned_by("web")), hard="20")
+    assert ask(patch(TARGET, body, "strategic")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("how", ["strategic", "apply"])
+@pytest.mark.parametrize("missing", ["apiVersion", "kind", "name", "controller name"])
+def test_an_entry_of_the_list_that_is_merged_into_another_is_unreadable(how: str, missing: str):
+    """The object may have the same entry, with all of it, and without it being the controller; or with another name."""
+    part = [{key: value for key, value in owned_by("web")[0].items() if key not in missing.split()}]
     ask = asker(workload("web", 2), old(1), hard="20")
-    assert ask(patch(TARGET, part, "strategic")).reason == "patch-from-unseen-field"
+    assert ask(patch(TARGET, {"metadata": {"ownerReferences": part}}, how)).reason == "patch-from-unseen-field"
 
 
 def test_in_a_namespace_without_a_quota_it_is_followed_for_one_that_comes():
