@@ -33,9 +33,9 @@ def under_way(asked: Evaluation) -> Decision | None:
     pending_write = asked.pending_write
     if not pending_write.touches or asked.entry is None or is_harmless(asked.observed, pending_write):
         return None
-    resizes = _resizes_of(asked.entry, asked) if _moves(pending_write, asked.observed) else []
-    if resizes:
-        return _refusal(asked, resizes)
+    followers = _followers_of(asked.entry, asked) if _moves(pending_write, asked.observed) else []
+    if followers:
+        return _refusal(asked, followers)
     others = [one for one in asked.entry.live_pending_writes() if one.touches]
     if not is_patch(asked.write):
         others = _in_the_way(asked, pending_write, others)
@@ -55,10 +55,10 @@ def _moves(pending_write: PendingWrite, observed: Observed | None) -> bool:
     return observed is not None and replace(pending_write, templates=()).changes(observed)
 
 
-def _resizes_of(entry: Entry, asked: Evaluation) -> list[PendingWrite]:
-    """Resizes under way of the pods that are charged with ``entry``."""
+def _followers_of(entry: Entry, asked: Evaluation) -> list[PendingWrite]:
+    """Writes that are charged where ``entry`` counts now: what may enter its family, and resizes of its pods."""
     ledger = asked.state.ledger
-    found: list[PendingWrite] = []
+    found = [one for one in entry.live_pending_writes() if not ledger.pending.follows(one.id)]
     for ref in ledger.workloads.of_unit(RESIZES, entry.ref.namespace):
         pod, resizes = ledger.observations.pod(ref._replace(resource=PODS[1])), ledger.get(ref)
         if pod is not None and resizes is not None and pod.root.ref == entry.root.ref:

@@ -9,7 +9,7 @@ that the pod is known to hold: by the gate, or by the API server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from extauthz.core.decision import granting, pending_limits, policing, sentences, unknowns, weighing
@@ -23,7 +23,6 @@ from extauthz.core.model import (
     ANY_LABELS,
     Amounts,
     Decision,
-    Labels,
     Operation,
     Outcome,
     Precondition,
@@ -103,7 +102,7 @@ def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:
 def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Amounts, now_s: float) -> None:
     """What the steps of a write find out first."""
     template = Template(intern({"resize": dict(added)}).text)
-    labels = tuple(dict.fromkeys(_labels(seen))) if seen is not None else (ANY_LABELS,)
+    labels = tuple(dict.fromkeys(seen.family_labels())) if seen is not None else (ANY_LABELS,)
     evaluation.ref = resize.ref._replace(resource=RESIZES[1])
     evaluation.entry, evaluation.observed = evaluation.state.ledger.get(evaluation.ref), None
     evaluation.creates = seen is not None
@@ -120,17 +119,6 @@ def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Am
     )
     evaluation.born = evaluation.pending_write.made
     evaluation.free = _why_free(evaluation, added)
-
-
-def _labels(seen: Entry) -> Iterator[Labels]:
-    """Those by which quotas may come to count the pod: of what it is charged through, and of an owner that may leave
-    that."""
-    yield from seen.root.all_labels()
-    one = seen
-    while one.head is not None:
-        if one.may_leave():
-            yield from one.all_labels()
-        one = one.head
 
 
 def _why_free(evaluation: Evaluation, added: Amounts) -> str:

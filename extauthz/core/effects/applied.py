@@ -36,7 +36,7 @@ def applied(write: Write, configuration: dict[str, Tree], base: Observed | None,
     metadata = mapping(configuration.get("metadata"), "metadata")
     weights.of_metadata(configuration, work)
     labels = _labels(write.ref, metadata, base, work) if base else (labels_of(write.ref.resource, metadata, spec),)
-    owner = controller(metadata.get("ownerReferences"))
+    owner = controller(metadata.get("ownerReferences"), of_patch=True)
     return Outcome(
         replicas=count,
         templates=tuple(dict.fromkeys(intern(tree) for tree in _templates(spec, base, work))),

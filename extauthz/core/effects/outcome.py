@@ -81,10 +81,7 @@ def outcome(
 def _owner(root: Mapping[str, Tree]) -> OwnerRef | None:
     """The controller that a patch names: the object's own are not kept, so that there is no other in the document."""
     metadata = root.get("metadata")
-    owner = controller(metadata.get("ownerReferences")) if isinstance(metadata, Mapping) else None
-    if owner is not None and not (owner.kind and owner.name and owner.uid):
-        raise ObjectError("metadata.ownerReferences", "is patched in part", "patch-from-unseen-field")
-    return owner
+    return controller(metadata.get("ownerReferences"), of_patch=True) if isinstance(metadata, Mapping) else None
 
 
 def _paths(patch: Mapping[str, Tree]) -> Iterable[tuple[str, ...]]:

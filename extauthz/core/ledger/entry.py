@@ -123,11 +123,20 @@ class Entry:
             yield from pending_write.labels
             yield from pending_write.joins
 
+    def family_labels(self) -> Iterator[Labels]:
+        """Those by which it may count with what it is charged through, or with an owner that may leave that."""
+        one: Entry | None = self
+        while one is not None:
+            if one.head is None or one.may_leave():
+                yield from one.all_labels()
+            one = one.head
+
     def may_leave(self) -> bool:
         """Whether a pending write may remove it from ``head``, whose controller then creates another one."""
-        return any(self._leaves(pending_write) for pending_write in self.live_pending_writes())
+        return any(self.leaves(pending_write) for pending_write in self.live_pending_writes())
 
-    def _leaves(self, pending_write: PendingWrite) -> bool:
+    def leaves(self, pending_write: PendingWrite) -> bool:
+        """Whether it may remove this from ``head``."""
         owner = self.head.observed if self.head is not None else None
         assert owner is not None, "only a live owner covers"
         if pending_write.owner is not None and pending_write.owner.uid != owner.uid:

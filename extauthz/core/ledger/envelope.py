@@ -257,8 +257,9 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
         for pending_write in pending_writes
         if pending_write.replicas is not None and pending_write.templates
     ]
-    for pending_write in both:
-        yield product(pending_write.replicas or 0, pending_write.templates)
+    stay = observed if entry.ref[:2] not in SHARE_TEMPLATES else []
+    for pending_write in both:  # the pods of a ReplicaSet stay as they are, whatever template it gets
+        yield product(pending_write.replicas or 0, [*pending_write.templates, *stay])
     counts = [
         pending_write.replicas
         for pending_write in pending_writes
@@ -275,14 +276,17 @@ def _is_alone(pending_write: PendingWrite) -> bool:
 
 
 def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
-    """The cost of members that may leave. Their controller then creates others in their place."""
+    """The cost of members, and of theirs, that may leave. Their controller then creates others in their place."""
     total: dict[str, int] = {}
     count = 0
     for member in _members(entry):
         if member.may_leave():
             part = charge(_reachable(member, costs), {})
-            count += part.replicas
-            _add(total, part.amounts)
+            amounts, pods = part.amounts, part.replicas
+        else:
+            amounts, pods = _leaving(member, costs)
+        count += pods
+        _add(total, amounts)
     return total, count
 
 
@@ -292,7 +296,7 @@ def pods_of(entry: Entry, pending_write: PendingWrite, pod_costs: PodCosts) -> A
     others = [one for one in entry.live_pending_writes() if one is not pending_write]
     templates: list[Template | None] = [*pending_write.templates, *_templates_of_revisions(entry)]
     templates += [t for one in others if not joint or _is_alone(one) for t in one.templates]
-    if not joint and entry.shown is not None:
+    if entry.shown is not None and not (joint and entry.ref[:2] in SHARE_TEMPLATES):
         templates.append(entry.shown.template)
     return NamespaceCosts(entry.ref.namespace, pod_costs).highest(templates)
 

@@ -108,17 +108,21 @@ class Ownership:
         ref = self._owner_ref(entry.ref, owner)
         if ref is None or owner is None:
             return None
-        is_covered = entry.head is not None and entry.head.ref == ref
         labels = {*entry.all_labels(), *pending_write.labels}
-        if owner == before and (is_covered or labels == {shown.labels if shown is not None else ""}):
+        has_others = labels != {shown.labels if shown is not None else ""}
+        may_select = entry.observed is None and ref[:2] != DEPLOYMENTS  # by its own selector, which no write tells
+        enters = has_others or may_select
+        if entry.head is not None and entry.head.ref == ref:
+            enters = entry.may_leave() and not entry.leaves(pending_write)
+        if owner == before and not enters:
             return None
         head = self._workloads.get(ref) or Entry(ref)
         if head.observed is None or head.observed.uid != owner.uid:
-            return head, False
+            return (head, False) if owner != before or has_others else None
         selector = shown.selector if shown is not None else None
         each = (Observed(0, None, one, owner=owner, selector=selector) for one in labels)
-        is_selected = ANY_LABELS in labels or any(self._covers(ref, head.observed, entry.ref, one) for one in each)
-        return (head, True) if is_selected else None
+        may_select = may_select or ANY_LABELS in labels
+        return (head, True) if may_select or any(self._covers(ref, head.observed, entry.ref, o) for o in each) else None
 
     def release(self, entry: Entry) -> None:
         """Keep only what is needed of an entry. Forget one that has gone."""

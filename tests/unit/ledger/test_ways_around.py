@@ -72,6 +72,17 @@ def test_a_tenant_s_own_max_surge_buys_no_uncharged_pods(surge: object):
     assert books(asker(web(4, surge), revision("web-0", 50))) == (49, 0), "one of 50 is within 25 % of 4"
 
 
+def test_the_pods_of_a_replica_set_stay_under_a_cheaper_template_and_a_higher_count():
+    """One pod of 3 CPU stays, and four of 2 are made beside it."""
+    body = {"spec": {"replicas": 5, "template": pod({"cpu": "2"})}}
+    cheaper = patch(path("old", resource="replicasets"), body)
+    ask = asker(revision("old", 1, "3", owner=None), hard="10")
+    denied = ask(cheaper)
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 3)
+    roomy = asker(revision("old", 1, "3", owner=None), hard="15")
+    assert (roomy(cheaper).verdict, books(roomy)) == (Verdict.ALLOW, (3, 12))
+
+
 def test_raising_a_deployment_whose_revisions_still_run_more_lowers_no_envelope():
     """Its surge grows with it: were that taken off at once, the reserve would fall below zero."""
     ask = asker(web(0), revision("web-0", 10), hard="20")
