@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -13,21 +12,15 @@ from extauthz.core.model import Decision, Verdict
 from . import judge
 from .changes import Changes
 from .excuses import Excuses, Grant
-from .judge import At, Key, Members, Promise, State, States, View
-from .kinds import CLAIM_GI, CPUS, REPLICA_SET, is_left, left_by, milli, word_of, workload_of
+from .judge import At, Key, Promise, State, States, View
+from .kinds import REPLICA_SET, word_of, workload_of
+from .lately import PENDING_PER_TREE, Lately
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question
 
-PENDING_PER_TREE = 16
-"""How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
-
-
 ALONE = frozenset({"deploy", "rs", "tin"})
 """Kinds of workloads for which no controller makes anything that costs."""
-
-COPIED_M = 2 * max(map(milli, CPUS))
-"""The most that a container that is copied beside another one may come to with it, in thousandths of a CPU."""
 
 BY_POLICY = frozenset({"policy-refused", "policy-not-yet", "policy-unknown"})
 """Reasons of refusals by policies."""
@@ -41,19 +34,6 @@ class Violation(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.what}"
-
-
-class Asked(NamedTuple):
-    """A write that a gate was asked about. It may take room for its landing window."""
-
-    until_s: float
-    """When it takes no more room, whatever happened."""
-    key: Key
-    replicas: int
-    cpu_m: int
-    side_m: int
-    tier: str | None
-    claims: int
 
 
 class Checks:
@@ -71,23 +51,14 @@ class Checks:
     ) -> None:
         self.found: Violation | None = None
         self._reference = reference
-        self._memory_s = memory_s
         self._stood_s = 0.0
-        self._refused_s = refused_s
         self._alone = alone
         self._views = Views(reference)
         self._excuses = Excuses(reference, heard_s)
-        self._states: list[Asked] = []
+        self._lately = Lately(reference, self._views, memory_s, refused_s)
         self.changes = Changes(memory_s)
-        self._asks: deque[tuple[float, Key]] = deque()
-        """When a write was asked for, and of what."""
         self._been: dict[Key, Past[State | None]] = {}
         """What each workload was lately; ``None``: gone."""
-        self._last: dict[Key, State] = {}
-        """The last state of each workload, also of deleted ones: a gate that has not seen the deletion prices writes by
-        it."""
-        self._families: dict[tuple[Key, Key], float] = {}
-        """ReplicaSets and owners that they were given to, or may be: until when a gate may count them so."""
         self._answers: set[str] = set()
         self.checked = 0
 
@@ -114,41 +85,15 @@ class Checks:
         """The time by which gates let writes end."""
         return now_s - self._stood_s
 
-    def _seen(self, now_s: float, key: Key, one: State) -> None:
-        """A workload has changed. A gate may not have seen its last state before."""
-        until_s = self.gates_s(now_s) + self._memory_s
-        self._states += [_most(until_s, key, each) for each in {self._last.get(key, one), one}]
-        self._last[key] = one
-
     def asked(self, now_s: float, question: Question) -> None:
         """A gate is about to be asked about a write. A dry run takes no room."""
-        promise = question.promise
+        promise, at_s = question.promise, self.gates_s(now_s)
         if question.dry:
             return
-        if promise.changes:
-            self.changes.asked(self.gates_s(now_s), promise.key, question.write)
-        if promise.joins is not None:
-            self._joins(now_s, promise.key, promise.joins, question.write)
-        self._note_families(self.gates_s(now_s))
-        self._asks.append((self.gates_s(now_s), promise.key))
-        self._states.append(self._asked(self.gates_s(now_s) + self._memory_s, promise))
-
-    def _joins(self, now_s: float, key: Key, owner: Key, write: int) -> None:
-        """Meanwhile the owner's pods may cost as those of its new member, which may count where the owner does."""
-        at_s = self.gates_s(now_s)
-        self.changes.asked(at_s, key, write)
-        self.changes.asked(at_s, owner, write)
-        self._families[key, owner] = at_s + self._memory_s
-
-    def _note_families(self, at_s: float) -> None:
-        for pair in self._reference.given().items():
-            self._families[pair] = at_s + self._memory_s
-
-    @staticmethod
-    def _asked(until_s: float, promise: Promise) -> Asked:
-        side_m = COPIED_M if promise.copies else promise.side_m or 0
-        replicas = 1 if promise.applies and promise.replicas is None else promise.replicas or 0
-        return Asked(until_s, promise.key, replicas, promise.cpu_m or 0, side_m, promise.tier, 0)
+        changed = [promise.key] if promise.changes else []
+        for key in changed if promise.joins is None else (promise.key, promise.joins):
+            self.changes.asked(at_s, key, question.write)
+        self._lately.asked(at_s, promise)
 
     def _bound(self, horizon: Horizon, by: str, view: View, states: States, quota: str, resource: str) -> int | None:
         """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
@@ -203,7 +148,14 @@ class Checks:
         ):
             self.broken("one write, any entrance", f"{decision.id} was refused for a change, and there is no other")
         elif decision.verdict is Verdict.DENY:
-            self._denied_for_quota(at_s, now_s, decision, question)
+            for what in self._lately.refused(self.gates_s(at_s), self.gates_s(now_s), now_s, decision, question):
+                self.broken("never in the way of less", what)
+
+    def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
+        asks = self._lately.asks_beside(self.gates_s(now_s), now_s, promise)
+        if asks <= PENDING_PER_TREE:
+            what = f"{decision.id} was refused for {asks} writes under its quotas"
+            self.broken("a flood ends for its sender alone", what)
 
     def _once(self, decision_id: str) -> None:
         if decision_id in self._answers:
@@ -218,7 +170,8 @@ class Checks:
         known = known_of(own, horizon)
         been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
         pending = self._excuses.charged_by(by, at_s)
-        if not any(one.creates or one.applies for one in (*pending, promise) if one.key == own):
+        makes = promise.creates or promise.applies
+        if not makes and not self._lately.is_made(self.gates_s(at_s), own):
             been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
         for view, first in product(self._views.believable(horizon), been):
@@ -306,11 +259,11 @@ class Checks:
         others = any(one.key == promise.key for one in self._reference.promises.values())
         if promise.replicas is None or promise.changes or promise.key not in self._been or others:
             return False
-        if word_of(promise.key[1]) not in ALONE:
+        if word_of(promise.key[1]) not in ALONE or self._lately.is_applied(self.gates_s(now_s), promise.key):
             return False
         late = self._views.horizon(at_s)
         since = known_of(promise.key, lambda collection: max(known(collection), late(collection)))
-        per_pod_m = self._dearest_of_late(now_s, promise.key)
+        per_pod_m = self._lately.dearest_m(self.gates_s(now_s), promise.key)
         return all(
             one is not None
             and promise.replicas <= one.replicas
@@ -318,90 +271,13 @@ class Checks:
             for one in self._been[promise.key].since(since)
         )
 
-    def _dearest_of_late(self, now_s: float, key: Key) -> int:
-        """What a pod of it may come to cost, by all that was asked and seen of late."""
-        late = [one for one in self._states if one.key == key and one.until_s >= self.gates_s(now_s)]
-        return max((one.cpu_m for one in late), default=0) + max((one.side_m for one in late), default=0)
-
-    def _denied_for_quota(self, at_s: float, now_s: float, decision: Decision, question: Question) -> None:
-        """What was refused counts for itself, and from now on for less long."""
-        asked = self._asked(self.gates_s(at_s) + self._memory_s, question.promise)
-        if question.dry:
-            self._states.append(asked)
-        self._denied(now_s, decision, question.promise)
-        self._states.remove(asked)
-        if not question.dry:
-            self._states.append(self._asked(self.gates_s(now_s) + self._refused_s, question.promise))
-
-    def _denied(self, now_s: float, decision: Decision, promise: Promise) -> None:
-        """A refusal for quota is right only if the write grows something and would not fit even if all that was asked
-        lately landed."""
-        self._states = [one for one in self._states if one.until_s >= self.gates_s(now_s)]
-        tops: dict[Key, State] = {}
-        tiers: dict[Key, set[str]] = {}
-        last = {**self._last, **self._reference.workloads()}
-        for one in self._states + [_most(now_s, key, state) for key, state in last.items()]:
-            claim_gi = CLAIM_GI if is_left(one.key) else last[one.key].claim_gi
-            top = tops.get(one.key, State(0, 0, "", claim_gi))
-            tops[one.key] = top._replace(
-                replicas=max(top.replicas, one.replicas),
-                cpu_m=max(top.cpu_m, one.cpu_m),
-                side_m=max(top.side_m, one.side_m),
-                members=Members(claims=max(top.members.claims, one.claims)),
-            )
-            tiers.setdefault(one.key, set()).update([one.tier] if one.tier is not None else [])
-        self._join(now_s, tops, tiers)
-        horizon = self._views.horizon(now_s)
-        views = list(self._views.believable(horizon))
-        for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
-            limits = [limit or 0 for limit in self._views.limits(horizon, quota, resource)]
-            total = sum(
-                top.amounts()[resource]
-                for key, top in tops.items()
-                if any(quota in view.covering(key[0], tier) for view in views for tier in tiers[key])
-            )
-            if total <= min(limits):
-                what = (
-                    f"{decision.id} was refused for {resource} of {quota}, where {total} of {min(limits)} can be in use"
-                )
-                self.broken("never in the way of less", what)
-
-    def _join(self, now_s: float, tops: dict[Key, State], tiers: dict[Key, set[str]]) -> None:
-        """What is given to an owner may count where that does, and the owner where it does. The owner's pods may cost
-        as much as its pods."""
-        self._families = {pair: until for pair, until in self._families.items() if until >= self.gates_s(now_s)}
-        for key, owner in self._families:
-            if key in tops and owner in tops:
-                tiers[key] = tiers[owner] = tiers[key] | tiers[owner]
-                dearest = max(tops[owner].cpu_m, tops[key].cpu_m + tops[key].side_m)
-                tops[owner] = tops[owner]._replace(cpu_m=dearest)
-
-    def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
-        """A flood ends for its sender alone: so many writes were asked under quotas that cover this workload too."""
-        while self._asks and self._asks[0][0] < self.gates_s(now_s) - self._memory_s:
-            self._asks.popleft()
-        asks = Counter(key for _, key in self._asks)
-        near: set[Key] = set()
-        for view in self._views.believable(self._views.horizon(now_s)):
-            above = {key: view.covering(key[0], view.tiers.get(key, self._last[key].tier)) for key in self._last}
-            near.update(key for key in asks if above[key] & above[promise.key])
-        if sum(asks[key] for key in near) <= PENDING_PER_TREE:
-            what = f"{decision.id} was refused for {sum(asks[key] for key in near)} writes under its quotas"
-            self.broken("a flood ends for its sender alone", what)
-
     def wrote(self, now_s: float, version: int, collection: str, key: Key) -> None:
         """The API server has stored something."""
         if collection in COUNTED:
             key = workload_of(key)
-            if collection == REPLICA_SET.collection:
-                self._note_families(self.gates_s(now_s))
-            one = self._reference.workload(key)
+            one, at_s = self._reference.workload(key), self.gates_s(now_s)
             self._been.setdefault(key, Past()).is_now(version, one)
-            left = self._reference.left(key)
-            if one is not None:
-                self._seen(now_s, key, one)
-            elif left is not None:  # a gate may count them by themselves for a while after they are found
-                self._states.append(_most(self.gates_s(now_s) + self._memory_s, left_by(key), left))
+            self._lately.wrote(at_s, key, one, is_replica_set=collection == REPLICA_SET.collection)
         self._views.wrote(now_s, version, collection, key)
 
 
@@ -422,14 +298,6 @@ def _raises(promise: Promise, been: Iterable[State | None]) -> bool:
 def _tiers(promise: Promise, been: Iterable[State | None]) -> set[str]:
     """Labels that it may have, before the write and after it."""
     return {one.tier for one in been if one is not None} | ({promise.tier} if promise.tier is not None else set())
-
-
-def _most(until_s: float, key: Key, one: State) -> Asked:
-    """The maximum of states, field by field."""
-    claims, running = one.members.claims, one.members.sets
-    count = max(one.replicas, sum(count for count, _ in running))
-    dearest = max([one.cpu_m, *(cpu_m for _, cpu_m in running)])
-    return Asked(until_s, key, count, dearest, one.side_m, one.tier, claims)
 
 
 def _as_seen(states: Mapping[Key, State], view: View) -> States:

@@ -24,8 +24,8 @@ from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
 from extauthz.service.settings import Settings
 
 from . import wire
-from .checks import PENDING_PER_TREE
 from .connection import SimulatedConnection
+from .lately import PENDING_PER_TREE
 from .link import Link
 from .loop import VirtualLoop
 from .policies import Odd, enlisted
