@@ -11,10 +11,20 @@ lower one (docs/memory.md).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from enum import Enum
 from itertools import islice
 from typing import NamedTuple
+
+
+class NodeMemory(NamedTuple):
+    """One node. Amounts are in one unit, whichever."""
+
+    name: str
+    labels: Mapping[str, str]
+    capacity: int
+    used: int | None
+    """``None``: there are no metrics of it, or only old ones."""
 
 
 class Marks(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
+from extauthz.core.pressure import NodeMemory
 
 from .calls import Lists
 from .resource import Resource
@@ -19,18 +20,8 @@ _ANY_VERSION: Final = (("resourceVersion", "0"),)
 """From the API server's cache: nodes are large, and a moment is no matter."""
 
 
-class NodeMemory(NamedTuple):
-    """One node. Amounts are nano-units of bytes."""
-
-    name: str
-    labels: Mapping[str, str]
-    capacity: int
-    used: int | None
-    """``None``: there are no metrics of it, or only old ones."""
-
-
 async def read(lists: Lists, now_s: float, stale_after_s: float) -> list[NodeMemory]:
-    """All nodes. ``now_s``: seconds since 1970.
+    """All nodes, in nano-units of bytes. ``now_s``: seconds since 1970.
 
     Raises:
         ApiError: and Unreachable, as ``Lists``.

@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from extauthz.core.model import Growth, WorkloadRef
 from extauthz.core.objects.placement import allows
 from extauthz.core.policies import GrowthPolicy, NotYet, UnknownError
-from extauthz.core.pressure import Pool
+from extauthz.core.pressure import NodeMemory, Pool
 
 from .pressure_options import PoolOptions, PressureOptions
 
@@ -29,16 +29,6 @@ FORGET_S: Final = 120.0
 
 _PLACEMENTS: Final = 1024
 """Of how many pairs of pool and placement it is remembered whether one allows the other."""
-
-
-class NodeUse(NamedTuple):
-    """One node and its memory, in any unit."""
-
-    name: str
-    labels: Mapping[str, str]
-    capacity: int
-    used: int | None
-    """``None``: not known."""
 
 
 class PoolLevel(NamedTuple):
@@ -65,14 +55,14 @@ class _Watched:
         self.seen_s: float | None = None
         """When its memory was known last; ``None``: it never was."""
 
-    def look(self, nodes: Sequence[NodeUse], now_s: float) -> bool:
+    def look(self, nodes: Sequence[NodeMemory], now_s: float) -> bool:
         """One round; whether it has other nodes now. Without metrics of at least half of its memory nothing is seen."""
         mine = [one for one in nodes if self.selector.matches(one.labels)]
         before, self.nodes = self.nodes, [(one.name, one.labels) for one in mine]
         self._see(mine, now_s)
         return before != self.nodes
 
-    def _see(self, mine: Sequence[NodeUse], now_s: float) -> None:
+    def _see(self, mine: Sequence[NodeMemory], now_s: float) -> None:
         known = [(one.used, one.capacity) for one in mine if one.used is not None]
         capacity = sum(has for _, has in known)
         if 2 * capacity < sum(one.capacity for one in mine):
@@ -109,12 +99,12 @@ class MemoryPressure(GrowthPolicy):
         self._together: Counter[Hashable] = Counter()
         """Of these, how many are for the same growth: a write that comes by two entrances takes one turn."""
 
-    def look(self, nodes: Sequence[NodeUse], now_s: float) -> None:
+    def look(self, nodes: Sequence[NodeMemory], now_s: float) -> None:
         """One round: all nodes as they are now."""
         for _ in self.looking(nodes, now_s):
             pass
 
-    def looking(self, nodes: Sequence[NodeUse], now_s: float) -> Iterator[None]:
+    def looking(self, nodes: Sequence[NodeMemory], now_s: float) -> Iterator[None]:
         """``look`` pool by pool, each a few milliseconds where there are thousands of nodes."""
         for pool in self._pools:
             if pool.look(nodes, now_s):

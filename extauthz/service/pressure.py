@@ -15,7 +15,7 @@ from extauthz.kube import node_memory
 from extauthz.kube.calls import Lists
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.log import Log
-from extauthz.policies.memory_pressure import NAME, MemoryPressure, NodeUse, PoolLevel
+from extauthz.policies.memory_pressure import NAME, MemoryPressure, PoolLevel
 from extauthz.policies.pressure_options import PressureOptions, PressureOptionsError, parse
 from extauthz.service.inputs import Clock
 
@@ -64,7 +64,7 @@ class Pressure:
             self._tell_problem(str(error) if isinstance(error, ApiError | Unreachable) else repr(error))
             return
         self._tell_problem("")
-        for _ in self.policy.looking([NodeUse(*one) for one in nodes], self._clock()):
+        for _ in self.policy.looking(nodes, self._clock()):
             await asyncio.sleep(0)
         self._tell_held()
 

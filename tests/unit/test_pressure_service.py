@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.pressure import NodeMemory
 from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.kube.node_memory import NodeMemory, read
+from extauthz.kube.node_memory import read
 from extauthz.policies.pressure_options import parse
 from extauthz.service.pressure import Pressure, pressure
 

@@ -15,7 +15,8 @@ from extauthz.core.model import Decision, Refusal, Request, Verdict
 from extauthz.core.objects.placement import TEMPLATE, placement
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Policies
-from extauthz.policies.memory_pressure import NAME, MemoryPressure, NodeUse
+from extauthz.core.pressure import NodeMemory
+from extauthz.policies.memory_pressure import NAME, MemoryPressure
 from extauthz.policies.pressure_options import parse
 from extauthz.testing import builders
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
@@ -55,7 +56,7 @@ class House:
     def use(self, a: int | None, b: int | None = 50, seconds: float = 0) -> None:
         """One round, after so many seconds."""
         self.ask.now_s += seconds
-        self.policy.look([NodeUse("n1", A, 100, a), NodeUse("n2", B, 100, b)], self.ask.now_s)
+        self.policy.look([NodeMemory("n1", A, 100, a), NodeMemory("n2", B, 100, b)], self.ask.now_s)
 
     def __call__(self, request: Request) -> Decision:
         decision = self.ask(request)
@@ -105,7 +106,7 @@ def test_a_workload_counts_for_the_pools_that_its_selector_allows() -> None:
 
 def test_a_label_that_nodes_get_later_is_taken_note_of() -> None:
     house = House(placed("web", 2, "ssd"))
-    nodes = [NodeUse("n1", A | {"pool": "a", "disk": "ssd"}, 100, 50), NodeUse("n2", B, 100, 93)]
+    nodes = [NodeMemory("n1", A | {"pool": "a", "disk": "ssd"}, 100, 50), NodeMemory("n2", B, 100, 93)]
     ref, observed = observe(placed("web", 2, version="2"))
     observed.placement = '{"labels":{"disk":"ssd"},"terms":null}'
     house.gate.observe(ref, observed)
@@ -120,9 +121,9 @@ def test_another_set_of_nodes_is_taken_note_of() -> None:
     house.use(50, 93)
     assert house.passes("web") == [True]
     both = A | {"other": "x"}
-    house.policy.look([NodeUse("n1", both, 100, 50), NodeUse("n2", B | {"pool": "b"}, 100, 93)], 0)
+    house.policy.look([NodeMemory("n1", both, 100, 50), NodeMemory("n2", B | {"pool": "b"}, 100, 93)], 0)
     assert house.passes("web") == [True]
-    house.policy.look([NodeUse("n1", {"pool": "b"}, 100, 95)], 0)
+    house.policy.look([NodeMemory("n1", {"pool": "b"}, 100, 95)], 0)
     assert house.passes("job", "web") == [False, True]
 
 
@@ -182,7 +183,7 @@ def test_one_that_audits_is_not_told_what_another_has_refused() -> None:
     house = House(mode="Audit")
     strict = House().policy
     house.gate.enlist(Policies([Enlisted(NAME, house.policy, audits=True), Enlisted("strict", strict)]))
-    nodes = [NodeUse("n1", A, 100, 93), NodeUse("n2", B, 100, 50)]
+    nodes = [NodeMemory("n1", A, 100, 93), NodeMemory("n2", B, 100, 50)]
     for policy in (house.policy, strict):
         policy.look(nodes, 0)
     assert house(scale("web", 4)).verdict is Verdict.DENY
@@ -319,7 +320,7 @@ class TestUnknown:
     def test_half_of_the_memory_of_a_pool_must_be_known(self, known: int, used: float | None) -> None:
         house = House()
         house.ask.now_s = 61
-        nodes = [NodeUse(f"n{number}", A, 100, 93 if number < known else None) for number in range(4)]
+        nodes = [NodeMemory(f"n{number}", A, 100, 93 if number < known else None) for number in range(4)]
         house.policy.look(nodes, 61)
         assert house.policy.levels(61)[0].used == used
 
@@ -328,7 +329,7 @@ class TestUnknown:
         house.use(93)
         house(scale("web", 4))
         for seconds in (200, 210):
-            house.policy.look([NodeUse("n2", B, 100, 50)], seconds)
+            house.policy.look([NodeMemory("n2", B, 100, 50)], seconds)
         house.ask.now_s = 210
         assert house.policy.levels(210)[0] == ("a", 0.0, False, 0)
         assert house.passes("web") == [True]
