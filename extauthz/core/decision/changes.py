@@ -21,7 +21,7 @@ from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.model import ANY_LABELS, Apply, Decision, Observed, Operation, Outcome, Template, Verdict, Write
-from extauthz.core.objects.alike import alike
+from extauthz.core.objects.alike import alike, all_among
 
 MOST_PATCHES: Final = 4
 """So many patches under way are worked out on the object that a write brings. Of more there may be none that is the
@@ -130,8 +130,7 @@ def _is_charged(outcome: Outcome, whole: PendingWrite, one: PendingWrite) -> boo
 
 
 def _are_of(writes: tuple[PendingWrite, ...], templates: tuple[Template, ...]) -> bool:
-    known = [template for held in writes for template in held.templates]
-    return all(any(alike(template, one) for one in known) for template in templates)
+    return all_among(templates, [template for held in writes for template in held.templates])
 
 
 def _left_of(patch: PendingWrite, born: Observed) -> Outcome | None:

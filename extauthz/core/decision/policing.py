@@ -37,7 +37,7 @@ from extauthz.core.model import (
     Unknown,
     Verdict,
 )
-from extauthz.core.objects.alike import alike
+from extauthz.core.objects.alike import all_among
 from extauthz.core.objects.metadata import annotations_text
 from extauthz.core.objects.placement import TEMPLATE, placement
 from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Limit, NotYet, Policies, Refused, UnknownError
@@ -99,7 +99,7 @@ def _is_under_way(asked: Evaluation) -> bool:
     count, templates = _left_by(asked.pending_write, observed)
     for one in entry.live_pending_writes():
         pending_count, pending = _left_by(one, observed)
-        if count == pending_count and all(any(alike(mine, theirs) for theirs in pending) for mine in templates):
+        if count == pending_count and all_among(templates, pending):
             return True
     return False
 

@@ -102,7 +102,7 @@ def _added(state: ClusterState, resize: Resize, seen: Entry | None) -> Amounts:
 def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Amounts, now_s: float) -> None:
     """What the steps of a write find out first."""
     template = Template(intern({"resize": dict(added)}).text)
-    labels = tuple(dict.fromkeys(seen.family_labels())) if seen is not None else (ANY_LABELS,)
+    labels = seen.family_labels() if seen is not None else (ANY_LABELS,)
     evaluation.ref = resize.ref._replace(resource=RESIZES[1])
     evaluation.entry, evaluation.observed = evaluation.state.ledger.get(evaluation.ref), None
     evaluation.creates = seen is not None

@@ -123,13 +123,16 @@ class Entry:
             yield from pending_write.labels
             yield from pending_write.joins
 
-    def family_labels(self) -> Iterator[Labels]:
-        """Those by which it may count with what it is charged through, or with an owner that may leave that."""
+    def family_labels(self) -> tuple[Labels, ...]:
+        """Those by which it may count with what it is charged through, or with an owner that may leave that. Each
+        once."""
+        labels: dict[Labels, None] = {}
         one: Entry | None = self
         while one is not None:
             if one.head is None or one.may_leave():
-                yield from one.all_labels()
+                labels.update(dict.fromkeys(one.all_labels()))
             one = one.head
+        return tuple(labels)
 
     def may_leave(self) -> bool:
         """Whether a pending write may remove it from ``head``, whose controller then creates another one."""

@@ -121,8 +121,8 @@ class Ownership:
             return (head, False) if owner != before or has_others else None
         selector = shown.selector if shown is not None else None
         each = (Observed(0, None, one, owner=owner, selector=selector) for one in labels)
-        may_select = may_select or ANY_LABELS in labels
-        return (head, True) if may_select or any(self._covers(ref, head.observed, entry.ref, o) for o in each) else None
+        is_covered = (self._covers(ref, head.observed, entry.ref, one) for one in each)
+        return (head, True) if may_select or ANY_LABELS in labels or any(is_covered) else None
 
     def release(self, entry: Entry) -> None:
         """Keep only what is needed of an entry. Forget one that has gone."""

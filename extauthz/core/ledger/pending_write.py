@@ -164,22 +164,25 @@ class PendingWrite:
             return
         outcome = resolve(self.write, base)
         if isinstance(outcome, Outcome):
-            found = outcome.templates or copied_from(self.write, base)
-            self.templates = tuple(dict.fromkeys(self.templates + found))
-            self.labels = tuple(dict.fromkeys(self.labels + outcome.label_sets))
-            self.frees = self.frees or outcome.frees
-            if outcome.replicas is not None and not outcome.keeps_count:
-                self.replicas = max(self.replicas or 0, outcome.replicas)
+            count = None if outcome.keeps_count else outcome.replicas
+            templates = outcome.templates or copied_from(self.write, base)
+            self._add(count, templates, outcome.label_sets, frees=outcome.frees)
 
     def learn(self, other: PendingWrite) -> None:
         """Add what another gate knows that the same write may leave."""
-        self.templates = tuple(dict.fromkeys(self.templates + other.templates))
-        self.labels = tuple(dict.fromkeys(self.labels + other.labels))
+        self._add(other.replicas, other.templates, other.labels, frees=other.frees)
         self.keeps_count = self.keeps_count or other.keeps_count
-        self.frees = self.frees or other.frees
         self.shifts = self.shifts or other.shifts
-        if other.replicas is not None:
-            self.replicas = max(self.replicas or 0, other.replicas)
+
+    def _add(
+        self, count: int | None, templates: tuple[Template, ...], labels: tuple[Labels, ...], *, frees: bool
+    ) -> None:
+        """It may leave this too."""
+        if count is not None:
+            self.replicas = max(self.replicas or 0, count)
+        self.templates = tuple(dict.fromkeys(self.templates + templates))
+        self.labels = tuple(dict.fromkeys(self.labels + labels))
+        self.frees = self.frees or frees
 
     def on(self, event: Event) -> bool:
         """Take ``event``. True: the pending write has ended."""

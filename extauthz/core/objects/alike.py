@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from extauthz.core import quantities
@@ -15,6 +15,11 @@ _AMOUNTS: Final = frozenset({"limits", "requests", "overhead"})
 def alike(one: Template, other: Template) -> bool:
     """Whether both cost the same and name the same containers, volumes and claims."""
     return one == other or _same(json.loads(one.text), json.loads(other.text))
+
+
+def all_among(templates: Iterable[Template], known: Collection[Template]) -> bool:
+    """Whether each is like one of those that are ``known``."""
+    return all(any(alike(template, one) for one in known) for template in templates)
 
 
 def _same(one: Tree, other: Tree) -> bool:
