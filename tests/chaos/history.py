@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import httpx
+
+from tests.controlplane.looping import Looping
 
 Tree = Any
 Line = tuple[str, str]
@@ -194,43 +195,26 @@ def _shown(amount: int) -> str:
     return f"{amount / 1000:g}"
 
 
-class Watcher:
+class Watcher(Looping):
     """Follows etcd from its first revision on, in a thread of its own; where it is cut off it goes on where it was."""
 
     def __init__(self, etcd_url: str, judge: Judge) -> None:
+        super().__init__("watcher", self._follow)
         self._url = etcd_url
         self._judge = judge
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self.revision = 0
         """Of the last change of anything, all before it included."""
-        self.failure: Exception | None = None
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join(30)
-        if self.failure is not None and error is None:
-            raise self.failure
-
-    def _run(self) -> None:
+    def _follow(self, ends: threading.Event) -> None:
         with httpx.Client(base_url=self._url, timeout=httpx.Timeout(5.0, read=SILENCE_S)) as client:
-            while not self._stop.is_set():
+            while not ends.is_set():
                 try:
-                    for change in self._changes(client):
+                    for change in self._changes(client, ends):
                         self._judge.take(change)
                 except httpx.HTTPError:
                     time.sleep(0.05)
-                except Exception as error:  # noqa: BLE001 (raised again at the end)
-                    self.failure = error
-                    return
 
-    def _changes(self, client: httpx.Client) -> Iterator[Change]:
+    def _changes(self, client: httpx.Client, ends: threading.Event) -> Iterator[Change]:
         wanted = {"key": _base64(PREFIX), "range_end": _base64(PREFIX[:-1] + "0"), "start_revision": self.revision + 1}
         with client.stream("POST", "/v3/watch", json={"create_request": wanted}) as stream:
             for line in stream.iter_lines():
@@ -242,7 +226,7 @@ class Watcher:
                     if change is not None:
                         yield change
                     self.revision = int(event["kv"]["mod_revision"])
-                if self._stop.is_set():
+                if ends.is_set():
                     return
 
 

@@ -25,6 +25,7 @@ from extauthz.testing.gate import SERVE
 from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.api import path_of
+from tests.controlplane.looping import Looping
 from tests.controlplane.plane import Plane, write_kubeconfig
 
 Tree = Any
@@ -163,7 +164,7 @@ class GatePod:
         self._child.kill()
 
 
-class GatePods:
+class GatePods(Looping):
     """All pods of the gate's Deployment. A context manager.
 
     Args:
@@ -171,40 +172,33 @@ class GatePods:
     """
 
     def __init__(self, plane: Plane, namespace: str, folder: Path, place: Callable[[str], str] = of_loopback) -> None:
+        super().__init__("gate pods", self._care_for_all)
         self.api, self.place = plane.api, place
         self._plane, self._namespace, self._folder = plane, namespace, folder
         self.all: list[GatePod] = []
         """In the order of their starts, also those that have ended."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gate pods", daemon=True)
-        self.failure: Exception | None = None
 
     def __enter__(self) -> Self:
         self._plane.api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join(30)
-        for pod in self.all:
-            pod.kill()
-        if self.failure is not None:  # whatever else failed, failed of it
-            raise self.failure
+        try:
+            super().__exit__(kind, None, trace)  # whatever else failed, failed of what failed here
+        finally:
+            for pod in self.all:
+                pod.kill()
 
     @property
     def running(self) -> list[GatePod]:
         return [pod for pod in self.all if pod.code is None]
 
-    def _run(self) -> None:
-        try:
-            while not self._stop.wait(LOOK_EVERY_S):
-                for tree in self.api.list("Pod", self._namespace, SELECTED):
-                    self._care(tree)
-        except Exception as error:  # noqa: BLE001 (raised again at the end)
-            self.failure = error
+    def _care_for_all(self, ends: threading.Event) -> None:
+        while not ends.wait(LOOK_EVERY_S):
+            for tree in self.api.list("Pod", self._namespace, SELECTED):
+                self._care(tree)
 
     def _care(self, tree: Tree) -> None:
         known = next((pod for pod in self.all if pod.uid == tree["metadata"]["uid"]), None)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.gatepods import GatePods
+from tests.controlplane.looping import Looping
 from tests.e2e.balancing import Balancer
 
 Tree = Any
@@ -39,30 +40,24 @@ class KubeProxy(Balancer):
         self._pods, self._port_name = pods, port
         self._path = SLICES.format(service[0]) + OF_SERVICE.format(service[1])
         self._rules: list[tuple[str, int]] = []
-        self._stop = threading.Event()
-        self._failure: Exception | None = None
-        self._syncing = threading.Thread(target=self._sync, name="kube-proxy", daemon=True)
+        self._syncing = Looping("kube-proxy", self._sync)
 
     def __enter__(self) -> Self:
-        self._syncing.start()
+        self._syncing.__enter__()
         return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._syncing.join(30)
-        super().__exit__(kind, error, trace)
-        if self._failure is not None and error is None:
-            raise self._failure
-
-    def _sync(self) -> None:
         try:
-            while not self._stop.is_set():
-                self._rules = self._endpoints()
-                self._stop.wait(SYNC_S)
-        except Exception as error:  # noqa: BLE001 (raised again at the end)
-            self._failure = error
+            self._syncing.__exit__(kind, error, trace)
+        finally:
+            super().__exit__(kind, error, trace)
+
+    def _sync(self, ends: threading.Event) -> None:
+        while not ends.is_set():
+            self._rules = self._endpoints()
+            ends.wait(SYNC_S)
 
     def _endpoints(self) -> list[tuple[str, int]]:
         """Those that are ready; where none is, those that still serve while they end (KEP-1669)."""
