@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from tests.controlplane.plane import Plane
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
+"""A JSON text of 9,990 levels takes the API server 7 s of processor time."""
 
 
 class Reply(NamedTuple):

@@ -177,9 +177,12 @@ def create(plane: Plane, number: int, prefix: str) -> str:
     notes[f"{kpacases.GROUP}/target-burst-capacity"] = "-1"
     if name.startswith("held"):
         notes[f"{kpacases.GROUP}/max-scale"], notes[f"{kpacases.GROUP}/target"] = "0", "10"
-    deployment = knative.revision(PLACE, name, {"cpu": "1"}, replicas=chance.choice([0, 1, 1, 3]))[0]
+    replicas, pods = chance.choice([0, 1, 1, 3]), chance.choice([0, 1, 1, 2, 4])
+    if name.startswith("held"):  # from there one step, at any rate, is too many
+        replicas = pods = HELD
+    deployment = knative.revision(PLACE, name, {"cpu": "1"}, replicas=replicas)[0]
     plane.api.create(deployment)
-    for index in range(chance.choice([0, 1, 1, 2, 4])):
+    for index in range(pods):
         add_pod(plane, deployment, f"{name}-{index}")
     plane.api.create(tree)
     knative.await_service(plane, PLACE, name)
@@ -195,12 +198,15 @@ def add_pod(plane: Plane, deployment: Tree, name: str) -> None:
 
 
 def drive(running: Running, names: list[str]) -> None:
-    """Traffic that rises and falls; pods come. A few at a time: the autoscaler sends 10 requests a second at most, and
-    is late with what it has decided if there is more to do."""
+    """Traffic that rises and falls; pods come. Those that are held get much at first. A few at a time: the autoscaler
+    sends 10 requests a second at most, and is late with what it has decided if there is more to do."""
     chance = random.Random(f"{SEED}/traffic")
+    held = iter([name for name in names if name.startswith("held")])
     for turn in range(TURNS):
-        name = chance.choice(names)
-        running.activator.concurrent[PLACE, name] = chance.choice([0, 0, 1, 2.5, 10, 64, 100, 250, 700])
+        name, load = chance.choice(names), chance.choice([0, 0, 1, 2.5, 10, 64, 100, 250, 700])
+        if (first := next(held, None)) is not None:
+            name, load = first, 700
+        running.activator.concurrent[PLACE, name] = load
         if chance.random() < 0.2:
             other = chance.choice(names)
             add_pod(running.plane, running.plane.api.get("Deployment", other, PLACE), f"{other}-t{turn}")
