@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from _pytest.mark import ParameterSet
 
 from extauthz.testing.processes import Child
 from tests.controlplane import parts
@@ -23,6 +25,7 @@ from tests.controlplane.plane import Plane, write_kubeconfig
 Tree = Any
 
 VERSIONS = ("v0.50.0", "v0.42.2")
+"""The second is older: `make older` builds it."""
 NAMESPACE = "knative-serving"
 CONFIG = ("serving/core/configmaps", "networking/config-network.yaml")
 """The module archive of serving has config-network as a symlink, and so not at all."""
@@ -50,6 +53,12 @@ ENVIRONMENT = {
     "METRICS_DOMAIN": "knative.dev/serving",
     "KUBERNETES_MIN_VERSION": "1.20.0",
 }
+
+
+def versions(*parts: str) -> list[ParameterSet]:
+    """Parameters of a test or fixture: each version, where its parts (``autoscaler``, ``decider``) are built."""
+    names = {version: [f"{part}-{version}" for part in parts] for version in VERSIONS}
+    return [pytest.param(version, marks=pytest.mark.controlplane(*names[version])) for version in VERSIONS]
 
 
 def install(plane: Plane, version: str, more: Mapping[str, Mapping[str, str]] = NOTHING) -> None:

@@ -18,6 +18,9 @@ from pathlib import Path
 MODULES_FOLDER = Path(__file__).parent / "modules"
 VERSION_WITHIN_S = 30.0
 
+MANDATORY, OLDER = "controlplane", "older"
+"""Targets of the Makefile: what CI always has, and earlier releases of what it has."""
+
 GROUP = ("etcd", "kube-apiserver", "kubectl")
 """What a folder of envtest holds (``sigs.k8s.io/controller-runtime/pkg/envtest``)."""
 
@@ -56,7 +59,7 @@ class Module:
     config_folder: str = "config"
     optional: bool = False
     """Built and required only where it is named."""
-    target: str = "controlplane"
+    target: str = MANDATORY
     """Of the Makefile: what builds it."""
 
     @property
@@ -83,15 +86,17 @@ class Module:
         return cache_root() / self.folder / f"{self.version}-{digest.hexdigest()[:12]}"
 
 
-def _knative(version: str) -> Module:
+def _knative(version: str, target: str = MANDATORY) -> Module:
     autoscaler = Part(f"autoscaler-{version}", "knative.dev/serving/cmd/autoscaler")
     configs = ("knative.dev/serving", "knative.dev/networking")
-    return Module(f"knative-{version}", (autoscaler,), configs=configs)
+    folder = f"knative-{version}"
+    return Module(folder, (autoscaler,), configs=configs, optional=target != MANDATORY, target=target)
 
 
-def _decider(version: str) -> Module:
+def _decider(version: str, target: str = MANDATORY) -> Module:
     """Knative's own arithmetic, asked without a cluster."""
-    return Module(f"decider-{version}", (Part(f"decider-{version}", "."),))
+    name = f"decider-{version}"
+    return Module(name, (Part(name, "."),), optional=target != MANDATORY, target=target)
 
 
 def _istiod(name: str, target: str) -> Module:
@@ -126,12 +131,12 @@ MODULES: tuple[Module, ...] = (
         ldflags="-X k8s.io/component-base/version.gitVersion={version}",
     ),
     _knative("v0.50.0"),
-    _knative("v0.42.2"),
+    _knative("v0.42.2", OLDER),
     _decider("v0.50.0"),
-    _decider("v0.42.2"),
+    _decider("v0.42.2", OLDER),
     Module("cert-manager", configs=("github.com/cert-manager/cert-manager",), config_folder="deploy/crds"),
     _istiod("istiod", "istiod"),
-    _istiod("istiod-1.30", "istiods"),
+    _istiod("istiod-1.30", OLDER),
     Module(
         "keda",
         (Part("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"),),

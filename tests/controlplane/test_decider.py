@@ -29,8 +29,6 @@ NOW = 1_800_000_000.0
 LONG_AGO = "2020-01-01T00:00:00Z"
 SHOWN = 5
 
-pytestmark = pytest.mark.controlplane(*(f"decider-{each}" for each in knative.VERSIONS))
-
 
 def questions() -> list[Tree]:
     found = []
@@ -43,7 +41,7 @@ def questions() -> list[Tree]:
     return found
 
 
-@pytest.fixture(scope="module", params=knative.VERSIONS)
+@pytest.fixture(scope="module", params=knative.versions("decider"))
 def answered(request: pytest.FixtureRequest) -> list[tuple[Tree, Tree]]:
     """Questions with the answers of one version. A config map that the autoscaler refuses is none."""
     asked = questions()

@@ -87,8 +87,7 @@ def test_an_hpa_is_lowered_to_what_fits_then_denied_and_grows_when_the_limit_ris
     eventually(lambda: acme.able().get("status") == "True", acme.able)
 
 
-@pytest.mark.controlplane(*(f"autoscaler-{each}" for each in knative.VERSIONS))
-@pytest.mark.parametrize("version", knative.VERSIONS)
+@pytest.mark.parametrize("version", knative.versions("autoscaler"))
 def test_a_kpa_is_lowered_to_what_fits_and_then_denied(world, workspace, version):
     assert world.manager.running
     acme = workspace({"requests.cpu": "3"})

@@ -56,8 +56,6 @@ LOOK = re.compile(
 WISH = re.compile(r"^Scaling from (\d+) to (-?\d+)")
 POLICY = "admissionregistration.k8s.io/v1"
 
-pytestmark = pytest.mark.controlplane(*(f"autoscaler-{each}" for each in knative.VERSIONS))
-
 
 class Look(NamedTuple):
     """A line of the autoscaler's log."""
@@ -95,7 +93,7 @@ def plane() -> Iterator[Plane]:
         yield running
 
 
-@pytest.fixture(scope="module", params=knative.VERSIONS)
+@pytest.fixture(scope="module", params=knative.versions("autoscaler"))
 def running(
     plane: Plane, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:

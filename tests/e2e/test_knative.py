@@ -13,7 +13,7 @@ from tests.controlplane.activator import Activator
 from tests.controlplane.api import eventually
 from tests.controlplane.workspace import autoscaler
 
-pytestmark = pytest.mark.controlplane("kube-controller-manager", *(f"autoscaler-{each}" for each in knative.VERSIONS))
+pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
 GPU = "requests.nvidia.com/gpu"
 SENDS = {"v0.50.0": "/scale", "v0.42.2": "/hello"}
@@ -29,7 +29,7 @@ class Serving(NamedTuple):
     activator: Activator
 
 
-@pytest.fixture(scope="module", params=knative.VERSIONS)
+@pytest.fixture(scope="module", params=knative.versions("autoscaler"))
 def serving(world, request) -> Iterator[Serving]:
     """One version at a time, behind the Envoy of its profile; pods are made by kube-controller-manager."""
     assert world.manager.running

@@ -126,8 +126,7 @@ def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(
     eventually(lambda: acme.able().get("status") == "True", acme.able)
 
 
-@pytest.mark.controlplane(*(f"autoscaler-{each}" for each in knative.VERSIONS))
-@pytest.mark.parametrize("version", knative.VERSIONS)
+@pytest.mark.parametrize("version", knative.versions("autoscaler"))
 def test_a_kpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace, version):
     assert world.manager.running
     acme = workspace({"requests.cpu": "2"})
