@@ -106,11 +106,13 @@ def _moves_items(operation: Mapping[str, Tree]) -> bool:
 
 
 def _names_no_owner(asked: Evaluation) -> bool:
-    """A whole object without a controller, if there is one in the cluster or the object is created."""
+    """A whole object without a controller, if there is one or may come to be one, or the object is created."""
     write, observed = asked.write, asked.observed
     if asked.outcome.owner is not None or not isinstance(write.change, Put):
         return False
-    return write.operation is Operation.CREATE or (observed is not None and observed.owner is not None)
+    pending = asked.entry.live_pending_writes() if asked.entry is not None else ()
+    has_owner = observed is not None and observed.owner is not None
+    return write.operation is Operation.CREATE or has_owner or any(one.owner is not None for one in pending)
 
 
 def left_by(outcome: Outcome) -> Observed:

@@ -126,13 +126,19 @@ class Entry:
     def family_labels(self) -> tuple[Labels, ...]:
         """Those by which it may count with what it is charged through, or with an owner that may leave that. Each
         once."""
-        labels: dict[Labels, None] = {}
+        counting = [one for one in self._lineage() if one.head is None or one.may_leave()]
+        return tuple(dict.fromkeys(labels for one in counting for labels in one.all_labels()))
+
+    def all_family_labels(self) -> tuple[Labels, ...]:
+        """The same, and those of all in between: nobody asks before an owner is deleted."""
+        return tuple(dict.fromkeys(labels for one in self._lineage() for labels in one.all_labels()))
+
+    def _lineage(self) -> Iterator[Entry]:
+        """Itself, its head, the head of that, and so on."""
         one: Entry | None = self
         while one is not None:
-            if one.head is None or one.may_leave():
-                labels.update(dict.fromkeys(one.all_labels()))
+            yield one
             one = one.head
-        return tuple(labels)
 
     def may_leave(self) -> bool:
         """Whether a pending write may remove it from ``head``, whose controller then creates another one."""

@@ -114,7 +114,7 @@ class Ledger:
         if found is None:
             return None
         owner, is_known = found
-        labels = owner.family_labels() if is_known else (ANY_LABELS,)
+        labels = owner.all_family_labels() if is_known else (ANY_LABELS,)
         if owner.ref[:2] not in SHARE_TEMPLATES:
             return Joining(owner, labels, None, None)
         shown = [entry.shown.template] if entry.shown is not None and entry.shown.template is not None else []

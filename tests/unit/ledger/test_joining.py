@@ -310,3 +310,11 @@ def test_in_a_namespace_without_a_quota_it_is_followed_for_one_that_comes():
     ask.gate.load_quotas(made.ledger.coverage.tree, 1.0)
     assert charged(ask) == {"acme": 120}
     assert ANY_LABELS not in {one for entry in ask.gate.ledger.workloads for one in entry.all_labels()}
+
+
+def test_a_whole_object_without_an_owner_waits_for_one_that_has_it():
+    """It is as what is there. If it lands last it takes the ReplicaSet out of the family again, with its count."""
+    ask = asker(workload("web", 1), old(3), hard="8")
+    given, free = old(3, version="", ownerReferences=owned_by("web")), old(5, version="")
+    assert ask(put(given)).verdict is Verdict.ALLOW
+    assert ask(put(free)).reason == "change-under-way"

@@ -82,3 +82,13 @@ def test_what_may_leave_a_family_within_a_family_stays_beside_what_the_outer_one
     assert asker(owner, inner, rollout=3, b="4")(patch(OLD, FREED)).verdict is Verdict.DENY
     ask = asker(owner, inner, rollout=3, b="5")
     assert (ask(patch(OLD, FREED)).verdict, charged(ask)) == (Verdict.ALLOW, {"a": 0, "b": 5})
+
+
+def test_what_enters_a_family_within_a_family_counts_with_its_owner_too_which_is_left_alone_when_the_outer_one_goes():
+    pods = replica_set(7, [], app="web", team="c")
+    owner = deployment(0)
+    owner["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    ask = asker(owner, pods, rollout=0)
+    assert ask(patch(OLD, {"metadata": {"ownerReferences": owned_by("web")}})).verdict is Verdict.ALLOW
+    ask.gate.observe(ROLLOUT, None, version="9")
+    assert charged(ask) == {"a": 7, "b": 7}
