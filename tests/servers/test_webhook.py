@@ -138,7 +138,7 @@ async def test_a_long_review_is_read_aside(client: TestClient, gate: Gate) -> No
 
 @pytest.mark.parametrize(
     ("body", "code"),
-    [(b"{", "json-syntax"), (b"{}", "not-an-admission-review"), (gzip.compress(b"{}"), "invalid-utf8")],
+    [(b"{", "json-syntax"), (b"{}", "not-an-admission-review"), (gzip.compress(b"{}", mtime=0), "invalid-utf8")],
 )
 async def test_what_is_no_review_is_a_bad_request_with_a_sentence_and_is_told(client, gate, body, code) -> None:
     headers = {"content-encoding": "gzip"} if code == "invalid-utf8" else {}
