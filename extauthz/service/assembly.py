@@ -115,8 +115,6 @@ class Assembly:
         """Read all inputs, take over what the last run left, ``serve``, and hand over. If a part that runs for ever
         fails, all of it ends.
 
-        Should anything that runs for ever fail, all ends.
-
         Args:
             connection: to the cluster, if quotas or state come from there.
             stop: where it is set before all is known, nothing is served.

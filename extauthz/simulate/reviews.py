@@ -11,7 +11,7 @@ import orjson
 
 from extauthz.core.model import Tree
 
-from .judge import Promise, State
+from .judge import Key, Promise, State
 from .kinds import kind_of
 from .server import Prepared
 
@@ -60,7 +60,14 @@ def promise(prepared: Prepared, after: State) -> Promise:
     version = prepared.before["metadata"]["resourceVersion"]
     if prepared.sub:
         return Promise(key, after.replicas, None, only_on=version)
-    return Promise(key, after.replicas, after.cpu_m, after.tier, side_m=after.side_m, only_on=version)
+    joins = _joined(prepared)
+    return Promise(key, after.replicas, after.cpu_m, after.tier, side_m=after.side_m, only_on=version, joins=joins)
+
+
+def _joined(prepared: Prepared) -> Key | None:
+    """The owner that it is given to, or taken from; ``None``: it keeps the one that it has, or none."""
+    had, has = (tree["metadata"].get("ownerReferences") or [] for tree in (prepared.before, prepared.after))
+    return None if had == has else (prepared.key[0], [*has, *had][0]["name"])
 
 
 def review(prepared: Prepared, uid: str, *, dry: bool) -> bytes:

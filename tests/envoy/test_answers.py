@@ -91,7 +91,7 @@ def test_a_denial_was_not_forwarded(stack: Stack, h2: bool):
 
 @pytest.fixture(scope="module")
 def hasty(launch) -> Iterator[Stack]:
-    yield from launch(write_timeout_s=0.5)
+    yield from launch(write_timeout_s=2.0)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_write_without_an_answer_in_time_is_unclear(silent: Stack, h2: bool):
 @H1_AND_H2
 def test_a_client_that_leaves_before_the_answer_makes_it_unclear(silent: Stack, h2: bool):
     with silent.client(h2=h2) as client, pytest.raises(httpx.ReadTimeout):
-        client.patch(SCALE, content=scale_body(3), headers=PATCH, timeout=0.2)
+        client.patch(SCALE, content=scale_body(3), headers=PATCH, timeout=0.8)
     assert heard_of(silent) == ("d-allow", Event.ANSWERED_UNCLEAR)
 
 
@@ -205,7 +205,7 @@ def test_a_gate_without_that_service_costs_nothing_but_the_answers(launch):
 
 
 def test_with_allow_on_outage_what_passed_without_a_decision_has_no_entry(launch):
-    for stack in launch(on_outage=Outage.ALLOW, gate_timeout_s=0.3):
+    for stack in launch(on_outage=Outage.ALLOW, gate_timeout_s=2.0):
         release = threading.Event()
         stack.gate.answer = authz.held(release, authz.allow("d-late"))
         assert grow(stack).status_code == 200

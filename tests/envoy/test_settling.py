@@ -138,7 +138,7 @@ class Real:
 
 @pytest.fixture(scope="module")
 def shared(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
-    with Real(authority, tmp_path_factory.mktemp("real"), write_timeout_s=1.0) as real:
+    with Real(authority, tmp_path_factory.mktemp("real"), write_timeout_s=3.0) as real:
         yield real
 
 
@@ -207,7 +207,7 @@ def test_a_client_that_leaves_keeps_the_room_taken(real: Real):
     before = real.answers(Event.ANSWERED_UNCLEAR)
     real.api.silent.set()
     with pytest.raises(httpx.ReadTimeout):
-        real.grow("gone", timeout=0.3)
+        real.grow("gone", timeout=1.2)
     hears(real, Event.ANSWERED_UNCLEAR, before)
     heal(real)
     assert not real.has_room("gone")

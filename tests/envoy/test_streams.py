@@ -65,8 +65,8 @@ def test_a_body_that_trickles_in_is_decided_on_once_and_whole(stack: Stack):
 
 @pytest.fixture(scope="module")
 def hasty(launch) -> Iterator[Stack]:
-    """Short times for writes that can grow a workload: 1.5 s in all."""
-    yield from launch(body_timeout_s=0.5, gate_timeout_s=0.5, write_timeout_s=0.5)
+    """Short times for writes that can grow a workload: 4 s in all."""
+    yield from launch(body_timeout_s=1.0, gate_timeout_s=2.0, write_timeout_s=1.0)
 
 
 @pytest.fixture

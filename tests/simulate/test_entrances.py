@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from extauthz.simulate import objects, reviews
+from extauthz.simulate import objects, reviews, spellings
 from extauthz.simulate.changes import PAST_THE_GATES, Changes
 from extauthz.simulate.judge import Promise, State
+from extauthz.simulate.kinds import kind_of
 from extauthz.simulate.plan import ENTRANCES, FAULTS, draw
 from extauthz.simulate.running import run
 from extauthz.simulate.server import ApiServer
@@ -78,6 +79,23 @@ def test_a_review_has_the_version_on_which_the_write_lands(server):
     assert whole["object"]["metadata"]["resourceVersion"] == "101"
     promised = reviews.promise(prepared(server, objects.replace(KEY, 3, "2")), State(3, 2000, "web"))
     assert promised == Promise(KEY, 3, 2000, "web", side_m=0, only_on="101")
+
+
+def test_a_review_of_a_replica_set_that_gets_or_loses_its_owner_says_whose_family_it_is(server):
+    member, owner = ("shop", "web-rs-1"), ("shop", "web-roll-2")
+    for key in (member, owner):
+        server.request("POST", kind_of(key).path(*key).rpartition("/")[0], {}, objects.workload(key, 1, "1"))
+    there = server.objects(kind_of(owner).collection)[owner]
+
+    def joins(sent):
+        return reviews.promise(prepared(server, sent), State(1, 1000, "web")).joins
+
+    assert joins(objects.replace(member, 2, "1")) is None
+    given = spellings.adopting(member, there, "strategic")
+    assert joins(given) == owner
+    server.store(prepared(server, given))
+    assert joins(objects.patch(member, "2", "strategic")) is None
+    assert joins(spellings.leaving(member, owner, "merge")) == owner
 
 
 def test_a_review_of_a_create_has_the_uid_that_its_object_gets(server):

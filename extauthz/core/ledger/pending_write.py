@@ -202,8 +202,8 @@ class PendingWrite:
         """Whether its precondition can no longer be met, as the step from ``before`` to ``observed`` shows. ``None``
         means gone.
 
-        ``None`` is gone. The caller may have seen more than the gate: that what was there before is gone, or
-        is still there, proves nothing.
+        The caller may have seen more than the gate: that what was there before is gone, or is still there, proves
+        nothing.
         """
         wants_version, wants_uid = self.precondition
         if self.is_admitted_create and observed is not None and observed.uid == wants_uid:
