@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
+from extauthz.core.ledger import pod_costs
 from extauthz.core.ledger.accounts import Difference
 from extauthz.core.ledger.claims import split
 from extauthz.core.ledger.ledger import Ledger
@@ -15,7 +16,7 @@ from extauthz.core.ledger.observations import _REMEMBERED
 from extauthz.core.ledger.pending_write import Event, PendingWrite
 from extauthz.core.ledger.pods import Pods
 from extauthz.core.ledger.position import highest
-from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Verdict, WorkloadRef
+from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Template, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
@@ -226,3 +227,57 @@ def test_a_claim_that_two_stateful_sets_would_name_alike_counts_for_the_one_that
         ask.gate.observe(there, None)
         assert used(ask) == {"requests.storage": GIB}
         assert ask.gate.ledger.drift() == {}
+
+
+def test_who_names_an_owner_and_is_never_made_does_not_come_into_its_family_later():
+    made = workload("web-1", 2, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+    ask = Asker(gate([quota("acme", {"pods": "10"})]))
+    granted = ask(create(made))
+    ask.gate.ledger.pending.forget(granted.pending_write or "")
+    ask.gate.observe(*observe(workload("web", 1)))
+    owner = ask.gate.ledger.get(WEB)
+    assert owner is not None
+    assert owner.children is None
+    assert len(ask.gate.ledger) == 1
+
+
+def test_a_replica_set_that_its_deployment_does_not_select_is_not_charged_where_that_is():
+    quotas = [quota(name, {"pods": "3"}, namespaces={}, workloads={"team": name}) for name in ("a", "b")]
+    ask = Asker(gate(quotas, workload("web", 3, labels={"team": "b"})))
+    made = workload("web-1", 2, kind="ReplicaSet", labels={"team": "a"}, ownerReferences=owned_by("web"))
+    assert ask(create(made)).verdict is Verdict.ALLOW
+    assert [row.reserved // 10**9 for row in ask.gate.usage()] == [2, 0]
+
+
+def test_no_largest_count_is_named_where_not_one_more_object_fits():
+    ask = Asker(gate([quota("acme", {"pods": "10", "count/deployments.apps": "1"})], workload("web", 1)))
+    refused = ask(create(workload("other", 3)))
+    assert (refused.verdict, refused.fits) == (Verdict.DENY, None)
+
+
+@pytest.mark.parametrize(("resource", "counted"), [("pods", {}), ("widgets", {"count/widgets": 10**9})])
+def test_pods_are_counted_with_what_creates_them(
+    monkeypatch: pytest.MonkeyPatch, resource: str, counted: Mapping[str, int]
+):
+    monkeypatch.setattr(pod_costs, "_COUNTS", {})
+    assert pod_costs.count_one(WorkloadRef("", resource, "team-a", "x")) == counted
+
+
+def test_a_pending_write_says_for_how_many_later_requests_it_stands():
+    """It stands in the ledger object, for other gates."""
+    ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
+    granted = ask(scale("web", 2))
+    ((_, pending_write),) = ask.gate.ledger.pending
+    for times in (1, 2):
+        ask.gate.ledger.pending.renew(pending_write, 200.0)
+        assert pending_write.renewed == times
+    ask.gate.ledger.pending.forget(granted.pending_write or "")
+    entry = ask.gate.ledger.get(WEB)
+    assert entry is not None
+    assert entry.pending_writes is None, "a table for each workload would take memory"
+
+
+@pytest.mark.parametrize("template", [None, Template(b'{"volumeClaimTemplates": [{"metadata": {"name": "data"}}, 1]}')])
+def test_claims_whose_cost_is_not_known_are_no_claims_that_cost_nothing(template: Template | None):
+    costs = pod_costs.NamespaceCosts("team-a", pod_costs.PodCosts())
+    assert (costs.claims(template), costs.unknown) == ((0, {}), True)
