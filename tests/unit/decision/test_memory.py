@@ -12,7 +12,16 @@ from extauthz.core.decision.pending_limits import MAX_BYTES, MAX_BYTES_IN_QUOTA
 from extauthz.core.intake.read import read
 from extauthz.core.ledger import memory
 from extauthz.core.ledger.pending_write import Event, PendingWrite
-from extauthz.core.model import NO_PRECONDITION, Request, Template, Verdict, Write
+from extauthz.core.model import (
+    NO_PRECONDITION,
+    MergePatch,
+    Operation,
+    Request,
+    Template,
+    Verdict,
+    WorkloadRef,
+    Write,
+)
 from extauthz.testing.builders import Asker, create, gate, patch, path, quota, scale, workload
 
 TENANTS = [f"t{n}" for n in range(11)]
@@ -143,6 +152,14 @@ def test_templates_and_labels_are_counted_by_their_text_and_a_count_by_nothing()
     assert memory.held_by(made) == 0
     made.templates, made.labels = (Template(b"12345"), Template(b"123")), ("a=1", "b=22")
     assert memory.held_by(made) == 15
+
+
+def test_long_names_of_fields_are_counted_as_long_values_are():
+    ref = WorkloadRef("apps", "deployments", "team-a", "web")
+    changes = [MergePatch({"x" * 1000: "y"}), MergePatch({"x": "y" * 1000})]
+    writes = [Write(ref, Operation.PATCH, False, False, change) for change in changes]
+    sizes = [memory.held_by(pending_write(write=write)) for write in writes]
+    assert sizes[0] == sizes[1] > 1000
 
 
 def test_a_create_holds_its_template():

@@ -311,6 +311,13 @@ def test_a_stateful_set_that_is_made_is_charged_the_claims_that_it_finds_under_a
     assert storage_of(ask) == {"a": (0, 0), "b": (20, 0)}
 
 
+def test_pods_beyond_the_count_are_no_room_for_a_larger_one():
+    ask = asker(workload("web-1", 1, kind="ReplicaSet"), hard={"pods": "9"})
+    see(ask, *pods(3, owner("web-1"), labels="app=web-1"))
+    refused = ask(scale("web-1", 50, resource="replicasets"))
+    assert (refused.verdict, refused.fits, books(ask, "pods")) == (Verdict.DENY, 7, (3, 0))
+
+
 def test_claims_that_a_create_would_find_are_charged_no_longer_once_it_has_ended():
     ask = two_by_team()
     see(ask, *left_by_team_b(3))

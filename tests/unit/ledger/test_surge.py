@@ -50,6 +50,11 @@ def test_a_deployment_is_charged_with_its_surge_as_reserved(made: dict, reserved
     assert books(asker(made, policy=Policy())) == (replicas, 0), "unless the setting says so it is free"
 
 
+def test_a_deployment_that_is_recreated_is_charged_with_all_of_its_count_and_nothing_beside():
+    ask = asker(web(4, None, "Recreate"))
+    assert (ask(scale("web", 6)).verdict, books(ask)) == (Verdict.ALLOW, (4, 2))
+
+
 def test_a_denial_says_with_how_many_pods_of_a_rollout_it_counts_and_what_fits_with_them():
     denied = asker(web(4))(scale("web", 9))
     assert (denied.verdict, denied.fits) == (Verdict.DENY, 8)
