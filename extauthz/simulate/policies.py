@@ -49,7 +49,7 @@ class Odd(GrowthPolicy):
         return said
 
     def _said(self, growth: Growth, said: Any) -> Any:  # noqa: ANN401 (it lies about its type)
-        if not growth.rises:
+        if not growth.rises and growth.to <= growth.before:
             self.wrong = f"it was asked about {growth.ref}, which raises nothing"
         chance = 1.0 if self._peace.is_set() else self._random.random()
         if chance < 0.03:

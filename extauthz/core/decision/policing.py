@@ -120,10 +120,11 @@ def _growth(asked: Evaluation) -> Growth | None:
     if is_resize:
         rises = _without_counts(rises)
     is_unknown = step.after.unknown and (step.multiplies_unknown or asked.alters)
-    if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown):
-        return None
     before = observed.replicas if observed is not None else 0
     to = pending_write.replicas if pending_write.replicas is not None else before
+    is_higher = to > before and not is_resize and _is_head(asked)
+    if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown or is_higher):
+        return None
     return Growth(
         asked.id,
         asked.write.ref,
@@ -138,6 +139,11 @@ def _growth(asked: Evaluation) -> Growth | None:
         asked.now_s + asked.state.epoch_s,
         _placement(asked) if asked.state.policies.reads_placement else None,
     )
+
+
+def _is_head(asked: Evaluation) -> bool:
+    """Whether it asks for pods itself. If its family holds more than that already, a higher count costs no more."""
+    return asked.proposal.head is asked.proposal.entry
 
 
 def _placement(asked: Evaluation) -> str | None:

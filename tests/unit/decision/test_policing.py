@@ -152,6 +152,16 @@ class TestOnlyGrowth:
         assert ask(scale("web-1", 2, resource="replicasets")).verdict is Verdict.ALLOW
         assert one.asked == []
 
+    def test_a_count_that_its_family_has_room_for_is_growth(self) -> None:
+        """A ReplicaSet that was given to it has more pods than it asks for itself."""
+        given = workload("given", 6, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+        says = Says(limit=Limit(3, "three"))
+        ask = asker(says, objects=[workload("web", 2), given])
+        refused = ask(scale("web", 5))
+        assert (refused.verdict, refused.reason, refused.fits) == (Verdict.DENY, "policy-refused", 3)
+        assert (says.growth.before, says.growth.to, dict(says.growth.rises)) == (2, 5, {})
+        assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
     def test_growing_back_within_a_grant_from_before_is_growth(self) -> None:
         one = Says()
         ask = asker(one)
