@@ -13,6 +13,7 @@ from extauthz.core.model import Tree
 
 from .judge import Key, Promise, State
 from .kinds import kind_of
+from .reference import owner
 from .server import Prepared
 
 WRITER = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
@@ -66,8 +67,9 @@ def promise(prepared: Prepared, after: State) -> Promise:
 
 def _joined(prepared: Prepared) -> Key | None:
     """The owner that it is given to, or taken from; ``None``: it keeps the one that it has, or none."""
-    had, has = (tree["metadata"].get("ownerReferences") or [] for tree in (prepared.before, prepared.after))
-    return None if had == has else (prepared.key[0], [*has, *had][0]["name"])
+    had, has = owner(prepared.before), owner(prepared.after)
+    name = has or had
+    return (prepared.key[0], name) if name is not None and had != has else None
 
 
 def review(prepared: Prepared, uid: str, *, dry: bool) -> bytes:

@@ -155,12 +155,12 @@ async def test_a_watched_source_keeps_to_the_good_and_tells_the_bad(spell, tmp_p
     task = asyncio.create_task(watched.watch(accept, refuse))
     spell(tmp_path, CORP, quota("acme", parent="nobody"))
     while not refused:  # a directory is written file by file, and may be good in between
-        await asyncio.wait_for(changed.wait(), 20)
+        await asyncio.wait_for(changed.wait(), 5)
         changed.clear()
     assert paths(in_force[-1]) == [("corp",), ("corp", "acme")]
     spell(tmp_path, CORP, quota("other", parent="corp"))
     while paths(in_force[-1]) != [("corp",), ("corp", "other")]:
-        await asyncio.wait_for(changed.wait(), 20)
+        await asyncio.wait_for(changed.wait(), 5)
         changed.clear()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -43,7 +43,7 @@ def test_the_controller_manager_works_through_a_minute_without_a_gate_and_only_g
     acme.create(workload("new", 2, {"cpu": "1"}))
     acme.await_ready("new", 2)
     world.kubectl("rollout", "restart", "deployment/web", f"--namespace={acme.namespace}")
-    world.kubectl("rollout", "status", "deployment/web", f"--namespace={acme.namespace}", "--timeout=55s")
+    world.kubectl("rollout", "status", "deployment/web", f"--namespace={acme.namespace}", "--timeout=30s")
     eventually(lambda: acme.events("ScalingReplicaSet", "new"))
 
     eventually(lambda: UNAVAILABLE in acme.able().get("message", ""), acme.able)
@@ -99,7 +99,7 @@ def test_a_broken_gate_is_repaired_by_a_rollout_through_what_it_would_have_filte
     refused = kubectl.run("set", "resources", "deployment/web", "--requests=cpu=2", f"--namespace={acme.namespace}")
     assert UNAVAILABLE in refused.stderr
     kubectl("set", "image", "deployment/extauthz", f"gate={MENDED}", namespace)
-    kubectl("rollout", "status", "deployment/extauthz", namespace, "--timeout=55s")
+    kubectl("rollout", "status", "deployment/extauthz", namespace, "--timeout=30s")
     assert world.api.get("Deployment", "extauthz", GATES_OWN)["status"]["readyReplicas"] == 3
 
     world.gate.start()  # what the new pod would run

@@ -159,7 +159,7 @@ def test_a_workload_that_no_watch_has_shown_is_looked_up_and_decided_once(api, t
         assert response.denied_response is not None
         assert "used: pods=6" in json.loads(response.denied_response.body)["message"]
         decisions = [line for line in gate.events("decision") if line["workload"] == "deployments.apps/shop/new"]
-        assert within(WITHIN_S, lambda: len(gate.events("decision")) == 1), decisions
+        assert within(5, lambda: len(gate.events("decision")) == 1), decisions
 
 
 def ask_for(name: str, replicas: int, gate: Running) -> Any:

@@ -20,8 +20,8 @@ from extauthz.service import certificates, listening
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import admission, scale_object, workload
 from extauthz.testing.certs import Authority, Pair
-from tests.servers.running import QUOTAS, STATE, WITHIN_S, Running, within
-from tests.servers.test_serve import start
+from tests.servers.running import QUOTAS, STATE, Running
+from tests.servers.test_serve import start, within
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_one_ledger_stands_behind_both_ways(tmp_path: Path, authority: Authority
         sentence = gate.check(5).denied_response
         assert sentence is not None
         assert status["message"] == json.loads(sentence.body)["message"]
-        assert within(WITHIN_S, lambda: len(gate.events("decision")) == 3)
+        assert within(5, lambda: len(gate.events("decision")) == 3)
         allowed, denied, by_envoy = gate.events("decision")
         assert allowed["user"] == denied["user"] == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
         assert "user" not in by_envoy
@@ -112,11 +112,11 @@ def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path: Path, autho
         another = Authority(tmp_path, "another CA")
         renewed = another.issue("renewed")
         pair.cert.write_bytes(renewed.cert.read_bytes())
-        assert within(WITHIN_S, lambda: gate.events("tls-refused"))
+        assert within(5, lambda: gate.events("tls-refused"))
         assert gate.events("tls-refused")[0]["problem"].startswith(f"--webhook-cert {pair.cert}, --webhook-key")
         assert ask(gate, authority, scaled(3))["allowed"], "half written: the old pair"
         pair.key.write_bytes(renewed.key.read_bytes())
-        assert within(WITHIN_S, lambda: gate.events("tls-renewed"))
+        assert within(5, lambda: gate.events("tls-renewed"))
         assert ask(gate, another, scaled(3))["allowed"]
         with pytest.raises(ssl.SSLError):
             ask(gate, authority, scaled(3))
@@ -135,7 +135,7 @@ def test_when_the_certificate_ends_is_a_metric(tmp_path: Path, authority: Author
         renewed = authority.issue("renewed", lifetime=timedelta(hours=2))
         pair.cert.write_bytes(renewed.cert.read_bytes())
         pair.key.write_bytes(renewed.key.read_bytes())
-        assert within(WITHIN_S, lambda: left("webhook") > 3600)
+        assert within(5, lambda: left("webhook") > 3600)
 
 
 def test_a_gate_that_only_the_webhook_asks_opens_no_other_port(tmp_path: Path, authority: Authority) -> None:

@@ -120,16 +120,18 @@ def _growth(asked: Evaluation) -> Growth | None:
     if is_resize:
         rises = _without_counts(rises)
     is_unknown = step.after.unknown and (step.multiplies_unknown or asked.alters)
-    before = observed.replicas if observed is not None else 0
-    to = pending_write.replicas if pending_write.replicas is not None else before
-    is_higher = to > before and not is_resize and _is_head(asked)
+    there = observed.replicas if observed is not None else 0
+    to = pending_write.replicas if pending_write.replicas is not None else there
+    before = to if is_resize else there
+    # The family of a head may hold more than it asks for. Then a higher count costs no more.
+    is_higher = to > before and asked.proposal.head is asked.proposal.entry
     if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown or is_higher):
         return None
     return Growth(
         asked.id,
         asked.write.ref,
         "resize" if is_resize else asked.write.operation.value,
-        to if is_resize else before,
+        before,
         to,
         rises,
         observed if observed is not None else _made(asked),
@@ -139,11 +141,6 @@ def _growth(asked: Evaluation) -> Growth | None:
         asked.now_s + asked.state.epoch_s,
         _placement(asked) if asked.state.policies.reads_placement else None,
     )
-
-
-def _is_head(asked: Evaluation) -> bool:
-    """Whether it asks for pods itself. If its family holds more than that already, a higher count costs no more."""
-    return asked.proposal.head is asked.proposal.entry
 
 
 def _placement(asked: Evaluation) -> str | None:
