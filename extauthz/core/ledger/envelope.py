@@ -155,9 +155,9 @@ def _are_within(groups: list[tuple[Entry, Observed]], owner: Entry, observed: Ob
 
 
 def _is_as_its_owner_says(group: Entry, each: Amounts, costs: NamespaceCosts) -> bool:
-    assert group.head is not None, "pods are grouped by their owner"
-    owner = group.head.observed
-    return owner is None or costs.one(owner.template) is each
+    owner = group.head.observed if group.head is not None else None
+    assert owner is not None, "only a live owner covers"
+    return costs.one(owner.template) is each
 
 
 def _sum_of_pods(groups: list[tuple[Entry, Observed]], costs: NamespaceCosts) -> dict[str, int]:

@@ -135,8 +135,6 @@ class Ledger:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
             count = pending_write.replicas or 0
             after = before.with_count(count)
-            if after is not before and not entry.children:  # what rises above the one rises above the other
-                return Step(before, after, before, after)
             base = before.settled
             return Step(before, after, base, after if base is before else base.with_count(count))
         pending = entry.live_pending_writes()

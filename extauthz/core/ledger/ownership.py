@@ -245,7 +245,6 @@ class Ownership:
         if child.ref[:2] == CLAIMS:
             assert head.claims is not None, "it was added"
             head.claims.remove(child.ref)
-            head.claims = head.claims or None
         elif child.ref[:2] == PODS:
             head.pods = _without(child, head.pods)
         else:

@@ -298,3 +298,26 @@ def test_a_create_that_pends_where_the_object_is_does_not_keep_another_count_fro
     assert ask(applied).verdict is Verdict.ALLOW
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {"pods": "1"})]), 1.0)
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW
+
+
+def test_how_many_fit_is_told_to_a_billionth():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "1999999999n"})], workload("web", 0, {"cpu": "1"})))
+    denied = ask(scale("web", 5))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 1)
+
+
+def test_of_a_stateful_set_with_larger_claims_from_before_as_many_fit_as_cost_nothing_more():
+    """Each claim is there already, up to the third. A replica beyond them brings one of the template's size."""
+    ask = Asker(gate([quota("acme", {"requests.storage": "8Gi"})], stateful("db", 1, "1Gi")))
+    for ordinal in range(3):
+        spec = {"resources": {"requests": {"storage": "2Gi"}}}
+        ask.gate.observe(CLAIM._replace(name=f"data-db-{ordinal}"), Observed(1, claim_template({"spec": spec})))
+    denied = ask(scale("db", 9, resource="statefulsets"))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 5)
+
+
+def test_of_a_stateful_set_without_claims_it_is_told_how_many_of_a_larger_pod_would_fit():
+    ask = Asker(gate([quota("acme", {"requests.cpu": "4"})], workload("db", 3, {"cpu": "1"}, kind="StatefulSet")))
+    larger = patch(path("db", resource="statefulsets"), {"spec": {"template": pod({"cpu": "2"})}})
+    denied = ask(larger)
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 2)
