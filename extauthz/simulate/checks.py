@@ -290,8 +290,13 @@ def _left(was: State | None, promise: Promise, now: State | None) -> State | Non
 
 
 def _raises(promise: Promise, been: Iterable[State | None]) -> bool:
-    """Whether it raises its workload's count above all that this may be taken to be."""
+    """Whether it raises its workload's count above all that this may be taken to be.
+
+    What is there and is no workload by itself is charged with its owner, and no policy is asked about its count.
+    """
     counts = [max(one.replicas, sum(count for count, _ in one.members.sets)) for one in been if one is not None]
+    if not counts and not (promise.creates or promise.applies):
+        return False
     return promise.replicas is not None and promise.replicas > max(counts, default=0)
 
 

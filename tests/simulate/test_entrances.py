@@ -10,7 +10,7 @@ from extauthz.simulate import objects, reviews, spellings
 from extauthz.simulate.changes import PAST_THE_GATES, Changes
 from extauthz.simulate.judge import Promise, State
 from extauthz.simulate.kinds import kind_of
-from extauthz.simulate.plan import ENTRANCES, FAULTS, draw
+from extauthz.simulate.plan import ENTRANCES, FAULTS, Plan, Step, draw
 from extauthz.simulate.running import run
 from extauthz.simulate.server import ApiServer
 
@@ -119,3 +119,19 @@ def test_a_change_of_another_write_counts_for_a_while():
     changes.asked(3.0, KEY, PAST_THE_GATES)
     assert changes.of_others(4.0, KEY, 7)
     assert not changes.of_others(14.0, KEY, 7)
+
+
+def test_no_policy_is_asked_of_a_cheaper_template_of_what_is_charged_with_its_owner():
+    """The judge knows of no workload by that name any more, and must not take what is there for new."""
+    named = {"workload": "zoo/web-rs-1", "end": "answered"}
+    steps = (
+        Step(0, 0.5, "policy", {"quota": 0, "names": ("most-2",)}),
+        Step(1, 2.0, "past", {**named, "to": 3}),
+        Step(2, 3.0, "adopt", {**named, "owner": "zoo/job-roll-0", "as": "json", "leaves": False}),
+        Step(3, 6.0, "directive", {**named, "as": "delete", "cpu": "500m", "to": 2}),
+    )
+    limited = {"name": "zoo", "namespaces": {"workspace": "zoo"}, "hard": {"requests.cpu": "5"}}
+    workloads = ("zoo/web-rs-1", "zoo/job-roll-0")
+    result = run(Plan(1, 1, "memory", workloads, (limited,), steps, frozenset(), "webhook"))
+    assert any("web-rs-1 to 3 at 500m" in line and "allow" in line for line in result.trace)
+    assert result.violation is None
