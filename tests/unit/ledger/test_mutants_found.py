@@ -321,3 +321,14 @@ def test_of_a_stateful_set_without_claims_it_is_told_how_many_of_a_larger_pod_wo
     larger = patch(path("db", resource="statefulsets"), {"spec": {"template": pod({"cpu": "2"})}})
     denied = ask(larger)
     assert (denied.verdict, denied.fits) == (Verdict.DENY, 2)
+
+
+def test_a_template_that_comes_to_an_owner_with_a_replica_set_of_no_pods_is_growth_of_that_owner():
+    labels = {"app": "web"}
+    family = (
+        workload("web", 5, {"cpu": "1"}, labels={**labels, "team": "b"}),
+        workload("web-1", 0, {"cpu": "3"}, kind="ReplicaSet", labels=labels),
+    )
+    ask = Asker(gate([quota("b", {"requests.cpu": "99"}, namespaces={}, workloads={"team": "b"})], *family))
+    given = patch(path("web-1", resource="replicasets"), {"metadata": {"ownerReferences": owned_by("web")}})
+    assert ask(given).reason == "fits"
