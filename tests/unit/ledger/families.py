@@ -14,6 +14,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Observed, Request, WorkloadRef
 from extauthz.core.objects import metadata
 from extauthz.core.objects.workloads import claim_template, observe
+from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError
 from extauthz.simulate import patches
@@ -25,6 +26,7 @@ At = tuple[str, str]
 
 NAMESPACE = "team-a"
 TEAMS = ("a", "b", "c")
+WORKSPACES = ("acme", "zoo", "none")
 KEYS = ("requests.cpu", "requests.storage", "pods", "count/replicasets.apps", "count/deployments.apps")
 MUCH = "1000000"
 ROLLOUT, DEPLOYMENT, CLAIMED = ("Rollout", "x"), ("Deployment", "web"), ("StatefulSet", "db")
@@ -48,11 +50,18 @@ class Cluster:
         self.claims = claims
         """Name, GiB and team of each volume claim."""
         self.version = 100
+        self.workspace = WORKSPACES[0]
+        """Label of the namespace."""
+        self.quotas = [
+            quota(team, dict.fromkeys(KEYS, MUCH), namespaces={"workspace": self.workspace}, workloads={"team": team})
+            for team in TEAMS
+        ]
+        """There is room for everything: what is charged is the question."""
 
     def copy(self) -> Cluster:
         """Objects are never changed in place."""
-        made = Cluster([], self.claims)
-        made.objects, made.version = dict(self.objects), self.version
+        made = copy.copy(self)
+        made.objects = dict(self.objects)
         return made
 
     def lands(self, request: Request) -> bool:
@@ -109,14 +118,10 @@ class Cluster:
             yield metadata.observed("", "persistentvolumeclaims", tree, 1, claim_template(tree))
 
     def gate(self) -> Gate:
-        """One that starts on what is there. There is room for everything: what is charged is the question."""
+        """One that starts on what is there."""
         gate = Gate(Policy(window_s=90.0))
-        of = [
-            quota(team, dict.fromkeys(KEYS, MUCH), namespaces={"workspace": "acme"}, workloads={"team": team})
-            for team in TEAMS
-        ]
-        gate.load_quotas(QuotaTree.build(of), 0.0)
-        gate.load_state(Snapshot({NAMESPACE: {"workspace": "acme"}}, []), 0.0)
+        gate.load_quotas(QuotaTree.build(self.quotas), 0.0)
+        gate.load_state(Snapshot({NAMESPACE: {"workspace": self.workspace}}, []), 0.0)
         gate.observe_kind("example.com", "Rollout", "rollouts")
         self.show(gate)
         return gate
@@ -150,6 +155,20 @@ def drawn_cluster(random: Random) -> Cluster:
         claims = [(name, random.choice((1, 2, 5)), random.choice(TEAMS)) for name in kept]
         trees += [_drawn(random, CLAIMED)] if random.random() < 0.7 else []
     return Cluster(trees, claims)
+
+
+def drawn_quotas(random: Random) -> list[WorkspaceQuota]:
+    """A root that covers nothing by itself, and quotas for some of the teams or for all workloads, under it or not."""
+    quotas = [quota("corp", dict.fromkeys(KEYS, MUCH), namespaces={"workspace": "nobody"})]
+    for team in TEAMS:
+        if random.random() < 0.8:
+            limited = [key for key in KEYS if random.random() < 0.8] or ["pods"]
+            workloads = random.choice(({"team": team}, {"team": team}, {"app": "web"}, None))
+            selected = {"workspace": random.choice(("acme", "acme", "zoo"))}
+            under = {"parent": "corp"} if random.random() < 0.5 else {}
+            hard = dict.fromkeys(limited, MUCH)
+            quotas.append(quota(team, hard, namespaces=selected, workloads=workloads, **under))
+    return quotas
 
 
 def _drawn(random: Random, at: At) -> Tree:

@@ -1,4 +1,5 @@
-"""Rule 1 by search: a few writes of one family are allowed by up to two gates, and land in every order.
+"""Rule 1 by search: a few writes of one family are allowed by up to two gates, and land in every order. In half of the
+cases quotas and the labels of their namespace change in between.
 
 The judge is a gate that starts afterwards on what is there, and follows nothing: it must count no more than each gate
 had charged while the writes were under way. So must a gate that starts before they land, and reads them in the ledger.
@@ -14,12 +15,15 @@ from itertools import permutations
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
+import pytest
+
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import read
 from extauthz.core.ledger import record
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Request, Verdict
-from tests.unit.ledger.families import drawn_cluster, drawn_write
+from extauthz.core.quota.tree import QuotaTree
+from tests.unit.ledger.families import NAMESPACE, WORKSPACES, drawn_cluster, drawn_quotas, drawn_write
 
 SEED = os.environ.pop("EXTAUTHZ_SEED", "") or str(SystemRandom().randrange(1 << 32))
 CASES = int(os.environ.pop("EXTAUTHZ_CASES", "") or 250)
@@ -35,14 +39,22 @@ class Allowed(NamedTuple):
 
 
 class Case:
-    """The story of one seed."""
+    """The story of one seed.
 
-    def __init__(self, seed: str) -> None:
+    Args:
+        moves: quotas, and the labels of the namespace, change too.
+    """
+
+    def __init__(self, seed: str, *, moves: bool) -> None:
         self.random = Random(seed)
         self.cluster = drawn_cluster(self.random)
+        if moves:
+            self.cluster.quotas = drawn_quotas(self.random)
         self.gates = [self.cluster.gate() for _ in range(self.random.choice((1, 1, 2)))]
+        self.moves = moves
         self.under_way: list[Allowed] = []
         self.told: list[str] = [f"{at} {json.dumps(tree)}" for at, tree in self.cluster.objects.items()]
+        self.told.append(f"quotas: {self.cluster.quotas}")
         self.now_s = 0.0
 
     def ask(self, number: int) -> None:
@@ -89,9 +101,23 @@ class Case:
         for gate in self.gates:
             self.cluster.show(gate)
 
+    def move(self) -> None:
+        """Operators write quotas anew, or label the namespace."""
+        if self.random.random() < 0.4:
+            self.cluster.workspace = self.random.choice(WORKSPACES)
+            self.told.append(f"the namespace is of workspace {self.cluster.workspace}")
+        else:
+            self.cluster.quotas = drawn_quotas(self.random)
+            self.told.append(f"quotas: {self.cluster.quotas}")
+        for gate in self.gates:
+            gate.load_quotas(QuotaTree.build(self.cluster.quotas), self.now_s)
+            gate.observe_namespace(NAMESPACE, {"workspace": self.cluster.workspace})
+
     def run(self) -> None:
         for number in range(self.random.randint(2, 4)):
             self.ask(number)
+            if self.moves and self.random.random() < 0.5:
+                self.move()
             if self.under_way and self.random.random() < 0.4:
                 self.land()
             if self.cluster.objects and self.random.random() < 0.1:
@@ -120,10 +146,11 @@ def charges(gate: Gate) -> Charges:
     return {(row.quota, row.resource): row.used + row.reserved for row in gate.usage()}
 
 
-def test_whatever_lands_in_whatever_order_was_charged_by_every_gate():
+@pytest.mark.parametrize("moves", [False, True], ids=["quotas stay", "quotas change"])
+def test_whatever_lands_in_whatever_order_was_charged_by_every_gate(moves: bool):
     allowed = 0
     for number in range(CASES):
-        case = Case(f"{SEED}/{number}")
+        case = Case(f"{SEED}/{number}", moves=moves)
         case.run()
         allowed += len(case.under_way)
         for gate in case.gates:
