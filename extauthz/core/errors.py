@@ -1,4 +1,4 @@
-"""Errors with stable codes: what cannot be read or followed in bodies, objects and patches, and what costs too much."""
+"""Errors with stable codes: what cannot be read in bodies and objects, and what costs too much."""
 
 from __future__ import annotations
 
@@ -15,22 +15,11 @@ class BodyError(Exception):
         self.detail = detail
 
 
-class MeaningError(Exception):
-    """A body that decodes, but its effect is not known, or the API server would refuse it."""
-
-    def __init__(self, code: str, detail: str) -> None:
-        super().__init__(f"{code}: {detail}")
-        self.code = code
-        self.detail = detail
-
-
-class ObjectError(MeaningError):
+class ObjectError(Exception):
     """An object whose field is not of the type that the API server takes."""
 
     def __init__(self, path: str, detail: str, code: str = "malformed-object") -> None:
-        super().__init__(code, f"{path}: {detail}")
+        super().__init__(f"{code}: {path}: {detail}")
+        self.code = code
+        self.detail = f"{path}: {detail}"
         self.path = path
-
-
-class PatchError(MeaningError):
-    """A patch that the API server would refuse, or that depends on what the gate did not keep."""

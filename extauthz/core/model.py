@@ -63,8 +63,6 @@ class Operation(StrEnum):
     CREATE = "create"
     UPDATE = "update"
     PATCH = "patch"
-    APPLY = "apply"
-    """Server-side apply: creates the object where there is none."""
 
 
 class Precondition(NamedTuple):
@@ -78,49 +76,8 @@ class Precondition(NamedTuple):
 NO_PRECONDITION = Precondition()
 
 
-# What a body says. Each is resolved against the observed object by ``effects.resolve``.
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """The whole new object (PUT or POST)."""
-
-    document: Tree
-
-
-@dataclass(frozen=True, slots=True)
-class JsonPatch:
-    """RFC 6902 operations, in order."""
-
-    operations: tuple[Mapping[str, Tree], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MergePatch:
-    """RFC 7386."""
-
-    patch: Tree
-
-
-@dataclass(frozen=True, slots=True)
-class StrategicMergePatch:
-    """Kubernetes' own: lists merged by key, ``$patch`` and ``$setElementOrder`` directives."""
-
-    patch: Tree
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """A server-side apply configuration (fully specified pending write of one field manager)."""
-
-    configuration: Tree
-
-
-Change: TypeAlias = Put | JsonPatch | MergePatch | StrategicMergePatch | Apply
-
-
 class Write(NamedTuple):
-    """What a request means, before its effect is known."""
+    """What a request means: a replica count and nothing else, or a whole object."""
 
     ref: WorkloadRef
     """``name`` is empty for a create with ``metadata.generateName``."""
@@ -128,7 +85,11 @@ class Write(NamedTuple):
     scale: bool
     """It is a write of the ``scale`` subresource."""
     dry_run: bool
-    change: Change
+    replicas: int
+    """The count that it leaves."""
+    object: Observed | None = None
+    """What the API server is about to store, if that differs in more than the count from what is stored; ``None``: a
+    count and nothing else."""
     precondition: Precondition = NO_PRECONDITION
 
 
@@ -152,6 +113,15 @@ class Unreadable:
     ref: WorkloadRef | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NotACount:
+    """A request at Envoy that may change more than a replica count. Nobody reads it there: the webhook is shown the
+    object that comes of it (docs/design.md rule 15)."""
+
+    ref: WorkloadRef
+    why: str
+
+
 class Resize(NamedTuple):
     """A pod is resized in place (``pods/resize``), on exactly one version of it."""
 
@@ -166,7 +136,7 @@ class Resize(NamedTuple):
     dry_run: bool
 
 
-Reading: TypeAlias = Write | Resize | NotAWrite | Unreadable
+Reading: TypeAlias = Write | Resize | NotAWrite | NotACount | Unreadable
 
 
 class Requester(NamedTuple):
@@ -192,9 +162,9 @@ class Question(NamedTuple):
 class Template:
     """What replicas multiply: a pod template and, for a StatefulSet, its volume claim templates.
 
-    Pruned to what costs, and to what patches address it by: names of containers, ``resources``, ``restartPolicy`` of
-    init containers, ``overhead``, ``runtimeClassName``, pod-level ``resources``; of claims the name,
-    ``resources.requests.storage`` and ``storageClassName``. Equal templates are one object (``objects.workloads``).
+    Pruned to what costs: ``resources`` of containers with their names, ``restartPolicy`` of init containers,
+    ``overhead``, ``runtimeClassName``, pod-level ``resources``; of claims the name, ``resources.requests.storage`` and
+    ``storageClassName``. Equal templates are one object (``objects.workloads``).
     """
 
     text: bytes
@@ -241,31 +211,6 @@ class Observed:
     """Those that policies may look at, as JSON (``objects.metadata.ANNOTATIONS``)."""
     placement: str | None = None
     """Which nodes its pods may land on (``objects.placement``); ``None``: not kept, as no policy wants it."""
-
-
-class Outcome(NamedTuple):
-    """What a write may leave on one base. If there are several possible results, all are listed."""
-
-    replicas: int | None
-    """The highest count; ``None``: not touched."""
-    templates: tuple[Template, ...] = ()
-    """Empty: not touched."""
-    labels: Labels | None = None
-    """``None``: not touched."""
-    owner: OwnerRef | None = None
-    """The owner of a created or replaced object."""
-    other_labels: tuple[Labels, ...] = ()
-    """Other possible labels: server-side apply drops labels that its manager owned and leaves out."""
-    frees: bool = False
-    """It may remove the object's controller: a patch that touches ``metadata.ownerReferences``, or an apply that leaves
-    it out."""
-    keeps_count: bool = False
-    """It may also leave the count as it is: server-side apply without a count."""
-
-    @property
-    def label_sets(self) -> tuple[Labels, ...]:
-        """Every set of labels that it may have. Empty: not touched."""
-        return () if self.labels is None else (self.labels, *self.other_labels)
 
 
 # Decisions.
@@ -380,7 +325,7 @@ class Growth(NamedTuple):
     """Of the decision. Two looks at one write have the same."""
     ref: WorkloadRef
     operation: str
-    """``create``, ``update``, ``patch``, ``apply``, or ``resize`` of a pod in place."""
+    """``create``, ``update``, ``patch``, or ``resize`` of a pod in place."""
     before: int
     """Replicas that are observed."""
     to: int

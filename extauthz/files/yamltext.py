@@ -8,8 +8,8 @@ import yaml
 
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
-from extauthz.core.wire.goyaml import Composer
 
+from .composer import Composer
 from .events import Events, end, start
 from .spans import Piece, Span, TextError
 

@@ -80,7 +80,7 @@ class _Waiter:
     def remakes(self) -> bool:
         """It would replace an object that is believed to exist. If that is gone, all of it is growth."""
         decision = self.decision
-        creates = not decision.scale and decision.operation in (Operation.CREATE, Operation.APPLY)
+        creates = not decision.scale and decision.operation is Operation.CREATE
         return creates and decision.replicas_before is not None
 
 

@@ -18,8 +18,6 @@ class Line(NamedTuple):
     expires_s: float
     """On the clock of the gate that holds the line."""
     renewed: int
-    leaves: int
-    """Rises with what it may leave: there is more, where what a patch finds has changed."""
 
     @property
     def size(self) -> int:
@@ -31,14 +29,4 @@ class Line(NamedTuple):
 
         A renewal counts even if it adds no time here: where the write was allowed, it may end sooner.
         """
-        return (
-            pending_write.expires_s > self.expires_s
-            or pending_write.renewed > self.renewed
-            or leaves(pending_write) > self.leaves
-        )
-
-
-def leaves(pending_write: PendingWrite) -> int:
-    """``Line.leaves`` of a pending write."""
-    of_count = (pending_write.replicas or 0) + pending_write.keeps_count
-    return len(pending_write.templates) + len(pending_write.labels) + pending_write.frees + of_count
+        return pending_write.expires_s > self.expires_s or pending_write.renewed > self.renewed

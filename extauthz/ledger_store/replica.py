@@ -21,7 +21,7 @@ from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.record import RecordError
 from extauthz.core.model import WorkloadRef
-from extauthz.ledger_store.lines import Line, leaves
+from extauthz.ledger_store.lines import Line
 from extauthz.ledger_store.payload import OtherFormatError, Payload, PayloadError, decode, encode
 from extauthz.ledger_store.store import Stored
 
@@ -305,4 +305,4 @@ class Replica:
         del tree["id"]
         tenants = self._ledger.pending.leaf_quotas(pending_write.id) or frozenset({f"namespace {ref.namespace}"})
         text, expires_s = json.dumps(tree, separators=(",", ":")), pending_write.expires_s
-        return Line(text, templates, tenants, expires_s, pending_write.renewed, leaves(pending_write))
+        return Line(text, templates, tenants, expires_s, pending_write.renewed)

@@ -18,10 +18,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
-from extauthz.core.lowering import REPLICAS_PATH
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
 from extauthz.servers import status
 from extauthz.servers.lowering import Lower, Lowered
+
+REPLICAS_PATH: Final = "/spec/replicas"
 
 PATH: Final = "/validate"
 

@@ -81,7 +81,7 @@ class App:
         self._metrics = Metrics(self._levels)
         handover = HandoverFile(settings.handover) if settings.handover is not None else None
         self._aside = AsideProcess(log.event)
-        around = Surroundings(log, self._metrics, time.monotonic, new_id, handover, aside=self._aside)
+        around = Surroundings(log, self._metrics, time.monotonic, new_id, handover)
         self._gate = Assembly(settings, around)
         self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent)
         self._health = listening.Health()

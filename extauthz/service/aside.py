@@ -1,4 +1,4 @@
-"""Reads bodies that take long in a process of its own, one at a time, while the gate goes on deciding.
+"""Reads AdmissionReviews that take long in a process of its own, one at a time, while the gate goes on deciding.
 
 A thread would not do: it shares the interpreter's lock with the loop, and the parsers written in C keep it for a whole
 body.
@@ -13,18 +13,17 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Self, TypeAlias
 
-from extauthz.core.budget import AT_ONCE_BYTES
-from extauthz.core.intake.admission import Review
-from extauthz.core.model import Reading, Request, Unreadable
+from extauthz.core.intake.admission import Review, kept
+from extauthz.core.model import Unreadable
 from extauthz.service.aside_process import LENGTH
 
 MOST = 8
 """Bodies that wait or are read at a time: some 25 MB, and most often less than a second."""
 
 LONGEST_S = 1.5
-"""Less than Envoy's ext_authz timeout of 2 s. The budget of a body is about a tenth of a second."""
+"""Less than the webhook's timeout of 2 s. The budget of a body is about a tenth of a second."""
 
 NICE = 5
 """Where processors are few, those who decide come first."""
@@ -32,18 +31,7 @@ NICE = 5
 COMMAND = (sys.executable, "-c", f"import os; os.nice({NICE}); from extauthz.service.aside_process import main; main()")
 
 
-Body: TypeAlias = Request | bytes
-"""A request of Envoy's, or an AdmissionReview."""
-
-
-class Aside(Protocol):
-    """Reads bodies that take long, where they hold nobody up."""
-
-    at_once_bytes: int
-    """A body of a write that is longer takes long."""
-
-    async def read(self, request: Request) -> Reading:
-        """What ``read_aside`` says of it."""
+Found: TypeAlias = Review | Unreadable
 
 
 class AsideProcess:
@@ -55,15 +43,13 @@ class AsideProcess:
         longest_s: what one body may take.
     """
 
-    at_once_bytes = AT_ONCE_BYTES
-
     def __init__(
         self, tell: Callable[..., None], command: tuple[str, ...] = COMMAND, longest_s: float = LONGEST_S
     ) -> None:
         self._tell = tell
         self._command = command
         self._longest_s = longest_s
-        self._queue: asyncio.Queue[tuple[Body, asyncio.Future[Any]]] = asyncio.Queue(MOST - 1)
+        self._queue: asyncio.Queue[tuple[bytes, asyncio.Future[Found]]] = asyncio.Queue(MOST - 1)
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -78,18 +64,9 @@ class AsideProcess:
             await self._running
         await self._end()
 
-    async def read(self, request: Request) -> Reading:
+    async def review(self, body: bytes) -> Found:
         """As soon as those before it are read; refused at once where too many wait."""
-        found: Reading = await self._put(request)
-        return found
-
-    async def review(self, body: bytes) -> Review | Unreadable:
-        """The same for an AdmissionReview."""
-        found: Review | Unreadable = await self._put(body)
-        return found
-
-    async def _put(self, body: Body) -> Any:  # noqa: ANN401 (what it means, which its kind tells)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         try:
             self._queue.put_nowait((body, answer))
         except asyncio.QueueFull:
@@ -112,7 +89,7 @@ class AsideProcess:
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
-    async def _read(self, body: Body) -> object:
+    async def _read(self, body: bytes) -> Found:
         try:
             async with asyncio.timeout(self._longest_s):
                 return await self._exchange(body)
@@ -127,19 +104,17 @@ class AsideProcess:
         await self._end()
         return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
 
-    async def _exchange(self, body: Body) -> object:
+    async def _exchange(self, body: bytes) -> Found:
         process = self._process
         if process is None:
             raise EOFError
         assert process.stdin is not None
         assert process.stdout is not None
-        sent = pickle.dumps(body, pickle.HIGHEST_PROTOCOL)
-        process.stdin.write(LENGTH.pack(len(sent)))
-        process.stdin.write(sent)
+        process.stdin.write(LENGTH.pack(len(body)))
+        process.stdin.write(body)
         await process.stdin.drain()
         (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-        found: object = pickle.loads(await process.stdout.readexactly(length))  # noqa: S301 (our own process's)
-        return found
+        return kept(pickle.loads(await process.stdout.readexactly(length)))  # noqa: S301 (our own process's)
 
     async def _start(self) -> None:
         # It has the modules that this process has, and a Ctrl-C in a terminal is not for it.

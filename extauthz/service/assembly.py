@@ -26,7 +26,6 @@ from extauthz.observe.recent import Recent
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
-from extauthz.service.aside import Aside
 from extauthz.service.clamping import Clamping
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
@@ -64,7 +63,6 @@ class Surroundings:
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
     """The store of a shared ledger. ``None``: the objects behind the connection."""
-    aside: Aside | None = None
     """Reads bodies that take long. ``None``: they are read like all others."""
     policies: Sequence[Enlisted] = ()
     """Policies beside those of the settings."""
@@ -161,8 +159,7 @@ class Assembly:
             self.gate.bounds = asked.bounds
         into = sources.Into(self.gate, log, metrics, clock, self.notifying)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
-        aside = self._around.aside
-        reader = Reader(aside.at_once_bytes) if aside is not None else Reader()
+        reader = Reader()
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         deciding = Deciding(
             self.gate,
@@ -175,18 +172,15 @@ class Assembly:
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
-            read=reader.at_once if aside is not None else reader,
-            read_aside=aside.read if aside is not None else None,
+            read=reader,
             recent=self.recent,
             notify=self.notifying.decided if self.notifying is not None else None,
             held=self.gate.policies.decided,
         )
-        self.clamping = self._clamping(deciding, inputs, reader.at_once)
+        self.clamping = self._clamping(deciding, inputs, reader)
         return deciding, inputs
 
-    def _clamping(
-        self, deciding: Deciding, inputs: sources.Inputs, read: Callable[[Request], Reading | None]
-    ) -> Clamping:
+    def _clamping(self, deciding: Deciding, inputs: sources.Inputs, read: Callable[[Request], Reading]) -> Clamping:
         return Clamping(
             self.gate,
             self._around.metrics,

@@ -35,7 +35,7 @@ class _Asked:
     """One request on its way."""
 
     request: Request | None
-    """``None``: its server has read it, or it was read aside."""
+    """``None``: its server has read it."""
     id: str
     started_s: float
     source: str
@@ -73,8 +73,8 @@ class Decides(Protocol):
 
 
 class Deciding:
-    """Callable by every server. Never raises, and waits only for a long body to be read, to fetch what a decision
-    needs, and for other gates to agree: what goes wrong inside is an answer too.
+    """Callable by every server. Never raises, and waits only to fetch what a decision needs, and for other gates to
+    agree: what goes wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
@@ -87,8 +87,7 @@ class Deciding:
         audits: nothing is refused, whatever goes wrong.
         clock: seconds, monotonic.
         ids: makes an id for each decision.
-        read: what a request means; ``None`` where that takes longer than others should wait.
-        read_aside: what such a request means, where it holds nobody up.
+        read: what a request means.
         recent: told of each decision, with its user and user-agent.
         notify: the same, for notices; must neither block nor raise.
         held: told of each decision that a policy does not let go yet, with what it holds. Nobody else gets that: it may
@@ -108,8 +107,7 @@ class Deciding:
         audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] | None = None,
-        read: Callable[[Request], Reading | None] = read,
-        read_aside: Callable[[Request], Awaitable[Reading]] | None = None,
+        read: Callable[[Request], Reading] = read,
         recent: Recent | None = None,
         notify: Callable[[Decision, str, str], None] | None = None,
         held: Callable[[Decision], None] | None = None,
@@ -129,7 +127,6 @@ class Deciding:
         self._clock = clock
         self._new_id = ids if ids is not None else new_id
         self._read = read
-        self._read_aside = read_aside
         self._recent = recent
         self._notify = notify
         self._held = held
@@ -137,9 +134,7 @@ class Deciding:
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
         asked = self._asked(question)
-        decision = self._decide_at_once(asked)
-        if decision is None:
-            return _Later(lambda: self._finished_aside(asked))
+        decision = self._decide(asked)
         if self._waits(decision):
             return _Later(lambda: self._finished(asked, decision))
         return self._tell(decision, asked)
@@ -155,18 +150,6 @@ class Deciding:
         return _Asked(
             question, self._new_id(), started_s, question.source, user_agent=user_agent, user=user, requester=who
         )
-
-    async def _finished_aside(self, asked: _Asked) -> Decision:
-        """What comes of a request that takes long to read. So far nothing was decided."""
-        assert self._read_aside is not None
-        assert asked.request is not None
-        try:
-            asked.reading = await self._read_aside(asked.request)
-        except Exception:  # noqa: BLE001 (as in _decide)
-            return self._tell(self._failed(asked.id), asked)
-        asked.request = None  # its body is held no longer, however long others are waited for
-        decision = self._decide(asked)
-        return await self._finished(asked, decision) if self._waits(decision) else self._tell(decision, asked)
 
     async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""
@@ -194,19 +177,12 @@ class Deciding:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
-    def _decide_at_once(self, asked: _Asked) -> Decision | None:
-        """``None``: it is not read yet, as that takes long."""
-        try:
-            if asked.request is not None:
-                asked.reading = self._read(asked.request)
-        except Exception:  # noqa: BLE001 (as in _decide)
-            return self._failed(asked.id)
-        return self._decide(asked) if asked.reading is not None else None
-
     def _decide(self, asked: _Asked) -> Decision:
         """Record a grant at once, unless other gates must agree."""
-        assert asked.reading is not None
         try:
+            if asked.reading is None:
+                assert asked.request is not None
+                asked.reading = self._read(asked.request)
             decision = self._decided(asked.reading, asked, charge=self._commit is None)
             if self._commit is not None and decision.pends and decision.uncovered:
                 decision = self._decided(asked.reading, asked, charge=True)

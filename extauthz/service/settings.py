@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from extauthz.core.decision.policy import GateMode, Policy
+from extauthz.core.decision.policy import GateMode, Objects, Policy
 from extauthz.core.model import OnUnknown
 from extauthz.notify import receivers
 from extauthz.policies import memory_pressure
@@ -214,6 +214,13 @@ class Settings(BaseModel):
         _POLICY.mode,
         description="`audit`: decide in full, report in log and metrics what would have been refused, and allow "
         "everything. For the first days of an installation.",
+    )
+    objects: Objects | None = Field(
+        None,
+        description="What Envoy is told about writes that may change more than a replica count: whole objects, "
+        "templates, labels, owners. `webhook`: they pass, as the admission webhook of the same ledger decides them. "
+        "`refuse`: 503 `not-a-count`. `observe`: they pass, and count once they are observed. Default: `webhook` with "
+        "`--webhook`, else `refuse`.",
     )
     on_unreadable: OnUnknown = Field(
         _POLICY.on_unreadable,
@@ -477,7 +484,9 @@ def shown(settings: Settings) -> dict[str, Any]:
 
 def policy(settings: Settings) -> Policy:
     """The part of the settings that the core decides by."""
-    return Policy(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Policy)})
+    found = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Policy)}
+    by_default: Objects = "webhook" if settings.webhook is not None else "refuse"
+    return Policy(**found | {"objects": settings.objects or by_default})
 
 
 MATTER = (

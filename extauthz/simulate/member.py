@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission
-from extauthz.core.intake.aside import read_aside
-from extauthz.core.model import Decision, Reading, Request, Unreadable
+from extauthz.core.model import Decision, Unreadable
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
@@ -142,19 +141,12 @@ def _no_levels() -> Levels:
 
 
 class ReadsLate:
-    """Reads all but short bodies some time after they came, as the process does that reads them for ``serve``."""
-
-    at_once_bytes = 80
-
-    async def read(self, request: Request) -> Reading:
-        """Bodies overtake each other."""
-        await asyncio.sleep(0.01 * (len(request.body) % 10))
-        return read_aside(request)
+    """Reads some AdmissionReviews some time after they came, as the process does that reads long ones for ``serve``."""
 
     async def review(self, body: bytes) -> admission.Review | Unreadable:
-        """The same for an AdmissionReview."""
+        """Bodies overtake each other."""
         await asyncio.sleep(0.01 * (len(body) % 10))
-        return admission.read_aside(body)
+        return admission.read(body)
 
 
 class Posted:
@@ -218,7 +210,6 @@ class Member:
             wiring.ids,
             handover,
             wiring.store,
-            aside=self._aside,
             policies=enlisted(self.odd) if self.odd is not None else (),
             wall=wiring.loop.time,
         )

@@ -11,11 +11,12 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.read import read
-from extauthz.core.model import Amounts, Decision, Observed, Request, Requester, WorkloadRef
+from extauthz.core.model import Amounts, Decision, NotACount, Observed, Reading, Request, Requester, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
 from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing import reviewed
 
 PATCH_TYPES = {
     "json": "application/json-patch+json",
@@ -157,7 +158,10 @@ def create(obj: Mapping[str, Any], *, query: str = "") -> Request:
 
 
 class Asker:
-    """Asks a gate with ids of its own making (``prefix`` and a number) and a clock that the test moves."""
+    """Asks a gate with ids of its own making (``prefix`` and a number) and a clock that the test moves.
+
+    Counts come as Envoy brings them, objects as a webhook is shown them.
+    """
 
     def __init__(self, asked: Gate, prefix: str = "d") -> None:
         self.gate = asked
@@ -167,8 +171,16 @@ class Asker:
 
     def __call__(self, request: Request, *, charge: bool = True, by: Requester | None = None) -> Decision:
         self.count += 1
-        reading, name = read(request), f"{self._prefix}{self.count}"
-        return self.gate.decide(reading, name, self.now_s, source=request.source, charge=charge, requester=by)
+        found, name = shown(self.gate, request), f"{self._prefix}{self.count}"
+        return self.gate.decide(found, name, self.now_s, source=request.source, charge=charge, requester=by)
+
+
+def shown(asked: Gate, request: Request) -> Reading:
+    """What a gate reads of a request: a count at Envoy; else what an API server that stores what the gate has observed
+    shows to its webhook."""
+    found = read(request)
+    entry = asked.ledger.get(found.ref) if isinstance(found, NotACount) else None
+    return reviewed.reading(request, entry.observed if entry is not None else None)
 
 
 def admission(

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from extauthz.core.decision import (
-    changes,
     effects,
     granting,
     max_scale,
@@ -26,14 +25,12 @@ from extauthz.core.model import Decision
 Step: TypeAlias = Callable[[Evaluation], Decision | None]
 
 STEPS: Final[tuple[Step, ...]] = (
-    effects.resolved,  # what it leaves of the object; refused if nobody can tell
     effects.zero,  # a target of zero always passes
     unknowns.unsynced,  # the gate does not know the quotas or the cluster yet
     effects.intended,  # what may still land once it is allowed
     unknowns.outdated_namespace,  # no quota may cover its namespace, by what may be out of date
     granting.uncovered,  # no quota may cover anything in its namespace
     unknowns.unseen,  # the gate does not know the workload or its namespace
-    changes.under_way,  # one change of a workload at a time
     weighing.weighed,  # what it takes of every quota that covers it
     unknowns.unseen_owner,  # it names an owner that the gate does not know
     unknowns.uncertain,  # something that bears on what it takes is not known

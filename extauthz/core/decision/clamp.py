@@ -12,7 +12,6 @@ from typing import TypeAlias
 from extauthz.core.decision import sentences, weighing
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.ledger.pending_write import is_newer
-from extauthz.core.lowering import lowered
 from extauthz.core.model import Decision, Fetch, NeedsFetch, Observed, Operation, Verdict, Write
 from extauthz.core.quota.spec import Mode
 
@@ -42,10 +41,8 @@ def proposed(asked: Evaluation, decide: Callable[[Evaluation], Decision], again:
         return None  # nothing fits, or it would be a hidden scale-down
     if not _is_exact(asked.write, observed):
         return _behind(asked, refused, observed)
-    smaller = _lowered(asked.write, count, observed.resource_version)
-    if smaller is None:
-        return None
-    granted = decide(again(smaller))
+    bound = asked.write.precondition._replace(resource_version=observed.resource_version)
+    granted = decide(again(asked.write._replace(replicas=count, precondition=bound)))
     if granted.needs is not None:
         return granted
     if granted.verdict is not Verdict.ALLOW or granted.replicas != count:
@@ -81,13 +78,6 @@ def _behind(asked: Evaluation, refused: Decision, observed: Observed) -> Decisio
     if version is None or not is_newer(version, observed.resource_version):
         return None
     return refused._replace(needs=NeedsFetch(Fetch.WORKLOAD, asked.write.ref))
-
-
-def _lowered(write: Write, count: int, version: str) -> Write | None:
-    change = lowered(write.change, count, None)  # the precondition says the version
-    if change is None:
-        return None
-    return write._replace(change=change, precondition=write.precondition._replace(resource_version=version))
 
 
 def _answer(refused: Decision, observed: Observed, count: int) -> Decision:

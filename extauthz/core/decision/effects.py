@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
-from extauthz.core.decision import unknowns
 from extauthz.core.decision.evaluation import Evaluation
-from extauthz.core.effects.resolve import copied_from, copies, resolve
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
-from extauthz.core.model import Decision, JsonPatch, Observed, Operation, Outcome, Put, Tree, Unreadable, Verdict, Write
-
-
-def resolved(asked: Evaluation) -> Decision | None:
-    """Step: work out what it leaves. Refuse it if that is not known."""
-    write = asked.write
-    outcome = resolve(write, asked.base)
-    if isinstance(outcome, Unreadable):
-        found = replace(outcome, ref=write.ref)
-        return unknowns.unreadable(asked.state, asked.policy, found, asked.id, asked.requester)
-    asked.outcome = outcome
-    asked.creates = not write.scale and write.operation in (Operation.CREATE, Operation.APPLY)
-    return None
+from extauthz.core.model import Decision, Observed, Operation, Verdict
 
 
 def zero(asked: Evaluation) -> Decision | None:
     """Step: a target of zero passes, whatever else is known.
 
-    One that asks for none and does more goes on: a scale-up that was allowed before may land after it, on the grown
-    template, or on a ReplicaSet that was taken from its owner.
+    An object that asks for none goes on: a count that was allowed before may land on its template.
     """
-    outcome = asked.outcome
-    if outcome.replicas != 0 or asked.creates or not _is_only_a_count(outcome):
+    if asked.write.replicas != 0 or asked.write.object is not None:
         return None
     return asked.answer(Verdict.ALLOW, "zero", "a target of zero always passes", 0)
-
-
-def _is_only_a_count(outcome: Outcome) -> bool:
-    return not outcome.templates and outcome.labels is None and not outcome.frees and outcome.owner is None
 
 
 def intended(asked: Evaluation) -> None:
     """Step: work out what it may leave, in the form that the ledger follows."""
     asked.pending_write = _pending_write(asked)
-    asked.born = asked.pending_write.made if asked.observed is None else None
+    asked.born = asked.write.object if asked.creates and asked.observed is None else None
     asked.free = _why_free(asked)
 
 
@@ -63,62 +40,32 @@ def _why_free(asked: Evaluation) -> str:
 
 
 def _pending_write(asked: Evaluation) -> PendingWrite:
-    write, observed, outcome = asked.write, asked.observed, asked.outcome
+    write, made = asked.write, asked.write.object
     expires_s = asked.now_s + asked.policy.window_s
-    if write.scale:  # a count and nothing else
-        count, keeps = outcome.replicas, outcome.keeps_count
-        return PendingWrite(
-            asked.id, count, (), (), False, write.precondition, expires_s, source=asked.source, keeps_count=keeps
-        )
-    templates = outcome.templates or copied_from(write, observed)
-    touches = bool(templates) or outcome.labels is not None
+    if made is None:  # a count and nothing else
+        return PendingWrite(asked.id, write.replicas, (), (), False, write.precondition, expires_s, source=asked.source)
+    assert made.template is not None, "a whole object has one"
     return PendingWrite(
         id=asked.id,
-        replicas=outcome.replicas,
-        templates=templates,
-        labels=outcome.label_sets,
+        replicas=write.replicas,
+        templates=(made.template,),
+        labels=(made.labels,),
         creates=asked.creates,
         precondition=write.precondition,
         expires_s=expires_s,
         source=asked.source,
-        owner=outcome.owner,
-        frees=outcome.frees or _names_no_owner(asked),
-        keeps_count=outcome.keeps_count,
-        shifts=touches and _shifts(write),
-        write=write if touches and is_patch(write) else None,
+        owner=made.owner,
+        frees=_names_no_owner(asked, made),
     )
 
 
-def is_patch(write: Write) -> bool:
-    """Whether the template and labels that it leaves depend on what it finds."""
-    return not write.scale and not isinstance(write.change, Put)
-
-
-def _shifts(write: Write) -> bool:
-    """Whether it finds something else at the same path, once it has landed: it copies, or moves items of a list."""
-    change = write.change
-    return copies(write) or (isinstance(change, JsonPatch) and any(map(_moves_items, change.operations)))
-
-
-def _moves_items(operation: Mapping[str, Tree]) -> bool:
-    last = str(operation.get("path")).rpartition("/")[2]
-    return operation.get("op") in ("add", "remove") and not last.strip("-0123456789")
-
-
-def _names_no_owner(asked: Evaluation) -> bool:
+def _names_no_owner(asked: Evaluation, made: Observed) -> bool:
     """A whole object without a controller, if there is one or may come to be one, or the object is created."""
-    write, observed = asked.write, asked.observed
-    if asked.outcome.owner is not None or not isinstance(write.change, Put):
+    if made.owner is not None:
         return False
     pending = asked.entry.live_pending_writes() if asked.entry is not None else ()
-    has_owner = observed is not None and observed.owner is not None
-    return write.operation is Operation.CREATE or has_owner or any(one.owner is not None for one in pending)
-
-
-def left_by(outcome: Outcome) -> Observed:
-    """The object that a create, or a write of a whole object, leaves."""
-    template = outcome.templates[0] if outcome.templates else None
-    return Observed(outcome.replicas or 0, template, outcome.labels or "", owner=outcome.owner)
+    has_owner = asked.observed is not None and asked.observed.owner is not None
+    return asked.write.operation is Operation.CREATE or has_owner or any(one.owner is not None for one in pending)
 
 
 def is_harmless(observed: Observed | None, pending_write: PendingWrite) -> bool:

@@ -16,7 +16,7 @@ from extauthz.core.model import (
     Growth,
     Observed,
     OnUnknown,
-    Outcome,
+    Operation,
     PolicyAnswer,
     Requester,
     Shortage,
@@ -49,9 +49,6 @@ class Evaluation:
     """Bounds of replicas, in addition to quotas; ``None``: there are none."""
 
     # What steps find out. Each is set by one step and read by later ones only.
-    creates: bool = field(init=False)
-    """It creates the object, if there is none."""
-    outcome: Outcome = field(init=False)
     pending_write: PendingWrite = field(init=False)
     """What it may leave."""
     born: Observed | None = field(init=False)
@@ -84,6 +81,11 @@ class Evaluation:
         if self.observed is not None or self.entry is None or not self.entry.is_known:
             return self.observed
         return self.entry.born
+
+    @property
+    def creates(self) -> bool:
+        """It creates the object, where there is none."""
+        return self.write.operation is Operation.CREATE
 
     @property
     def is_known(self) -> bool:

@@ -14,7 +14,7 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Decision, NotAWrite, Reading, Requester, Resize, Verdict, Write
+from extauthz.core.model import Decision, NotACount, NotAWrite, Reading, Requester, Resize, Verdict, Write
 
 
 class Gate(ClusterState):
@@ -35,7 +35,7 @@ class Gate(ClusterState):
         """Take over the pending writes of a clean stop.
 
         Raises:
-            HandoverError: a record is not one that ``export_intents`` wrote.
+            HandoverError: a record is not one that ``export_pending_writes`` wrote.
         """
         handover.load(self.ledger, records, now_s)
 
@@ -73,6 +73,8 @@ class Gate(ClusterState):
             decision = resizing.decided(self, reading, begin, now_s)
         elif isinstance(reading, NotAWrite):
             decision = Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
+        elif isinstance(reading, NotACount):
+            decision = unknowns.not_a_count(self, self.policy, reading, decision_id, requester)
         else:
             decision = unknowns.unreadable(self, self.policy, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)

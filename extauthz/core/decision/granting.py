@@ -26,7 +26,7 @@ def uncovered(asked: Evaluation) -> Decision | None:
     """
     if asked.state.ledger.coverage.may_cover(asked.ref.namespace):
         return None
-    answer = asked.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", asked.outcome.replicas)
+    answer = asked.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", asked.write.replicas)
     answer = answer._replace(uncovered=True)
     asked.propose()
     if pending_limits.reached(asked) is not None:

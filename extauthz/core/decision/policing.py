@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from extauthz.core import texts
@@ -27,19 +26,14 @@ from extauthz.core.model import (
     POLICY_REFUSED,
     POLICY_UNKNOWN,
     Amounts,
-    Apply,
     Decision,
     Growth,
     Observed,
     PolicyAnswer,
-    Put,
     Template,
     Unknown,
     Verdict,
 )
-from extauthz.core.objects.alike import all_among
-from extauthz.core.objects.metadata import annotations_text
-from extauthz.core.objects.placement import TEMPLATE, placement
 from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.core.quota.policies import MAX_MESSAGE
 
@@ -99,7 +93,7 @@ def _is_under_way(asked: Evaluation) -> bool:
     count, templates = _left_by(asked.pending_write, observed)
     for one in entry.live_pending_writes():
         pending_count, pending = _left_by(one, observed)
-        if count == pending_count and all_among(templates, pending):
+        if count == pending_count and {*templates} <= {*pending}:
             return True
     return False
 
@@ -134,7 +128,7 @@ def _growth(asked: Evaluation) -> Growth | None:
         before,
         to,
         rises,
-        observed if observed is not None else _made(asked),
+        asked.base or asked.born,
         pending_write.templates,
         asked.requester,
         asked.now_s,
@@ -144,28 +138,9 @@ def _growth(asked: Evaluation) -> Growth | None:
 
 
 def _placement(asked: Evaluation) -> str | None:
-    """On which nodes its pods may land: as a whole object says it, and else as the observed one does.
-
-    Of a pod it is not kept. Of a patch that brings a template it is not worked out: it counts as if it left the
-    placement as it is.
-    """
-    write, change = asked.write, asked.write.change
-    if isinstance(change, Put) and not write.scale:
-        return placement(change.document, TEMPLATE)
-    if isinstance(change, Apply) and asked.observed is None:
-        return placement(change.configuration, TEMPLATE)
-    return asked.observed.placement if asked.observed is not None else None
-
-
-def _made(asked: Evaluation) -> Observed | None:
-    """Of a create the object that it makes, or that an earlier one does."""
-    if asked.base is not None or asked.born is None:
-        return asked.base
-    change = asked.write.change
-    document = change.document if isinstance(change, Put) else None
-    metadata = document.get("metadata") if isinstance(document, Mapping) else None
-    given = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return replace(asked.born, annotations=annotations_text(given))
+    """On which nodes its pods may land: as a whole object says it, or the observed one. Of a pod it is not kept."""
+    shown = asked.write.object or asked.observed
+    return shown.placement if shown is not None else None
 
 
 def _rises(step: Step) -> Amounts:

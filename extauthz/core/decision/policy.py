@@ -12,6 +12,8 @@ from extauthz.core.quota.tree import QuotaNode
 
 GateMode: TypeAlias = Literal["enforce", "audit"]
 
+Objects: TypeAlias = Literal["webhook", "refuse", "observe"]
+
 _SETTINGS: Mapping[Unknown, str] = {
     Unknown.STALE: "on_stale",
     Unknown.UNSYNCED: "on_unsynced",
@@ -36,6 +38,9 @@ class Policy:
     mode: GateMode = "enforce"
     """``audit``: decide in full, report what the answer would have been, allow everything, and charge what is
     observed."""
+    objects: Objects = "refuse"
+    """Writes at Envoy that may change more than a replica count (docs/design.md rule 15). ``webhook``: they pass, as a
+    webhook of the same ledger decides them; ``observe``: they pass, and count once they are observed."""
     on_unreadable: OnUnknown = "deny"
     on_unknown_workload: OnUnknown = "deny"
     on_unknown_footprint: OnUnknown = "deny"

@@ -24,9 +24,7 @@ from extauthz.core.model import (
     Amounts,
     Decision,
     Operation,
-    Outcome,
     Precondition,
-    Put,
     Resize,
     Template,
     Unreadable,
@@ -70,7 +68,7 @@ def decided(state: ClusterState, resize: Resize, asked: Callable[[Write], Evalua
     Args:
         asked: begins the evaluation of a write.
     """
-    write = Write(resize.ref, Operation.UPDATE, False, resize.dry_run, Put(None), Precondition(resize.version))
+    write = Write(resize.ref, Operation.UPDATE, False, resize.dry_run, 1, precondition=Precondition(resize.version))
     evaluation = asked(write)
     seen = state.ledger.observations.pod(resize.ref)
     try:
@@ -105,8 +103,6 @@ def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Am
     labels = seen.family_labels() if seen is not None else (ANY_LABELS,)
     evaluation.ref = resize.ref._replace(resource=RESIZES[1])
     evaluation.entry, evaluation.observed = evaluation.state.ledger.get(evaluation.ref), None
-    evaluation.creates = seen is not None
-    evaluation.outcome = Outcome(None, (template,), labels[0] if labels else "")
     evaluation.pending_write = PendingWrite(
         id=evaluation.id,
         replicas=1,

@@ -122,12 +122,6 @@ def policy(row: PolicyAnswer) -> str:
     return f"policy {row.policy} of workspace quota {row.quota}" if row.quota else f"policy {row.policy}"
 
 
-def change_under_way(ref: WorkloadRef, left_s: float) -> str:
-    """A refusal of a change while another one may still land."""
-    why = "another change of it is under way and may still land"
-    return f"{subject(ref)} was not decided: {why}; try again in {about(left_s)} at the latest"
-
-
 def about(seconds: float) -> str:
     """A time for people: seconds, or minutes if there are more than 90 s of it.
 

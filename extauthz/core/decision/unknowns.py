@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
@@ -14,6 +14,7 @@ from extauthz.core.model import (
     Decision,
     Fetch,
     NeedsFetch,
+    NotACount,
     OnUnknown,
     Requester,
     Unknown,
@@ -34,6 +35,33 @@ def unreadable(
     why = f"cannot read it ({found.code}): {found.detail}"
     verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
     return Decision(decision_id, verdict, found.code, sentences.unavailable(ref, why), ref)
+
+
+NOT_A_COUNT: Final = "not-a-count"
+
+
+def not_a_count(
+    state: ClusterState, policy: Policy, found: NotACount, decision_id: str, requester: Requester | None
+) -> Decision:
+    """The answer at Envoy to a request that may change more than a count (``Policy.objects``)."""
+    ref, coverage = found.ref, state.ledger.coverage
+    if state.synced and not state.coverage_is_stale and not coverage.may_cover(ref.namespace):
+        return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
+    concerned = coverage.candidates(ref.namespace)
+    if policy.objects == "refuse" and (not concerned or any(node.binds(requester) for node in concerned)):
+        why = f"decides replica counts at Envoy, and this is more: {found.why}; {_CURE}"
+        return Decision(decision_id, Verdict.UNAVAILABLE, NOT_A_COUNT, sentences.unavailable(ref, why), ref)
+    reason, why = _PASSED["webhook" if policy.objects == "webhook" else "observe"]
+    return Decision(decision_id, Verdict.ALLOW, reason, f"{found.why}: {why}", ref)
+
+
+_CURE: Final = "send it past Envoy, to an API server that asks the webhook, or write spec.replicas alone"
+
+_PASSED: Final = {
+    "webhook": ("left-to-webhook", "the webhook decides it, as the API server stores it"),
+    "observe": ("not-gated", "it counts once it is observed"),
+}
+"""Setting to reason and explanation of what passes undecided."""
 
 
 def unsynced(asked: Evaluation) -> Decision | None:

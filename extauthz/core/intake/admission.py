@@ -7,19 +7,18 @@ stores it on exactly the version that ``oldObject`` has: each retry of its updat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
 
 from extauthz.core import budget, texts
 from extauthz.core.budget import AT_ONCE_BYTES, TOO_COMPLEX, Work
 from extauthz.core.errors import BodyError, ObjectError
-from extauthz.core.intake import preconditions, routes
-from extauthz.core.intake.aside import slimmed
-from extauthz.core.intake.read import created
+from extauthz.core.intake import counts, preconditions, routes
 from extauthz.core.kinds import PODS
 from extauthz.core.model import (
     NotAWrite,
+    Observed,
     Operation,
-    Put,
     Question,
     Reading,
     Requester,
@@ -31,7 +30,7 @@ from extauthz.core.model import (
 )
 from extauthz.core.objects import metadata
 from extauthz.core.objects.fields import boolean, mapping, text, text_list
-from extauthz.core.objects.workloads import pod_template
+from extauthz.core.objects.workloads import described, interned, pod_template
 from extauthz.core.wire import gojson
 
 API_VERSION = "admission.k8s.io/v1"
@@ -46,8 +45,13 @@ MAX_UID = 253
 POD_NAME = "authentication.kubernetes.io/pod-name"
 """Where the API server says in ``extra`` which pod a service account's token is of."""
 
+MAX_COUNTS_BYTES: Final = 64 * 1024
+"""What of one object may count, as its template and labels are kept: every decision reads it. Of a real object with 200
+containers it is some 20 KiB."""
+
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
+_NOTHING = NotAWrite("no-count", "it leaves the replica count, the pod template, the labels and the owner as they are")
 
 
 class Review(NamedTuple):
@@ -59,10 +63,10 @@ class Review(NamedTuple):
 
 
 class _Budget(Protocol):
-    def __call__(self, size: int, *, scale: bool) -> Work: ...
+    def __call__(self, size: int) -> Work: ...
 
 
-def read(body: bytes, limits: _Budget = budget.of_body) -> Review | Unreadable:
+def read(body: bytes, limits: _Budget = budget.of_review) -> Review | Unreadable:
     """Says what an AdmissionReview asks. Never raises. ``Unreadable``: it is none, so it cannot even be answered.
 
     >>> review = read(
@@ -72,13 +76,13 @@ def read(body: bytes, limits: _Budget = budget.of_body) -> Review | Unreadable:
     ...     b'"oldObject": {"metadata": {"resourceVersion": "7"}}, "userInfo": {"username": "hpa"}}}'
     ... )
     >>> write = review.question.reading
-    >>> review.uid, review.question.user, str(write.ref), write.scale, write.precondition.resource_version
-    ('u1', 'hpa', 'deployments.apps shop/web', True, '7')
+    >>> review.uid, review.question.user, str(write.ref), write.replicas, write.precondition.resource_version
+    ('u1', 'hpa', 'deployments.apps shop/web', 3, '7')
     """
     try:
         if len(body) > MAX_REVIEW_BYTES:
             raise BodyError("body-too-large", f"more than {MAX_REVIEW_BYTES} bytes")
-        return _review(gojson.loads(body, work=limits(len(body), scale=False)))
+        return _review(gojson.loads(body, work=limits(len(body))))
     except (BodyError, ObjectError) as error:
         return Unreadable(error.code, error.detail)
 
@@ -87,16 +91,21 @@ def read_at_once(body: bytes) -> Review | Unreadable | None:
     """The same where it takes little. ``None``: it takes longer than others should wait, so read it elsewhere."""
     if AT_ONCE_BYTES < len(body) <= MAX_REVIEW_BYTES:
         return None
-    found = read(body, budget.at_once)
+    found = read(body, budget.of_review_at_once)
     return None if isinstance(found, Unreadable) and found.code == TOO_COMPLEX else found
 
 
-def read_aside(body: bytes) -> Review | Unreadable:
-    """The same, without what counts for nothing."""
-    found = read(body)
-    if isinstance(found, Unreadable):
-        return found
-    return found._replace(question=found.question._replace(reading=slimmed(found.question.reading)))
+def kept(review: Review | Unreadable) -> Review | Unreadable:
+    """The same, of what another process has read: equal templates are one object here too (``workloads.intern``)."""
+    if isinstance(review, Unreadable):
+        return review
+    reading = review.question.reading
+    if isinstance(reading, Write) and reading.object is not None and reading.object.template is not None:
+        reading.object.template = interned(reading.object.template)
+    elif isinstance(reading, Resize):
+        reading = reading._replace(before=interned(reading.before), after=interned(reading.after))
+        return review._replace(question=review.question._replace(reading=reading))
+    return review
 
 
 def _review(tree: Tree) -> Review:
@@ -161,18 +170,57 @@ def _named(request: Mapping[str, Tree]) -> tuple[WorkloadRef, bool] | NotAWrite:
     return routes.workload(**parts)
 
 
-def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Write:
+def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Write | NotAWrite:
     operation = _OPERATIONS.get(text(request.get("operation"), "request.operation"))
     if operation is None or (scale and operation is Operation.CREATE):
         raise BodyError("operation-not-known", "request.operation must be CREATE or UPDATE, and of a scale UPDATE")
     dry_run = boolean(request.get("dryRun"), "request.dryRun")
-    change = Put(_object(request))
+    given = _object(request)
     if operation is Operation.CREATE:
-        return Write(created(ref, change), operation, scale, dry_run, change, preconditions.of_admitted(change))
+        made, bound = _described(ref, given), preconditions.of_create(given)
+        return Write(_named_itself(ref, given), operation, scale, dry_run, made.replicas, made, bound)
     if not ref.name:
         raise BodyError("name-missing", "request.name is empty, and an update has one")
-    old = Put(mapping(request.get("oldObject"), "request.oldObject"))
-    return Write(ref, operation, scale, dry_run, change, preconditions.find(operation, old))
+    old = mapping(request.get("oldObject"), "request.oldObject")
+    bound = preconditions.of_object(old)
+    if scale:
+        return Write(ref, operation, scale, dry_run, counts.of_put(given), precondition=bound)
+    before, after = _described(ref, old), _described(ref, given)
+    if after == before:
+        return _NOTHING
+    is_count = after == replace(before, replicas=after.replicas)
+    return Write(ref, operation, scale, dry_run, after.replicas, None if is_count else after, bound)
+
+
+def manifest(ref: WorkloadRef, document: Mapping[str, Tree]) -> Write | Unreadable:
+    """The create of an object that was not sent yet: what a webhook would be shown of it."""
+    try:
+        made = _described(ref, document)
+    except (BodyError, ObjectError) as error:
+        return Unreadable(error.code, error.detail, ref)
+    return Write(ref, Operation.CREATE, False, False, made.replicas, made)
+
+
+def _described(ref: WorkloadRef, given: Mapping[str, Tree]) -> Observed:
+    """What of an object counts. Raises BodyError, ObjectError."""
+    found = described(ref.resource, given)
+    assert found.template is not None
+    if len(found.template.text) + len(found.labels) > MAX_COUNTS_BYTES:
+        cure = "have fewer containers, volumes, labels and resources in one object"
+        raise BodyError(TOO_COMPLEX, f"more than {MAX_COUNTS_BYTES} bytes of it count; {cure}")
+    return found
+
+
+def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
+    """``ref`` with the name that the new object gives itself, if it has one. Raises BodyError."""
+    name = preconditions.metadata(given).get("name")
+    if name is None:
+        return ref
+    if type(name) is not str:
+        raise BodyError("name-not-a-string", "metadata.name must be a string")
+    if len(name) > routes.MAX_NAME:
+        raise BodyError("name-too-long", f"metadata.name has {len(name)} characters, and may have {routes.MAX_NAME}")
+    return ref._replace(name=name)
 
 
 def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:

@@ -1,7 +1,7 @@
-"""Tells from the content type how a body is encoded, as the API server negotiates it.
+"""Tells from the content type what a body is, as the API server negotiates it.
 
-A ``PUT`` or ``POST`` is matched by media type (``mime.ParseMediaType``: capitals and parameters do not matter, none at
-all means JSON), a ``PATCH`` byte for byte up to the first semicolon (``endpoints/handlers/patch.go``).
+A ``PUT`` is matched by media type (``mime.ParseMediaType``: capitals and parameters do not matter, none at all means
+JSON), a ``PATCH`` byte for byte up to the first semicolon (``endpoints/handlers/patch.go``).
 """
 
 from __future__ import annotations
@@ -11,46 +11,39 @@ from enum import IntEnum, auto
 from extauthz.core.model import Operation
 
 
-class Encoding(IntEnum):
+class Media(IntEnum):
     """Numbers, because they are quick to look up."""
 
     JSON = auto()
-    YAML = auto()
-    CBOR = auto()
     PROTOBUF = auto()
-
-
-class Meaning(IntEnum):
-    """What the decoded body means for the object."""
-
-    PUT = auto()
     JSON_PATCH = auto()
     MERGE_PATCH = auto()
     STRATEGIC_MERGE_PATCH = auto()
-    APPLY = auto()
+    OTHER = auto()
+    """The API server takes it, and no autoscaler sends it."""
 
 
 _OBJECTS = {
-    "": (Encoding.JSON, Meaning.PUT),
-    "application/json": (Encoding.JSON, Meaning.PUT),
-    "application/yaml": (Encoding.YAML, Meaning.PUT),
-    "application/cbor": (Encoding.CBOR, Meaning.PUT),
-    "application/vnd.kubernetes.protobuf": (Encoding.PROTOBUF, Meaning.PUT),
+    "": Media.JSON,
+    "application/json": Media.JSON,
+    "application/yaml": Media.OTHER,
+    "application/cbor": Media.OTHER,
+    "application/vnd.kubernetes.protobuf": Media.PROTOBUF,
 }
 
 _PATCHES = {
-    "application/json-patch+json": (Encoding.JSON, Meaning.JSON_PATCH),
-    "application/merge-patch+json": (Encoding.JSON, Meaning.MERGE_PATCH),
-    "application/strategic-merge-patch+json": (Encoding.JSON, Meaning.STRATEGIC_MERGE_PATCH),
-    "application/apply-patch+yaml": (Encoding.YAML, Meaning.APPLY),
-    "application/apply-patch+cbor": (Encoding.CBOR, Meaning.APPLY),
+    "application/json-patch+json": Media.JSON_PATCH,
+    "application/merge-patch+json": Media.MERGE_PATCH,
+    "application/strategic-merge-patch+json": Media.STRATEGIC_MERGE_PATCH,
+    "application/apply-patch+yaml": Media.OTHER,
+    "application/apply-patch+cbor": Media.OTHER,
 }
 
 
-def negotiate(operation: Operation, content_type: str) -> tuple[Encoding, Meaning] | None:
-    """Encoding and meaning of a body; ``None`` if the API server answers 415 Unsupported Media Type.
+def negotiate(operation: Operation, content_type: str) -> Media | None:
+    """What a body is; ``None`` if the API server answers 415 Unsupported Media Type.
 
-    Parameters of a ``PUT`` or ``POST`` are not checked: Go refuses broken ones, and reads no body differently for them.
+    Parameters of a ``PUT`` are not checked: Go refuses broken ones, and reads no body differently for them.
     """
     content_type = content_type.strip()
     base, semicolon, _ = content_type.partition(";")

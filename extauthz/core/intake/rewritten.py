@@ -5,30 +5,19 @@ For a proxy that may change a body. What cannot be written so that it reads as i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from extauthz.core.errors import BodyError
-from extauthz.core.intake import media
-from extauthz.core.intake.media import Encoding
+from extauthz.core.intake import counts, media
+from extauthz.core.intake.media import Media
 from extauthz.core.intake.read import read
-from extauthz.core.lowering import lowered
-from extauthz.core.model import (
-    Apply,
-    Change,
-    JsonPatch,
-    MergePatch,
-    Operation,
-    Put,
-    Request,
-    StrategicMergePatch,
-    Tree,
-    Write,
-)
-from extauthz.core.wire import protoedit, protofields
+from extauthz.core.model import Request, Tree, Write
+from extauthz.core.wire import gojson, protoedit, protofields
+
+_REPLICAS_PATH: Final = "/spec/replicas"
+_VERSION_PATH: Final = "/metadata/resourceVersion"
 
 
 def rewritten(request: Request, count: int, version: str) -> bytes | None:
@@ -44,42 +33,43 @@ def rewritten(request: Request, count: int, version: str) -> bytes | None:
     if not isinstance(before, Write):
         return None
     is_bound = before.precondition.resource_version is not None
-    wanted = lowered(before.change, count, None if is_bound else version)
-    if wanted is None:
-        return None
     try:
-        body = _encoded(request, before, wanted, count, None if is_bound else version)
+        body = _encoded(request, before, count, None if is_bound else version)
     except (BodyError, TypeError):
         return None
     after = read(request._replace(body=body)) if body is not None else None
-    return body if isinstance(after, Write) and _says(after, wanted, version) else None
+    return body if isinstance(after, Write) and _says(after, count, version) else None
 
 
-def _says(after: Write, wanted: Change, version: str) -> bool:
-    """An apply is bound by its version too, which no pending write relies on (``preconditions``)."""
-    return after.change == wanted and (
-        isinstance(after.change, Apply) or after.precondition.resource_version == version
-    )
+def _says(after: Write, count: int, version: str) -> bool:
+    return after.replicas == count and after.precondition.resource_version == version
 
 
-def _encoded(request: Request, before: Write, wanted: Change, count: int, version: str | None) -> bytes | None:
-    """JSON is YAML too. Raises BodyError, TypeError."""
-    operation = Operation.PATCH if before.operation is Operation.APPLY else before.operation
-    found = media.negotiate(operation, request.headers.get("content-type", ""))
-    encoding = found[0] if found is not None else None
-    if encoding is Encoding.PROTOBUF:
-        message = protofields.SCALE if before.scale else protofields.OBJECTS[before.ref.resource]
-        body = protoedit.edited(request.body, message, ("spec", "replicas"), count)
-        return protoedit.edited(body, message, ("metadata", "resourceVersion"), version) if version else body
-    if encoding in (Encoding.JSON, Encoding.YAML):
-        return orjson.dumps(_CONTENT[type(wanted)](wanted))
-    return None
+def _encoded(request: Request, before: Write, count: int, version: str | None) -> bytes | None:
+    """Raises BodyError, TypeError."""
+    found = media.negotiate(before.operation, request.headers.get("content-type", ""))
+    if found is Media.PROTOBUF:
+        body = protoedit.edited(request.body, protofields.SCALE, counts.REPLICAS, count)
+        return protoedit.edited(body, protofields.SCALE, ("metadata", "resourceVersion"), version) if version else body
+    tree = gojson.loads(request.body)
+    lowered = _json_patch(tree, count, version) if found is Media.JSON_PATCH else _object(tree, count, version)
+    return orjson.dumps(lowered) if lowered is not None else None
 
 
-_CONTENT: Final[Mapping[type, Callable[[Any], Tree]]] = {
-    Put: attrgetter("document"),
-    JsonPatch: attrgetter("operations"),
-    MergePatch: attrgetter("patch"),
-    StrategicMergePatch: attrgetter("patch"),
-    Apply: attrgetter("configuration"),
-}
+def _object(tree: dict[str, Tree], count: int, version: str | None) -> dict[str, Tree] | None:
+    """Only a count that stands in its plain place, as an integer, is lowered."""
+    spec, metadata = tree.get("spec"), tree.get("metadata", {})
+    if type(spec) is not dict or type(spec.get("replicas")) is not int or type(metadata) is not dict:
+        return None
+    bound = {"metadata": metadata | {"resourceVersion": version}} if version is not None else {}
+    return tree | {"spec": spec | {"replicas": count}} | bound
+
+
+def _json_patch(operations: list[dict[str, Tree]], count: int, version: str | None) -> list[dict[str, Tree]] | None:
+    setting = [at for at, one in enumerate(operations) if one.get("op") != "test" and one.get("path") == _REPLICAS_PATH]
+    if len(setting) != 1 or type(operations[setting[0]].get("value")) is not int:
+        return None
+    changed = list(operations)
+    changed[setting[0]] = changed[setting[0]] | {"value": count}
+    bound: list[dict[str, Tree]] = [{"op": "test", "path": _VERSION_PATH, "value": version}] if version else []
+    return [*bound, *changed]

@@ -272,7 +272,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
 
 def _is_alone(pending_write: PendingWrite) -> bool:
     """It may leave the count as it is. So its template may meet every count."""
-    return pending_write.replicas is None or pending_write.keeps_count
+    return pending_write.replicas is None
 
 
 def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:

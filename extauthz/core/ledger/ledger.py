@@ -173,8 +173,7 @@ class Ledger:
         A count lands on nothing: where no object is observed, a create comes first. An object that is made gives those
         that pend their object back.
         """
-        makes = write.creates and (entry.observed is None or write.write is None)
-        first = tuple(one for one in pending if makes or (one.creates and entry.observed is None))
+        first = tuple(one for one in pending if write.creates or (one.creates and entry.observed is None))
         own = self._with(entry, (*first, write))
         if write.replicas is None or not write.counts_alone or not whole:
             return own

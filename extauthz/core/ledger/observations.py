@@ -191,9 +191,6 @@ class Observations:
         elif entry.pending_writes:
             entry.born = entry.shown
         entry.observed = observed
-        if observed is not None:
-            for pending_write in entry.live_pending_writes():
-                pending_write.find(observed)
         self._ownership.regroup(entry)
         for ref, old in before:
             self._usage.shift(ref, old, NOWHERE)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extauthz.core.effects.resolve import copied_from, resolve
-from extauthz.core.model import Labels, Observed, Outcome, OwnerRef, Precondition, Template, Write
+from extauthz.core.model import Labels, Observed, OwnerRef, Precondition, Template
 
 
 class State(StrEnum):
@@ -104,21 +103,13 @@ class PendingWrite:
     """The controller that it names; ``None``: none, or as it is."""
     frees: bool = False
     """It may remove the object's controller."""
-    keeps_count: bool = False
-    """It may also leave the count as it is, whatever that is."""
-    shifts: bool = False
-    """A patch that may leave something else each time it lands. Another gate has only what it leaves the first time."""
     renewed: int = 0
     """For how many later requests of the same effect it stands too. So the answer to one of them does not end it."""
-    write: Write | None = None
-    """The patch, where the template and labels that it leaves depend on what it finds. In memory only: another
-    gate, and a later life of this one, do not have it."""
-
     joins: tuple[Labels, ...] = ()
     """The labels of the owner whose family it may bring the object into: the object may come to count by them."""
 
     held_bytes: int = 0
-    """What ``write``, ``templates`` and ``labels`` take, as counted when it was decided (``core.ledger.memory``)."""
+    """What ``templates`` and ``labels`` take, as counted when it was decided (``core.ledger.memory``)."""
 
     @property
     def counts_alone(self) -> bool:
@@ -156,33 +147,7 @@ class PendingWrite:
     def effect(self) -> tuple[object, ...]:
         """Its effect and its precondition. Identical retries have the same."""
         what = self.replicas, self.templates, self.labels, self.owner
-        return *what, self.creates, self.frees, self.keeps_count, self.shifts, self.precondition
-
-    def find(self, base: Observed) -> None:
-        """Add what it leaves on ``base``, which somebody else has put there. What cannot be worked out is left out."""
-        if self.write is None:
-            return
-        outcome = resolve(self.write, base)
-        if isinstance(outcome, Outcome):
-            count = None if outcome.keeps_count else outcome.replicas
-            templates = outcome.templates or copied_from(self.write, base)
-            self._add(count, templates, outcome.label_sets, frees=outcome.frees)
-
-    def learn(self, other: PendingWrite) -> None:
-        """Add what another gate knows that the same write may leave."""
-        self._add(other.replicas, other.templates, other.labels, frees=other.frees)
-        self.keeps_count = self.keeps_count or other.keeps_count
-        self.shifts = self.shifts or other.shifts
-
-    def _add(
-        self, count: int | None, templates: tuple[Template, ...], labels: tuple[Labels, ...], *, frees: bool
-    ) -> None:
-        """It may leave this too."""
-        if count is not None:
-            self.replicas = max(self.replicas or 0, count)
-        self.templates = tuple(dict.fromkeys(self.templates + templates))
-        self.labels = tuple(dict.fromkeys(self.labels + labels))
-        self.frees = self.frees or frees
+        return *what, self.creates, self.frees, self.precondition
 
     def on(self, event: Event) -> bool:
         """Take ``event``. True: the pending write has ended."""

@@ -114,15 +114,9 @@ class PendingWrites:
         self._extend(pending_write, pending_write.renewed + 1, expires_s)
 
     def learn(self, told: PendingWrite) -> None:
-        """Take what another gate says of a pending write that is live here too: for how many requests it stands, until
-        when, and what it may leave. What this gate knows besides stays."""
-        entry, known = self._pending_writes[told.id]
-
-        def learn() -> None:
-            known.learn(told)
-            self._ownership.find_claims(entry)
-
-        self._usage.change(entry.root, learn)
+        """Take what another gate says of a pending write that is live here too: for how many requests it stands, and
+        until when."""
+        _, known = self._pending_writes[told.id]
         self._extend(known, told.renewed, told.expires_s)
 
     def _extend(self, pending_write: PendingWrite, renewed: int, expires_s: float) -> None:

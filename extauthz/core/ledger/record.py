@@ -1,6 +1,6 @@
 """A pending write as a JSON-ready record, for the next start of a gate or for another gate.
 
-A record holds no time: each gate counts on a clock of its own. What a patch says is not in it, only what it leaves.
+A record holds no time: each gate counts on a clock of its own.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ def dump(ref: WorkloadRef, pending_write: PendingWrite) -> dict[str, object]:
         "source": pending_write.source,
         "owner": list(pending_write.owner) if pending_write.owner is not None else None,
         "frees": pending_write.frees,
-        "keeps_count": pending_write.keeps_count,
-        "shifts": pending_write.shifts,
         "renewed": pending_write.renewed,
     }
     named = {"id": pending_write.id, "workload": list(ref)}
@@ -72,8 +70,6 @@ def _load(record: Record, expires_s: float, now_s: float) -> tuple[WorkloadRef, 
         answered_s=now_s if state is State.SUCCEEDED else None,
         owner=None if owner is None else OwnerRef(*map(str, _list(owner))),
         frees=bool(record.get("frees")),
-        keeps_count=bool(record.get("keeps_count")),
-        shifts=bool(record.get("shifts")),
         renewed=_count(record.get("renewed", 0)),
     )
 

@@ -7,7 +7,6 @@ from typing import Final, NoReturn
 
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Tree
-from extauthz.core.objects.partial import Hidden, Partial
 
 MAX_REPLICAS: Final = 2**31 - 1
 """``spec.replicas`` is an int32 everywhere (``k8s.io/api/apps/v1/types.go``, ``autoscaling/v1/types.go``)."""
@@ -19,16 +18,14 @@ _SHOWN: Final = 40
 _NOTHING: Final[dict[str, Tree]] = {}
 
 
-def mapping(value: Tree, path: str, of: str = "") -> dict[str, Tree]:
-    """An object's keys; null is an empty object. ``of``: the kind of Partial that may be here. Raises ObjectError."""
-    if isinstance(value, Partial):
-        return value if value.of == of else _unseen(path)
+def mapping(value: Tree, path: str) -> dict[str, Tree]:
+    """An object's keys; null is an empty object. Raises ObjectError."""
     if isinstance(value, dict):
         return value
     return _NOTHING if value is None else wrong(value, path, "an object")
 
 
-def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree], str]]:
+def items(value: Tree, path: str) -> Iterator[tuple[dict[str, Tree], str]]:
     """A list's objects, each with its path. A null among them is an empty object, as in Go. Raises ObjectError."""
     if value is None:
         return
@@ -36,7 +33,7 @@ def items(value: Tree, path: str, of: str = "") -> Iterator[tuple[dict[str, Tree
         wrong(value, path, "a list")
     for index, item in enumerate(value):
         at = f"{path}[{index}]"
-        yield mapping(item, at, of), at
+        yield mapping(item, at), at
 
 
 def text(value: Tree, path: str) -> str:
@@ -66,8 +63,6 @@ def replicas(value: Tree, default: int, path: str = "spec.replicas") -> int:
     """A count as a JSON decoder fills an int32: no fraction, exponent or string. Raises ObjectError."""
     if value is None:
         return default
-    if isinstance(value, Hidden):
-        _unseen(path)
     if type(value) is not int:
         raise ObjectError(path, f"must be a whole number, not {_shown(value)}", "replicas-not-an-integer")
     if value < 0:
@@ -107,15 +102,7 @@ def converted_int32(value: Tree) -> Tree:
 
 def wrong(value: Tree, path: str, wanted: str) -> NoReturn:
     """Raises an ObjectError: this value has the wrong type."""
-    if isinstance(value, Hidden):
-        _unseen(path)
     raise ObjectError(path, f"must be {wanted}, not {_shown(value)}")
-
-
-def _unseen(path: str) -> NoReturn:
-    cure = "send the value itself, or the whole object by PUT"
-    why = "is copied from a field that the gate does not keep, or that others change meanwhile"
-    raise ObjectError(path, f"{why}; {cure}", "patch-from-unseen-field")
 
 
 def _shown(value: Tree) -> str:

@@ -62,18 +62,9 @@ def observed(
     )
 
 
-_OWNER: Final = ("apiVersion", "kind", "name", "uid")
-
-
-def controller(references: Tree, *, of_patch: bool = False) -> OwnerRef | None:
-    """The owner with ``controller: true``, if there is one. Raises ObjectError.
-
-    Args:
-        of_patch: the list of the object is not kept, and an entry in part is merged into one that nobody knows.
-    """
+def controller(references: Tree) -> OwnerRef | None:
+    """The owner with ``controller: true``, if there is one. Raises ObjectError."""
     for item, path in items(references, "metadata.ownerReferences"):
-        if of_patch and not all(map(item.get, _OWNER)):
-            raise ObjectError("metadata.ownerReferences", "is patched in part", "patch-from-unseen-field")
         if boolean(item.get("controller"), f"{path}.controller"):
             group, _, _ = text(item.get("apiVersion"), f"{path}.apiVersion").rpartition("/")
             kind, name, uid = (text(item.get(key), f"{path}.{key}") for key in ("kind", "name", "uid"))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakValueDictionary
 
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
-from extauthz.core.model import Labels, Observed, OwnerRef, Template, Tree, WorkloadRef
+from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import metadata, resized
 from extauthz.core.objects.fields import amounts, items, mapping, replicas, text, wrong
 from extauthz.core.objects.metadata import controller, labels_text, plain_selector
+from extauthz.core.objects.placement import TEMPLATE, placement
 
 DEFAULT_REPLICAS: Final = 1
 """``pkg/apis/apps/v1/defaults.go`` and ``pkg/apis/core/v1/defaults.go``: the same for all four kinds."""
@@ -25,15 +26,6 @@ _TEMPLATES: Final = WeakValueDictionary[bytes, Template]()
 
 _CONTROLLERS: Final = REPLICATION_CONTROLLERS[1]
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-
-
-class Described(NamedTuple):
-    """What a whole object says, as far as it matters."""
-
-    replicas: int
-    template: Template
-    labels: Labels
-    owner: OwnerRef | None
 
 
 def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
@@ -53,31 +45,28 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     return ref, observed
 
 
-def describe(resource: str, root: Mapping[str, Tree]) -> Described:
-    """What an object of one of the four kinds says, defaulted as the API server does it. Raises ObjectError."""
-    given = mapping(root.get("metadata"), "metadata", "metadata")
-    spec = mapping(root.get("spec"), "spec", "spec")
-    return Described(
+def described(resource: str, root: Mapping[str, Tree]) -> Observed:
+    """A whole object of one of the four kinds, as an admission webhook is shown it. Raises ObjectError."""
+    given = mapping(root.get("metadata"), "metadata")
+    spec = mapping(root.get("spec"), "spec")
+    return Observed(
         replicas=replicas(spec.get("replicas"), DEFAULT_REPLICAS),
         template=intern(prune(spec)),
-        labels=labels_of(resource, given, spec),
+        labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
+        annotations=metadata.annotations_text(given.get("annotations")),
+        placement=placement(root, TEMPLATE),
     )
 
 
 def prune(spec: Tree) -> Tree:
-    """``{"template": …, "volumeClaimTemplates": […]}`` with what costs, and what patches address it by.
-
-    ``spec`` is an object's spec, or a pruned tree, which stays as it is. Amounts become text. Raises ObjectError.
-    """
-    spec = mapping(spec, "spec", "spec")
+    """``{"template": …, "volumeClaimTemplates": […]}`` with what costs. Amounts become text. Raises ObjectError."""
+    spec = mapping(spec, "spec")
     if spec.get("template") is None:
         raise ObjectError("spec.template", "is missing")
-    template = mapping(spec["template"], "spec.template", "template")
+    template = mapping(spec["template"], "spec.template")
     pruned: Tree = {"template": {"spec": _pod(template.get("spec"), "spec.template.spec")}}
-    claims = [
-        _claim(item, at) for item, at in items(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates", "claim")
-    ]
+    claims = [_claim(item, at) for item, at in items(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")]
     if claims:
         pruned["volumeClaimTemplates"] = claims
     if start := replicas(mapping(spec.get("ordinals"), "spec.ordinals").get("start"), 0, "spec.ordinals.start"):
@@ -88,7 +77,7 @@ def prune(spec: Tree) -> Tree:
 def pod_template(spec: Tree, status: Tree = None, generation: Tree = None) -> Template:
     """What an existing Pod costs, by its spec, which is of that generation, and its status. Raises ObjectError.
 
-    No patch of it is ever read, so that of names only those that its claims have are kept: pods of one owner are alike.
+    Of names only those that its claims have are kept: pods of one owner are alike.
     """
     pod = _pod(spec, "spec")
     resized.hold(pod, mapping(status, "status"), generation)
@@ -114,20 +103,19 @@ def claim_template(root: Mapping[str, Tree]) -> Template:
 
 def intern(tree: Tree) -> Template:
     """The Template of a pruned tree; equal trees give one object."""
-    text = json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()
-    return _TEMPLATES.setdefault(text, Template(text))
+    return interned(Template(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()))
 
 
-def labels_of(resource: str, given: Mapping[str, Tree], spec: Mapping[str, Tree]) -> Labels:
-    """The labels of an object with the metadata ``given``, defaulted. Raises ObjectError."""
-    return labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec)
+def interned(template: Template) -> Template:
+    """The one object that stands for all equal templates."""
+    return _TEMPLATES.setdefault(template.text, template)
 
 
 def _default_labels(resource: str, spec: Mapping[str, Tree]) -> Labels:
     """A ReplicationController without labels takes its pods' (``SetDefaults_ReplicationController``)."""
     if resource != _CONTROLLERS:
         return ""
-    template = mapping(spec.get("template"), "spec.template", "template")
+    template = mapping(spec.get("template"), "spec.template")
     path = "spec.template.metadata"
     return labels_text(mapping(mapping(template.get("metadata"), path).get("labels"), f"{path}.labels"))
 
@@ -163,17 +151,13 @@ def _surge(resource: str, strategy: Tree) -> int | str | None:
 
 
 def _pod(tree: Tree, path: str) -> Tree:
-    spec = mapping(tree, path, "pod")
+    spec = mapping(tree, path)
     pod: Tree = {
-        "containers": [
-            _container(item, at) for item, at in items(spec.get("containers"), f"{path}.containers", "container")
-        ]
+        "containers": [_container(item, at) for item, at in items(spec.get("containers"), f"{path}.containers")]
     }
-    if inits := [
-        _init(item, at) for item, at in items(spec.get("initContainers"), f"{path}.initContainers", "container")
-    ]:
+    if inits := [_init(item, at) for item, at in items(spec.get("initContainers"), f"{path}.initContainers")]:
         pod["initContainers"] = inits
-    if volumes := [_volume(item, at) for item, at in items(spec.get("volumes"), f"{path}.volumes", "volume")]:
+    if volumes := [_volume(item, at) for item, at in items(spec.get("volumes"), f"{path}.volumes")]:
         pod["volumes"] = volumes
     if overhead := amounts(spec.get("overhead"), f"{path}.overhead"):
         pod["overhead"] = overhead
@@ -192,21 +176,19 @@ def _init(item: Mapping[str, Tree], path: str) -> Tree:
 
 
 def _volume(item: Mapping[str, Tree], path: str) -> Tree:
-    """All are named, so that patches find theirs; a generic ephemeral volume is a claim per pod (KEP-1698)."""
+    """A generic ephemeral volume is a claim per pod (KEP-1698)."""
     volume: Tree = {"name": text(item.get("name"), f"{path}.name")}
     ephemeral = mapping(item.get("ephemeral"), f"{path}.ephemeral")
     if ephemeral.get("volumeClaimTemplate") is not None:
         at = f"{path}.ephemeral.volumeClaimTemplate"
-        volume["ephemeral"] = {
-            "volumeClaimTemplate": _claim(mapping(ephemeral["volumeClaimTemplate"], at, "claim"), at)
-        }
+        volume["ephemeral"] = {"volumeClaimTemplate": _claim(mapping(ephemeral["volumeClaimTemplate"], at), at)}
     return volume
 
 
 def _claim(item: Mapping[str, Tree], path: str) -> Tree:
-    given = mapping(item.get("metadata"), f"{path}.metadata", "claim-metadata")
+    given = mapping(item.get("metadata"), f"{path}.metadata")
     annotations = mapping(given.get("annotations"), f"{path}.metadata.annotations")
-    spec = mapping(item.get("spec"), f"{path}.spec", "claim-spec")
+    spec = mapping(item.get("spec"), f"{path}.spec")
     claim: Tree = {"spec": _resources(spec, f"{path}.spec")}
     if name := text(given.get("name"), f"{path}.metadata.name"):
         claim["metadata"] = {"name": name}

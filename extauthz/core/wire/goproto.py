@@ -1,4 +1,4 @@
-"""Reads ``application/vnd.kubernetes.protobuf`` into the tree that the same object has in JSON.
+"""Reads a Scale in ``application/vnd.kubernetes.protobuf`` into the tree that it has in JSON.
 
 A body is ``k8s\\0`` and a ``runtime.Unknown`` around the object (``apimachinery/pkg/runtime/serializer/protobuf``). The
 rules of the wire are those of the ``Unmarshal`` methods that gogo generates (``k8s.io/api/*/v1/generated.pb.go``): a
@@ -13,14 +13,7 @@ from typing import Any
 from extauthz.core.budget import VALUE, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
-from extauthz.core.wire.protofields import (
-    INT_OR_STRING,
-    QUANTITY_ENTRY,
-    STRING_ENTRY,
-    UNKNOWN,
-    Kind,
-    Message,
-)
+from extauthz.core.wire.protofields import UNKNOWN, Kind, Message
 
 MAGIC = b"k8s\x00"
 
@@ -35,7 +28,7 @@ _FIXED_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
 def loads(data: bytes, message: Message, work: Work | None = None) -> dict[str, Tree]:
     """Decodes one object of the type ``message``, whatever kind the envelope names: the path decides that.
 
-    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``duplicate-key``, ``invalid-utf8``,
+    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``invalid-utf8``,
     ``too-complex``.
     """
     if not data.startswith(MAGIC):
@@ -137,10 +130,6 @@ def _put_string(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, 
     tree[key] = _text(value)
 
 
-def _put_strings(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
-    tree.setdefault(key, []).append(_text(value))
-
-
 def _put_raw(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
     tree[key] = value
 
@@ -149,48 +138,14 @@ def _put_int32(reader: _Reader, tree: dict[str, Tree], key: str, value: int, mes
     tree[key] = _int32(value)
 
 
-def _put_bool(reader: _Reader, tree: dict[str, Tree], key: str, value: int, message: Message) -> None:
-    tree[key] = value != 0
-
-
 def _put_message(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
     reader.message(message, value, tree.setdefault(key, {}))
 
 
-def _put_messages(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
-    tree.setdefault(key, []).append(reader.message(message, value, {}))
-
-
-def _put_string_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
-    entry = reader.message(STRING_ENTRY, value, {})
-    tree.setdefault(key, {})[entry.get("key", "")] = entry.get("value", "")
-
-
-def _put_quantity_entry(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
-    entry = reader.message(QUANTITY_ENTRY, value, {})
-    # Of values that come twice Go takes the last; other messages it merges.
-    quantity = entry.get("value", [{}])[-1]
-    tree.setdefault(key, {})[entry.get("key", "")] = quantity.get("string", "0")
-
-
-def _put_int_or_string(reader: _Reader, tree: dict[str, Tree], key: str, value: bytes, message: Message) -> None:
-    if key in tree:
-        raise BodyError("duplicate-key", f"{key} is given more than once")
-    # intstr.Type: 0 is Int, 1 is String.
-    either = reader.message(INT_OR_STRING, value, {})
-    tree[key] = either.get("strVal", "") if either.get("type", 0) else either.get("intVal", 0)
-
-
 _PUT: dict[Kind, tuple[int, Callable[[_Reader, dict[str, Tree], str, Any, Message], None]]] = {
     Kind.STRING: (_BYTES, _put_string),
-    Kind.STRINGS: (_BYTES, _put_strings),
     Kind.RAW: (_BYTES, _put_raw),
     Kind.INT32: (_VARINT, _put_int32),
-    Kind.BOOL: (_VARINT, _put_bool),
     Kind.MESSAGE: (_BYTES, _put_message),
-    Kind.MESSAGES: (_BYTES, _put_messages),
-    Kind.STRING_MAP: (_BYTES, _put_string_entry),
-    Kind.QUANTITY_MAP: (_BYTES, _put_quantity_entry),
-    Kind.INT_OR_STRING: (_BYTES, _put_int_or_string),
 }
 """Kind to its wire type and how its value gets into the tree."""

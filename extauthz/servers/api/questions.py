@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
+from extauthz.core.intake.admission import manifest as read_manifest
 from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
-from extauthz.core.model import MergePatch, Operation, Reading, Request, WorkloadRef, Write
+from extauthz.core.model import Operation, Reading, Request, WorkloadRef, Write
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
@@ -17,22 +16,18 @@ from extauthz.servers.api.shown import Json
 MOST_IN_BATCH = 100
 """Workloads of one question about headroom."""
 
-_JSON: Final = {"content-type": "application/json"}
-
 
 class Manifest(NamedTuple):
     """An object that somebody thinks of creating."""
 
     ref: WorkloadRef
     """``name`` may be empty."""
-    version: str
     document: Json
 
     def reading(self, replicas: int) -> Reading:
         """The write that makes it with so many replicas. Where it exists, that is weighed as the change to it."""
         spec = mapping(self.document, "spec") | {"replicas": replicas}
-        body = json.dumps(self.document | {"spec": spec}).encode()
-        return read(Request("POST", _path(self.ref, self.version, collection=True), _JSON, body))
+        return read_manifest(self.ref, self.document | {"spec": spec})
 
 
 def reference(asked: Mapping[str, Any]) -> WorkloadRef:
@@ -78,7 +73,7 @@ def manifest(asked: Json) -> Manifest:
     metadata = document["metadata"] = dict(mapping(document, "metadata"))
     if "namespace" in asked and metadata.setdefault("namespace", asked["namespace"]) != asked["namespace"]:
         raise Problem(400, f"namespace: the object is in {metadata['namespace']}; leave one of the two out")
-    group, _, version = str(document.get("apiVersion", "")).rpartition("/")
+    group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
     kind = BY_NAME.get((group, str(document.get("kind"))))
     if kind is None or not kind.is_gated:
         raise Problem(400, f"object.kind: must be one of {', '.join(kind.name for kind in GATED)}")
@@ -86,7 +81,7 @@ def manifest(asked: Json) -> Manifest:
     if not _is_name(namespace) or not (_is_name(name) or metadata.get("generateName")):
         raise Problem(400, "object.metadata: must have a namespace and a name")
     mapping(document, "spec")
-    return Manifest(WorkloadRef(*kind.key, namespace, name), version, document)
+    return Manifest(WorkloadRef(*kind.key, namespace, name), document)
 
 
 def _is_name(text: object) -> bool:
@@ -119,7 +114,7 @@ def write(asked: Json) -> Reading:
 
 def scaled(ref: WorkloadRef, replicas: int) -> Write:
     """A write of its scale."""
-    return Write(ref, Operation.PATCH, True, False, MergePatch({"spec": {"replicas": replicas}}))
+    return Write(ref, Operation.PATCH, True, False, replicas)
 
 
 def mapping(asked: Json, field: str) -> Json:
@@ -128,12 +123,6 @@ def mapping(asked: Json, field: str) -> Json:
     if not isinstance(found, dict):
         raise Problem(400, f"{field}: must be an object")
     return found
-
-
-def _path(ref: WorkloadRef, version: str = "v1", *, collection: bool = False) -> str:
-    group, resource, namespace, name = (quote(part, safe="", errors="replace") for part in ref)
-    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    return f"{root}/namespaces/{namespace}/{resource}" + ("" if collection else f"/{name}")
 
 
 def _request(asked: Json) -> Request:

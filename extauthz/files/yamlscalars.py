@@ -98,8 +98,3 @@ def spell(value: Scalar) -> Scalar:
     if value.is_integer() and abs(value) < 1e21:
         return int(Decimal(repr(value)))
     return Number(repr(value))
-
-
-def spell_fraction(text: str) -> Scalar:
-    """``spell`` for the text of a JSON number that is not spelled as an integer."""
-    return spell(Number(text).real)

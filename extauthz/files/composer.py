@@ -1,123 +1,37 @@
-"""Reads YAML the way the API server does: ``sigs.k8s.io/yaml`` over ``go.yaml.in/yaml/v2``, a YAML 1.1 dialect.
+"""YAML as ``sigs.k8s.io/yaml`` over ``go.yaml.in/yaml/v2`` has it, a YAML 1.1 dialect: events to trees.
 
-libyaml's scanner, which the Go one is a port of, cuts the text into events; what they mean is decided here by the rules
-of ``resolve.go`` and ``decode.go`` of go-yaml. Only the first document counts, as there. Apply patches are JSON more
-often than not, and JSON is read as such.
+libyaml's scanner, which the Go one is a port of, cuts the text into events. What they mean is decided here by the rules
+of ``resolve.go`` and ``decode.go`` of go-yaml: what ``kubectl`` prints and takes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import yaml
 
-from extauthz.core.budget import FLOW, TEXT_BYTES, YAML_NODE, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
-from extauthz.core.wire import gojson, yamlscalars
+from extauthz.core.wire import gojson
 
-MAX_NODES = 20_000
-"""Values in one document, aliases counted in full (go-yaml: "document contains excessive aliasing")."""
-
-MAX_DIRECTIVES = 8
-MAX_DIRECTIVE_CHARS = 256
-"""Lines that begin with ``%``, which libyaml may take for directives, and the length of one."""
-
-_DIRECTIVE = re.compile(r"(?:^|(?<=[\n\r\x85\u2028\u2029]))%[^\n\r\x85\u2028\u2029]*")
-
-_CURE = "send it as JSON, which is YAML too"
-
-_BYTE_ORDER_MARK = "\ufeff"
-"""libyaml steps over it at the start of any line, go-yaml at the start of the text only."""
-
-_JSON_IS_NOT_YAML = ("\x85", "\u2028", "\u2029")
-"""NEL, LS and PS: characters of a string in JSON, line breaks in YAML 1.1."""
-
-_UNCLEAR_TAG = re.compile(r"(?:&\S+\s+)?!(?!<)\S*[],[{}]")
-"""libyaml ends a tag at a comma or bracket, go-yaml takes them into the tag."""
-
-_DECODER = gojson.decoder(yamlscalars.spell_fraction)
+from . import yamlscalars
 
 _MERGE = "<<"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-def loads(data: bytes, work: Work | None = None) -> Tree:
-    """Decodes the first document.
-
-    Raises ``BodyError`` with ``gojson``'s codes or with ``yaml-syntax``, ``yaml-alias``, ``yaml-merge``, ``yaml-key``,
-    ``yaml-tag``, ``too-complex``.
-    """
-    text = gojson.text(data).removeprefix(_BYTE_ORDER_MARK)
-    if _BYTE_ORDER_MARK in text:
-        raise BodyError("yaml-syntax", "a byte order mark inside the text")
-    if text.lstrip().startswith("{") and not any(character in text for character in _JSON_IS_NOT_YAML):
-        try:
-            return gojson.loads(data, _DECODER, work)
-        except BodyError as error:
-            if error.code != "json-syntax":
-                raise
-    return _compose(text, work)
-
-
-def _compose(text: str, work: Work | None) -> Tree:
-    if work is not None:
-        work.spend(len(text) // TEXT_BYTES, "the YAML text", _CURE)
-        work.spend(FLOW * (text.count("[") + text.count("{")), "the brackets of the YAML text", _CURE)
-    _check_directives(text)
-    try:
-        tree = Composer(_events(text), work=work).document()
-    except yaml.YAMLError as error:
-        raise BodyError("yaml-syntax", " ".join(str(error).split())[:300]) from None
-    gojson.check(tree)
-    return tree
-
-
-def _check_directives(text: str) -> None:
-    """Refuse what libyaml would spend too long on: it compares each directive with all before, and copies a prefix to
-    each tag that uses it."""
-    for found, directive in enumerate(_DIRECTIVE.finditer(text), 1):
-        if found > MAX_DIRECTIVES or len(directive.group()) > MAX_DIRECTIVE_CHARS:
-            most = f"more than {MAX_DIRECTIVES} lines that begin with %, or one of {MAX_DIRECTIVE_CHARS} characters"
-            raise BodyError("too-complex", f"{most}: the API needs no %YAML and no %TAG, leave them out")
-
-
-def _events(text: str) -> Iterator[yaml.Event]:
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
-            assert event.start_mark is not None
-            if _UNCLEAR_TAG.match(text, event.start_mark.index):
-                raise BodyError(
-                    "yaml-tag", f"where the tag {event.tag[:40]!a} ends is not clear: put a space behind it"
-                )
-        yield event
-
-
 class Composer:
-    """Makes trees of one document's events. Their values, aliases counted in full, are spent from ``work``;
-    without it, more than ``limit`` are refused."""
+    """Makes trees of one document's events. More than ``limit`` values, aliases counted in full, are refused."""
 
-    def __init__(self, events: Iterator[yaml.Event], limit: int = MAX_NODES, work: Work | None = None) -> None:
+    def __init__(self, events: Iterator[yaml.Event], limit: int) -> None:
         self._events = events
         self._anchors: dict[str, tuple[Tree, int] | None] = {}
         self._limit = self._left = limit
-        self._work = work
         self._depth = 0
-
-    def document(self) -> Tree:
-        next(self._events)  # the stream's start
-        if isinstance(next(self._events), yaml.StreamEndEvent):
-            return None
-        tree = self.node(next(self._events))
-        next(self._events)  # the document's end: what is wrong just behind the value is an error to go-yaml too
-        return tree
 
     def _spend(self, values: int) -> None:
         self._left -= values
-        if self._work is not None:
-            self._work.spend(YAML_NODE * values, "the YAML values of the body, aliases counted in full", _CURE)
-        elif self._left < 0:
+        if self._left < 0:
             raise BodyError("too-many-values", f"more than {self._limit} YAML values, aliases counted in full")
 
     def node(self, event: yaml.Event) -> Tree:
