@@ -182,21 +182,6 @@ def test_the_envelope_is_highest_replicas_times_highest_footprint():
     assert books(ask) == (2, 13)
 
 
-def test_a_patch_of_the_template_waits_for_the_one_before():
-    """A second container may be there by the time the patch lands."""
-    ask = asker(workload("web", 2, {"cpu": "1"}), hard="100")
-    second = {
-        "spec": {"template": {"spec": {"containers": [{"name": "side", "resources": {"requests": {"cpu": "4"}}}]}}}
-    }
-    ask(patch(path("web"), second, "strategic"))
-    assert books(ask) == (2, 8)
-    first = {
-        "spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}}
-    }
-    assert ask(patch(path("web"), first, "strategic")).reason == "change-under-way"
-    assert books(ask) == (2, 8)
-
-
 def test_labels_that_move_a_workload_charge_the_quota_that_it_enters():
     quotas = [
         quota("acme", {"requests.cpu": "10"}, namespaces={}, workloads={"tier": "a"}),
