@@ -115,9 +115,7 @@ def excused(row: Tree, found: Reading) -> bool:
 def holds(write: Write, base: Observed | None) -> bool:
     """Whether the precondition that was read is true of the object, as it was for the server."""
     wanted = write.precondition
-    return base is None or (
-        wanted.resource_version in (None, base.resource_version) and wanted.uid in (None, base.uid)
-    )
+    return base is None or (wanted.resource_version in (None, base.resource_version) and wanted.uid in (None, base.uid))
 
 
 def accepted(row: Tree) -> bool:
@@ -222,9 +220,7 @@ def test_what_the_server_took_for_a_dry_run_is_one(row):
         assert not row.get("ordinary")
 
 
-@pytest.mark.parametrize(
-    "row", rows(lambda row: accepted(row) and not row["changed"] and "answered" not in row)
-)
+@pytest.mark.parametrize("row", rows(lambda row: accepted(row) and not row["changed"] and "answered" not in row))
 def test_what_changed_nothing_is_not_read_as_growth(row):
     found = read(request_of(row))
     if isinstance(found, Write):
