@@ -88,7 +88,6 @@ class Evaluation:
             return self.observed
         return self.entry.born
 
-
     @property
     def is_known(self) -> bool:
         """There is an object, or the write creates it."""

@@ -27,11 +27,14 @@ def asker() -> Asker:
     return Asker(gate(quotas, *objects, namespaces={"team-a": {"workspace": "acme"}, "elsewhere": {}}))
 
 
-def reading(name: str, namespace: str = "team-a", size: int = 1_000_000) -> Write:
-    """An object that an API server is about to store, whose template is long and costs nothing."""
-    template = Template(json.dumps({"template": {"spec": {"containers": [{"name": "x" * size}]}}}).encode())
+LONG = Template(json.dumps({"template": {"spec": {"containers": [{"name": "x" * 3_000_000}]}}}).encode())
+"""It costs nothing. What a webhook reads is shorter (``admission.MAX_COUNTS_BYTES``)."""
+
+
+def reading(name: str, namespace: str = "team-a") -> Write:
+    """An object that an API server is about to store."""
     team = {"app": name, "team": "a"} if namespace == "team-a" else {"team": "a"}
-    after = Observed(1, template, labels_text(team))
+    after = Observed(1, LONG, labels_text(team))
     return Write(WorkloadRef("apps", "deployments", namespace, name), Operation.UPDATE, False, False, 1, after)
 
 
@@ -42,7 +45,7 @@ def change(ask: Asker, name: str, namespace: str = "team-a") -> Decision:
 
 def fill(ask: Asker, name: str, namespace: str = "team-a") -> tuple[int, str]:
     """How many large patches are taken, and the reason of the first that is not."""
-    for count in range(50):
+    for count in range(20):
         decision = ask.gate.decide(reading(name, namespace), f"{name}-{count}", 0.0)
         if not decision.pends:
             return count, decision.reason
