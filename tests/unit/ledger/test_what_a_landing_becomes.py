@@ -35,7 +35,7 @@ class World:
         self.gate = Gate(Policy(window_s=90.0))
         self.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": str(hard)})]), 0.0)
         self.gate.state_synced(True)
-        self.feeds = feeds(self.gate, InvalidObjects(print), PodPrices(print, print))
+        self.feeds = feeds(self.gate, InvalidObjects(print), PodPrices(self.gate, print))
         self._version = 100
         self._asked = 0
         self.show("namespaces", {"metadata": {"name": "team-a", "labels": {"workspace": "acme"}}})
