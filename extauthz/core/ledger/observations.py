@@ -24,7 +24,8 @@ from extauthz.core.model import Kind, Observed, WorkloadRef
 T = TypeVar("T")
 
 _REMEMBERED = 16_384
-"""How many deletions are remembered, and how many of pods. A state from before a deletion that comes after it brings nothing back."""
+"""How many deletions are remembered, and how many of pods. A state from before a deletion that comes after it brings
+nothing back."""
 
 
 _AT_ONCE = 32
