@@ -82,6 +82,8 @@ class PodPrices:
         self._changed = changed
         self._wanted: dict[str, dict[WorkloadRef, LabelSelector]] = {}
         """By namespace."""
+        self._last: dict[WorkloadRef, tuple[str, Template]] = {}
+        """Custom resources to their UID and their last price."""
 
     def want(self, ref: WorkloadRef, selector: LabelSelector | None) -> None:
         """Follow the pods of ``selector``; ``None``: it selects none, or can be priced without them."""
@@ -92,15 +94,27 @@ class PodPrices:
         if not wanted:
             del self._wanted[ref.namespace]
 
-    def price(self, ref: WorkloadRef) -> Template | None:
-        """A template with the highest cost of its pods, resource by resource; ``None``: there are no pods."""
+    def forget(self, ref: WorkloadRef) -> None:
+        """It is priced by its pods no more."""
+        self.want(ref, None)
+        self._last.pop(ref, None)
+
+    def price(self, ref: WorkloadRef, uid: str) -> Template | None:
+        """A template with the highest cost of its pods, resource by resource. While it has none that of the last ones;
+        ``None``: there were none."""
         selector = self._wanted.get(ref.namespace, {}).get(ref)
         if selector is None:
             return None
         pods = self._gate.ledger.observations.pods_in(ref.namespace)
         found = dict.fromkeys(one.template for one in pods if selector.matches(labels_dict(one.labels)))
         templates = [one for one in found if one is not None]
-        return dearest(templates) if templates else None
+        if not templates:
+            last = self._last.get(ref)
+            return last[1] if last is not None and last[0] == uid else None
+        price = dearest(templates)
+        if price is not None:
+            self._last[ref] = uid, price
+        return price
 
     def by(self, pod: WorkloadRef) -> set[WorkloadRef]:
         """The custom resources that select a pod as the gate has it now."""
@@ -205,7 +219,9 @@ class ScaledObjects(Workloads):
         """Its pods may have another cost now."""
         held = self.held(ref)
         if held is not None and ref in self._without:
-            self._gate.observe(ref, replace(held, template=self._prices.price(ref)), version=held.resource_version)
+            self._gate.observe(
+                ref, replace(held, template=self._prices.price(ref, held.uid)), version=held.resource_version
+            )
 
     def _priced(self, seen: Seen) -> Seen:
         """As it is priced by its pods. What comes late stays as it is: the gate does not take it."""
@@ -217,7 +233,7 @@ class ScaledObjects(Workloads):
             return seen
         self._without.add(seen.ref)
         self._prices.want(seen.ref, seen.selector)
-        return seen._replace(observed=replace(observed, template=self._prices.price(seen.ref)))
+        return seen._replace(observed=replace(observed, template=self._prices.price(seen.ref, observed.uid)))
 
     def _forget_gone(self, ref: WorkloadRef) -> None:
         if self.held(ref) is None:  # else what told that it has gone came late
@@ -226,7 +242,7 @@ class ScaledObjects(Workloads):
     def _forget(self, ref: WorkloadRef) -> None:
         if ref in self._without:
             self._without.remove(ref)
-            self._prices.want(ref, None)
+            self._prices.forget(ref)
 
 
 class Pods(Workloads):

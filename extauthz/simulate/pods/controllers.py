@@ -1,7 +1,7 @@
 """The controllers of a cluster: each takes one step at a time, in its own time, and sees what is stored.
 
-Sources: ``pkg/controller/{deployment,replicaset,statefulset,garbagecollector}`` of Kubernetes. Simplified: a pod that is
-deleted is gone at once, and every pod that is created comes to run.
+Sources: ``pkg/controller/{deployment,replicaset,statefulset,garbagecollector}`` of Kubernetes. Simplified: a pod that
+is deleted is gone at once, and every pod that is created comes to run.
 """
 
 from __future__ import annotations

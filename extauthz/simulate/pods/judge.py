@@ -135,6 +135,8 @@ class Judge:
     def _asked(self, app: Key, pods: Mapping[Key, list[Tree]]) -> Amounts:
         """A Crew does not say what its pods cost."""
         trees = list(self._asking(app))
+        if app in self._server.objects(DEPLOYMENT.collection):
+            trees = trees[:1]  # before it makes a ReplicaSet it adopts those that are left
         cpu = sum(one["spec"]["replicas"] * milli(cpu_of(one)) for one in trees if one["kind"] != CREW.kind)
         return Amounts(cpu, sum(one["spec"]["replicas"] for one in trees))
 
@@ -142,7 +144,7 @@ class Judge:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
         total = NOTHING
         for app, some in self._pods().items():
-            each = max(self._each(app, tree, some) for tree in self._asking(app))
+            each = max(self._each(app, tree, some) for tree in self._asking(app) if tree["spec"]["replicas"])
             total = total.plus(Amounts(sum(max(cpu_m(one), each) for one in some), len(some)))
         return total
 

@@ -15,12 +15,13 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects import workloads
+from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
-from extauthz.testing.builders import pod, quota
+from extauthz.testing.builders import Asker, patch, pod, quota, scale, workload
 
 Tree = Any
 RESOURCE = Resource("example.dev", "v1", "gadgets", "Gadget")
@@ -193,8 +194,35 @@ def test_it_costs_what_the_dearest_of_its_pods_does_as_they_come_and_go(fed):
     fed.pod("c", "9", app="other", event="DELETED")
     fed.pod("b", "2", event="DELETED")
     assert fed.cpus() == 3
-    fed.pod("a", "1", phase="Succeeded")
-    assert fed.is_unknown()
+
+
+@pytest.mark.parametrize("how", ["finished", "deleted"])
+def test_while_it_has_no_pods_it_costs_what_the_last_ones_did(fed, how):
+    fed.gadget(gadget(3))
+    fed.pod("a", "2")
+    fed.pod("a", "2", phase="Succeeded") if how == "finished" else fed.pod("a", "2", event="DELETED")
+    assert (fed.cpus(), fed.is_unknown()) == (6, False)
+    fed.gadget(gadget(0, version="6"))
+    assert (fed.cpus(), fed.is_unknown()) == (0, False)
+    fed.gadget(gadget(4, version="7"))
+    assert (fed.cpus(), fed.is_unknown()) == (8, False)
+    fed.gadgets.changed("DELETED", fed.gadgets.convert(gadget(4, version="8")))
+    made_anew = gadget(4, version="9")
+    fed.gadget({**made_anew, "metadata": {**made_anew["metadata"], "uid": "u2"}})
+    assert fed.is_unknown(), "another one"
+
+
+def test_none_of_what_has_no_known_cost_is_nothing_and_more_of_it_is_refused(fed):
+    """One that was scaled to zero stands in the way of nobody."""
+    fed.gadget(gadget(0))
+    assert (fed.cpus(), fed.is_unknown()) == (0, False)
+    fed.gate.observe(*observe(workload("web", 1)))
+    fed.gate.state_synced(True)
+    ask = Asker(fed.gate)
+    assert ask(scale("web", 9)).reason == "fits"
+    up = patch("/apis/example.dev/v1/namespaces/team-a/gadgets/gizmo/scale", {"spec": {"replicas": 1}})
+    assert ask(up, charge=False).reason == "unknown-footprint"
+    assert fed.gate.ledger.drift() == {}
 
 
 def test_a_pod_that_is_gone_prices_nothing_though_another_namespace_has_one_of_its_name(fed):
@@ -213,7 +241,7 @@ def test_a_pod_without_a_controller_prices_it_too(fed):
     fed.pods.changed("ADDED", fed.pods.convert(alone))
     assert fed.cpus() == 3 + 6
     fed.pods.gone(("team-a", "a"), "9")
-    assert fed.is_unknown()
+    assert fed.cpus() == 6
 
 
 def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):
