@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
@@ -543,6 +544,23 @@ def test_a_custom_resource_covers_what_it_makes_once_its_kind_is_known():
         assert books(ask) == (2, 0)
     see(ask, *pods(3, owner("web-1")))
     assert books(ask) == (3, 0)
+
+
+@pytest.mark.parametrize("charge_surge", [False, True])
+@pytest.mark.parametrize("children", [0, 1])
+def test_a_custom_resource_without_a_template_at_zero_costs_nothing_and_more_is_unknown(
+    charge_surge: bool, children: int
+):
+    made = [revision("web-1", 0, ownerReferences=of_rollout())] * children
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], policy=Policy(window_s=90.0, charge_surge=charge_surge)))
+    ask.gate.observe_kind(*ROLLOUTS)
+    see(ask, *made)
+    shop = WorkloadRef(*ROLLOUTS[::2], "team-a", "shop")
+    ask.gate.observe(shop, Observed(0, None, "app=web", uid="uid-shop", selector="app=web"))
+    up = patch("/apis/example.com/v1/namespaces/team-a/rollouts/shop/scale", {"spec": {"replicas": 1}})
+    assert ask.gate.ledger.usage.accounts.covered_by(ask.gate.ledger.coverage.tree.nodes[0]).unpriced == 0
+    assert ask(up).reason == "unknown-footprint"
+    assert books(ask) == (0, 0)
 
 
 def test_a_custom_resource_covers_pods_of_its_own_up_to_its_count():
