@@ -75,8 +75,8 @@ class Seen(NamedTuple):
     observed: Observed | None
     """``None``: it does not count any more."""
     version: str
-    old_revision: str = ""
-    """Of a StatefulSet, ``object_readers.old_revision``."""
+    old_revision: object_readers.OldRevision = object_readers.OldRevision()
+    """Of a StatefulSet."""
     selector: LabelSelector | None = None
     """Of a custom resource: which pods are its own."""
 
@@ -121,7 +121,7 @@ class Workloads:
             self._gate.observe(obj.ref, obj.observed, version=obj.version)
 
     def reached(self, version: str) -> None:
-        """Bookmarks bring nothing to count."""
+        self._gate.reached((self._resource.group, self._resource.plural), version)
 
     def held(self, ref: WorkloadRef) -> Observed | None:
         """What the gate takes for its state; ``None``: it is not there."""

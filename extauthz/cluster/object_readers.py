@@ -179,8 +179,17 @@ def is_of_a_stateful_set(root: Tree) -> bool:
     return owner is not None and owner[:2] == (STATEFUL_SETS[0], BY_KEY[STATEFUL_SETS].name)
 
 
-def old_revision(root: Tree) -> str:
-    """Name of the ControllerRevision that a StatefulSet may run besides its template's own; empty: none.
+class OldRevision(NamedTuple):
+    """What a StatefulSet may run besides its template."""
+
+    name: str = ""
+    """Of the ControllerRevision; empty: none."""
+    pods: int = 0
+    """How many there may be of it."""
+
+
+def old_revision(root: Tree) -> OldRevision:
+    """The ControllerRevision that a StatefulSet may run besides its template's own.
 
     Pods that were not updated yet, and those below a partition, are of ``status.currentRevision``, and are made anew
     from it too (``newVersionedStatefulSetPod``). Until the controller has seen the newest spec, all may be of that one,
@@ -190,7 +199,13 @@ def old_revision(root: Tree) -> str:
     generation = mapping(root.get("metadata"), "metadata").get("generation")
     current = text(status.get("currentRevision"), "status.currentRevision")
     settled = generation == status.get("observedGeneration")
-    return "" if settled and current == text(status.get("updateRevision"), "status.updateRevision") else current
+    if settled and current == text(status.get("updateRevision"), "status.updateRevision"):
+        return OldRevision()
+    spec = mapping(root.get("spec"), "spec")
+    rolling = mapping(mapping(spec.get("updateStrategy"), "spec.updateStrategy").get("rollingUpdate"), "rollingUpdate")
+    kept = replicas(rolling.get("partition"), 0, "spec.updateStrategy.rollingUpdate.partition")
+    made = replicas(status.get("currentReplicas"), 0, "status.currentReplicas")
+    return OldRevision(current, max(made, kept, 1)) if current else OldRevision()
 
 
 def _pruned(spec: Tree) -> Template:

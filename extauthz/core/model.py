@@ -211,6 +211,9 @@ class Observed:
     """Those that policies may look at, as JSON (``objects.metadata.ANNOTATIONS``)."""
     placement: str | None = None
     """Which nodes its pods may land on (``objects.placement``); ``None``: not kept, as no policy wants it."""
+    acted_on: bool | None = None
+    """Its controller has acted on this very spec, as its status says (``observedGeneration``); ``None``: it has no
+    status."""
 
 
 # Decisions.

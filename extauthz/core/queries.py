@@ -213,7 +213,7 @@ class Queries:
     def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
         if most.step.before.pod is not None and entry is most.head:
             pod = most.step.before.pod
-            found = self._ledger.usage.accounts.largest_replicas(most.step, pod, pod)
+            found = self._ledger.usage.accounts.largest_replicas(most.step, pod)
         else:
             found = self._ledger.largest_replicas(entry.ref, _count(MAX_REPLICAS), most)
         assert found is not None, "a bound is met, and a count of zero grows nothing"

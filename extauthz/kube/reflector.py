@@ -179,10 +179,9 @@ class Reflector(Generic[Item]):
 
     def _hand_on(self, event: str, tree: Tree) -> None:
         version = _version(tree)
-        if event == "BOOKMARK":
-            self._handler.reached(version)
-        else:
+        if event != "BOOKMARK":
             self._handler.changed(event, self._convert(tree))
+        self._handler.reached(version)
         self._heard(version)
 
     def _collect(self, listed: dict[str, Item], event: str, tree: Tree) -> None:
@@ -218,6 +217,7 @@ class Reflector(Generic[Item]):
     async def _replace(self, items: Iterable[Item], version: str) -> None:
         self.relists += self.synced
         await self._handler.replaced(items, version)
+        self._handler.reached(version)
         self.synced = True
         self._stream_failed = False
         self._heard(version)

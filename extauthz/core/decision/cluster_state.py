@@ -125,6 +125,10 @@ class ClusterState:
         """``observe_all`` in short steps, between which decisions may be made."""
         return self.ledger.observations.observing_all(kind, workloads, version)
 
+    def reached(self, kind: Kind, version: str) -> None:
+        """The watch of one (group, resource) has shown everything up to ``version``."""
+        self.ledger.observations.reached(kind, version)
+
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace; ``None``: it is gone."""
         self.ledger.usage.observe_namespace(name, labels)

@@ -233,13 +233,12 @@ class Accounts:
         unspecified = _unspecified(step, risen, above)
         return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
 
-    def largest_replicas(self, step: Step, per_pod: Amounts, alone: Amounts, free: Nodes = ()) -> int | None:
+    def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
         fits.
 
         Args:
-            per_pod: what the dearest pod costs that the count may multiply.
-            alone: the same, were nothing else under way.
+            per_pod: what the pod costs that the count multiplies.
             free: quotas that bound nothing.
         """
         best: int | None = None
@@ -248,12 +247,12 @@ class Accounts:
             for key, hard in node.hard.items() if not node.audits and node not in free else ():
                 charged = _standing(step.before, node)[1].amounts.get(key, 0)
                 room = self._accounts.get(node, _UNTOUCHED).available(key, hard)
-                bounds = [(charged + room, step.after, per_pod)]
+                bounds = [(charged + room, step.after)]
                 if room < 0:  # over: nothing above what is observed
                     seen = _standing(base, node)[1].amounts.get(key, 0)
-                    bounds = [(charged, step.after, per_pod), (seen, step.own, alone)]
-                for most, at, pod in bounds:
-                    left, each = most - at.envelope.per_object.get(key, 0), pod.get(key, 0)
+                    bounds = [(charged, step.after), (seen, step.own)]
+                for most, at in bounds:
+                    left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
                     if left < 0:
                         return None
                     if each:

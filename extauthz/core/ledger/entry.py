@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from extauthz.core.ledger.claims import Claims
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.position import Position
+from extauthz.core.ledger.rollouts import LeftTemplates
 from extauthz.core.model import Labels, Observed, WorkloadRef
 from extauthz.core.objects.metadata import selects
 
@@ -14,7 +15,7 @@ from extauthz.core.objects.metadata import selects
 class Entry:
     """One workload. A ReplicaSet that its live Deployment covers has ``head`` set and is charged through it."""
 
-    __slots__ = ("born", "children", "claims", "head", "observed", "pending_writes", "pods", "ref", "standing")
+    __slots__ = ("born", "children", "claims", "head", "left", "observed", "pending_writes", "pods", "ref", "standing")
 
     def __init__(self, ref: WorkloadRef) -> None:
         self.ref = ref
@@ -22,6 +23,8 @@ class Entry:
         self.born: Observed | None = None
         """The object as an allowed create would make it, or as it was before it went: what writes under way would find
         where it is made, or made anew. Attributes it to its owner until it is observed."""
+        self.left: LeftTemplates = ()
+        """Templates that it had before this one, and that may still run."""
         self.pending_writes: dict[str, PendingWrite] | None = None
         self.children: dict[WorkloadRef, Entry] | None = None
         """Workloads and revisions that it covers."""
@@ -49,7 +52,7 @@ class Entry:
     @property
     def is_plain(self) -> bool:
         """Nobody refers to it: no pending write, no member of a family, no owner whose family it may come to join."""
-        return not (self.pending_writes or self.children or self.pods or self.claims or self.head)
+        return not (self.pending_writes or self.children or self.pods or self.claims or self.head or self.left)
 
     @property
     def is_known(self) -> bool:
@@ -92,7 +95,7 @@ class Entry:
 
     def _copy(self) -> Entry:
         copy = Entry(self.ref)
-        for slot in ("born", "children", "claims", "head", "pending_writes", "observed", "pods"):
+        for slot in ("born", "children", "claims", "head", "left", "pending_writes", "observed", "pods"):
             setattr(copy, slot, getattr(self, slot))
         return copy
 
@@ -114,6 +117,11 @@ class Entry:
                 if pending_write.replicas is not None and pending_write.replicas > top:
                     top = pending_write.replicas
         return top
+
+    def top_count(self) -> int:
+        """The highest count that the observed template may meet."""
+        top = self.observed.replicas if self.observed is not None else 0
+        return max([top, *(one.replicas or 0 for one in self.live_pending_writes() if not one.templates)])
 
     def all_labels(self) -> Iterator[Labels]:
         """The labels that it has, and those by which it may count where a pending write has landed."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES
+from extauthz.core.kinds import DEPLOYMENTS, REVISIONS, SHARE_TEMPLATES
 from extauthz.core.ledger.claims import stems
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.pending_write import PendingWrite
+from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one
 from extauthz.core.ledger.position import NOTHING, NOWHERE, Position, Product, charge, charge_one
+from extauthz.core.ledger.rollouts import UNBOUNDED, Others, beyond
 from extauthz.core.model import Amounts, Observed, Template
 
 
@@ -56,7 +57,7 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     per_object = _per_object(entry, costs, pending=False)
     top = entry.top_replicas()
-    if not entry.children and not entry.claims and not pod_costs.charge_surge:
+    if not (entry.children or entry.claims or entry.left or pod_costs.charge_surge or _shares_with_pods(entry)):
         pod = costs.one(observed.template)
         used = charge_one(observed.replicas, pod, per_object)
         envelope = used.with_count(top, pod) if top > observed.replicas else used
@@ -65,15 +66,14 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
         return Position(used, nodes, envelope, nodes, costs.unknown, pod)
     products = _observed_products(entry, observed, costs)
     used = envelope = charge(products, per_object)
-    per_pod, by_count = products[0].per_pod, not entry.claims
+    per_pod, by_count = products[0].per_pod, not entry.claims and not products[0].beside
     is_priced = observed.replicas > 0 or observed.template is not None
     if pod_costs.charge_surge:
         top = pod_costs.with_surge(entry.ref, observed, top)
         by_count = by_count and observed.max_surge is None
     if top > observed.replicas:
         costs.unknown = costs.unknown or not is_priced
-        grown = Product(top, per_pod, _of_claims(entry, top, (observed.template,), costs))
-        envelope = charge([*products, grown], per_object)
+        envelope = charge([*products, _own(entry, observed, top, costs)], per_object)
     return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count and is_priced else None)
 
 
@@ -108,31 +108,30 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
         free = costs.pod_costs.surge(entry.observed)
         dearest = costs.highest(_running(entry)) if free else {}
         dearer = _dearer((entry, *members), costs)
+        own = costs.one(entry.observed.template)
+        extra = beyond(entry.observed.replicas, own, _others(entry, costs, pending=False))
         for key, amount in _sum_of_pods(groups, costs).items():
-            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0))
+            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0) - extra.get(key, 0))
             if above > 0:
                 excess[key] = above
     return excess
 
 
-def _dearer(owners: Iterable[Entry], costs: NamespaceCosts) -> dict[str, int]:
-    """What pods hold beyond their template, as a sidecar or a resize. Surge never makes this free."""
-    dearer: dict[str, int] = {}
-    for owner in owners:
-        template = owner.observed.template if owner.observed is not None else None
-        groups = _pods((owner,)) if template is not None else []
-        of_template = costs.highest([template, *_running(owner)]) if groups else {}
-        for _, seen in groups:
-            for key, amount in costs.one(seen.template).items():
-                if amount > of_template.get(key, 0):
-                    dearer[key] = dearer.get(key, 0) + seen.replicas * (amount - of_template.get(key, 0))
-    return dearer
+def _dearer(owner: Entry, costs: NamespaceCosts) -> dict[str, int]:
+    """What its pods hold beyond its template, as a sidecar or a resize."""
+    template = owner.observed.template if owner.observed is not None else None
+    if template is None:
+        return {}
+    groups = _of_groups(owner, costs)
+    return beyond(sum(one.most for one in groups), costs.one(template), groups)
 
 
 def _asked_of_pods(entry: Entry, observed: Observed, costs: NamespaceCosts) -> dict[str, int]:
     """What ``entry`` asks for, without the claims of its ordinals: these are no part of its pods."""
-    products = [product._replace(beside={}) for product in _observed_products(entry, observed, costs)]
+    products = _observed_products(entry, observed, costs)
     asked = dict(charge(products, {}).amounts)
+    for key, amount in _of_claims(entry, observed.replicas, (observed.template,), costs).items():
+        asked[key] -= amount
     if stems(entry.ref, observed):
         for claim in costs.claims(observed.template)[1].values():
             _add(asked, claim, -observed.replicas)
@@ -181,18 +180,79 @@ def _add(total: dict[str, int], amounts: Amounts, times: int = 1) -> None:
 
 
 def _observed_products(entry: Entry, observed: Observed, costs: NamespaceCosts) -> list[Product]:
-    count, templates = observed.replicas, (observed.template,)
-    is_nothing = not count and observed.template is None  # zero times what is not known
+    count = observed.replicas
+    own = _own(entry, observed, count, costs)
     if not entry.children:
-        per_pod = {} if is_nothing else costs.one(observed.template)
-        return [Product(count, per_pod, _of_claims(entry, count, templates, costs))]
-    per_pod = costs.highest([*(() if is_nothing else templates), *_running(entry)])
-    own = Product(count, per_pod, _of_claims(entry, count, templates, costs))
+        return [own]
     members = _members(entry)
     shown = [member.observed.replicas for member in members if member.observed is not None]
     if entry.ref[:2] in SHARE_TEMPLATES and sum(shown) <= count:
-        return [own]  # no revision has a pod that is not in it already, at the dearest
+        return [own]  # no revision has a pod that is not in it already
     return [own, *_of_members(entry, costs, pending=False)]
+
+
+def _own(entry: Entry, observed: Observed, count: int, costs: NamespaceCosts) -> Product:
+    """So many pods of the observed template, and what those beside it cost more that its family has."""
+    is_nothing = not count and observed.template is None  # zero times what is not known
+    each = {} if is_nothing else costs.one(observed.template)
+    beside = _of_claims(entry, count, (observed.template,), costs)
+    return Product(count, each, _and(beside, beyond(count, each, _others(entry, costs, pending=False))))
+
+
+def _and(beside: Amounts, extra: dict[str, int]) -> Amounts:
+    if not extra:
+        return beside
+    _add(extra, beside)
+    return extra
+
+
+def _shares_with_pods(entry: Entry) -> bool:
+    return bool(entry.pods) and entry.ref[:2] in SHARE_TEMPLATES
+
+
+def _others(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> list[Others]:
+    """Pods of its family by what they are: what each pod says, revisions that have pods, and what may still run of
+    templates that were left.
+
+    Args:
+        pending: with what pending writes may make of members.
+    """
+    if entry.ref[:2] not in SHARE_TEMPLATES:
+        return []
+    found = _of_groups(entry, costs)
+    for child in _children(entry):
+        seen = child.observed
+        count = child.top_replicas() if pending else seen.replicas if seen is not None else 0
+        found += _of_groups(child, costs)
+        if seen is not None and count:
+            found.append(_rest(entry, seen.template, count, found, costs))
+        if pending:
+            templates = [template for one in child.live_pending_writes() for template in one.templates]
+            found += [Others(costs.one(template), UNBOUNDED) for template in templates]
+    for template, most in entry.left:
+        found.append(_rest(entry, template, most, found, costs))
+    return found
+
+
+def _of_groups(owner: Entry, costs: NamespaceCosts) -> list[Others]:
+    return [Others(costs.one(seen.template), seen.replicas) for _, seen in _pods((owner,))]
+
+
+def _rest(entry: Entry, template: Template | None, most: int, known: Iterable[Others], costs: NamespaceCosts) -> Others:
+    """So many pods of a template, less those that are known and cost no less.
+
+    A Deployment's controller first brings the ReplicaSets that it has to a new count, and then replaces their pods
+    (``syncDeployment`` in ``pkg/controller/deployment``: a scaling event goes before a rollout). So of a template that
+    it still runs there may be as many pods as it is to have. A StatefulSet's makes no new pods of an old revision.
+    """
+    each = costs.one(template)
+    if entry.ref[:2] == DEPLOYMENTS:
+        return Others(each, UNBOUNDED)
+    return Others(each, most - sum(one.most for one in known if one.most > 0 and _costs_no_less(one.cost, each)))
+
+
+def _costs_no_less(one: Amounts, other: Amounts) -> bool:
+    return one is other or all(one.get(key, 0) >= amount for key, amount in other.items())
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
@@ -237,48 +297,57 @@ def _products(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> Iterable
 def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     """Every pair of count and pod that may come together, whichever pending writes land, in whatever order.
 
-    A write of the count alone may land on any template, and a write of the template alone under any count. A write of
-    both brings them together: its template never meets the observed count, nor the count of another such write.
+    What may land is a count, on any base that it can meet; or an object, on exactly one version. A base is what is
+    observed, or an object that was admitted. Its pods replace those of the bases before it one by one.
     """
     pending_writes = entry.live_pending_writes()
-    own_alone = [t for pending_write in pending_writes if _is_alone(pending_write) for t in pending_write.templates]
-    alone: list[Template | None] = [*own_alone, *_templates_of_revisions(entry)]
-    observed = [entry.shown.template] if entry.shown is not None else []
+    objects = [one for one in pending_writes if one.replicas is not None and one.templates]
+    alone = [template for one in pending_writes if one.replicas is None for template in one.templates]
+    others = _others(entry, costs, pending=True) + [Others(costs.one(one), UNBOUNDED) for one in alone]
     left, left_count = _leaving(entry, costs)
 
-    def product(count: int, own: Iterable[Template | None]) -> Product:
-        beside = _of_claims(entry, count, [*own, *own_alone], costs)
-        if left:
-            beside = dict(beside)
-            _add(beside, left)
+    def product(count: int, own: tuple[Template | None, ...], before: Iterable[Others] = ()) -> Product:
+        each = costs.highest(own) if count else {}
         pods = costs.pod_costs.with_surge(entry.ref, entry.observed, count)
-        return Product(pods, costs.highest([*own, *alone]) if count else {}, beside)
+        beside = _and(_of_claims(entry, count, [*own, *alone], costs), beyond(pods, each, [*others, *before]))
+        return Product(pods, each, _and(beside, dict(left)))
 
+    shown = (entry.shown.template,) if entry.shown is not None else ()
     count = entry.observed.replicas if entry.observed is not None else 0
-    yield product(count, observed)
+    counts = [one for one in pending_writes if one.replicas is not None and not one.templates]
+    top = max([count, *(one.replicas or 0 for one in counts)])
+    yield product(count, shown)
+    if top > count:
+        yield product(top, shown)
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
-    both = [
-        pending_write
-        for pending_write in pending_writes
-        if pending_write.replicas is not None and pending_write.templates
-    ]
-    stay = observed if entry.ref[:2] not in SHARE_TEMPLATES else []
-    for pending_write in both:  # the pods of a ReplicaSet stay as they are, whatever template it gets
-        yield product(pending_write.replicas or 0, [*pending_write.templates, *stay])
-    counts = [
-        pending_write.replicas
-        for pending_write in pending_writes
-        if pending_write.replicas is not None and not pending_write.templates
-    ]
-    if counts:
-        yield product(max(counts), [*observed, *(t for pending_write in both for t in pending_write.templates)])
-    yield Product(max([count, *(pending_write.replicas or 0 for pending_write in pending_writes)]) + left_count, {})
+    stays = [_rest(entry, entry.observed.template, top, others, costs)] if entry.observed is not None else []
+    for one in objects:
+        meeting = [count.replicas or 0 for count in counts if _may_follow(count, one)]
+        before = [
+            _rest(entry, template, other.replicas or 0, (), costs)
+            for other in objects
+            if _may_precede(other, one)
+            for template in other.templates
+        ]
+        own = one.replicas or 0
+        yield product(own, one.templates, [*stays, *before])
+        if meeting and max(meeting) > own:
+            yield product(max(meeting), one.templates, [*stays, *before])
+    yield Product(max([top, *(one.replicas or 0 for one in objects)]) + left_count, {})
 
 
-def _is_alone(pending_write: PendingWrite) -> bool:
-    """It may leave the count as it is. So its template may meet every count."""
-    return pending_write.replicas is None
+def _may_precede(other: PendingWrite, one: PendingWrite) -> bool:
+    """Whether an object may be stored before another one. Of two on one version, or two that are created, one is."""
+    before, after = other.precondition.resource_version, one.precondition.resource_version
+    return other is not one and not one.creates and before != after and not (after and is_newer(before or "", after))
+
+
+def _may_follow(count: PendingWrite, one: PendingWrite) -> bool:
+    """Whether a count may land on what an admitted object leaves: not if it wants the version that this replaces, or an
+    earlier one."""
+    wants, found = count.precondition.resource_version, one.precondition.resource_version
+    return wants is None or found is None or is_newer(wants, found)
 
 
 def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
@@ -296,14 +365,9 @@ def _leaving(entry: Entry, costs: NamespaceCosts) -> tuple[dict[str, int], int]:
     return total, count
 
 
-def pods_of(entry: Entry, pending_write: PendingWrite, pod_costs: PodCosts) -> Amounts:
-    """The most expensive pod that the count of ``pending_write`` may multiply, if it were on ``entry``, or is."""
-    joint = not _is_alone(pending_write) and bool(pending_write.templates)
-    others = [one for one in entry.live_pending_writes() if one is not pending_write]
-    templates: list[Template | None] = [*pending_write.templates, *_templates_of_revisions(entry)]
-    templates += [t for one in others if not joint or _is_alone(one) for t in one.templates]
-    if entry.shown is not None and not (joint and entry.ref[:2] in SHARE_TEMPLATES):
-        templates.append(entry.shown.template)
+def pod_of(entry: Entry, pending_write: PendingWrite, pod_costs: PodCosts) -> Amounts:
+    """The pod that the count of ``pending_write`` multiplies, where nothing else is under way."""
+    templates = pending_write.templates or ((entry.shown.template,) if entry.shown is not None else ())
     return NamespaceCosts(entry.ref.namespace, pod_costs).highest(templates)
 
 
@@ -330,18 +394,6 @@ def _running(entry: Entry) -> list[Template | None]:
     if entry.ref[:2] not in SHARE_TEMPLATES:
         return []
     return [c.observed.template for c in _children(entry) if c.observed is not None and c.observed.replicas]
-
-
-def _templates_of_revisions(entry: Entry) -> list[Template | None]:
-    """Templates of its revisions that have pods, or may get some."""
-    templates: list[Template | None] = []
-    if entry.ref[:2] not in SHARE_TEMPLATES:
-        return templates
-    for child in _children(entry):
-        if child.observed is not None and child.top_replicas():
-            templates.append(child.observed.template)
-        templates += [template for pending_write in child.live_pending_writes() for template in pending_write.templates]
-    return templates
 
 
 def _envelope_nodes(entry: Entry, coverage: Coverage, used_in: Nodes) -> Nodes:

@@ -13,7 +13,7 @@ from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Growth
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
-from extauthz.core.ledger.envelope import pods_of
+from extauthz.core.ledger.envelope import pod_of
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import PendingWrite, State
@@ -206,15 +206,19 @@ class Ledger:
         self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes = ()
     ) -> int | None:
         """The highest count that would have fitted, whatever ``free`` quotas say; ``None``: no count can be named."""
-        if proposal.head is not proposal.entry or proposal.head.children or not self._is_linear(proposal):
+        if not self._is_linear(proposal, pending_write):
             return self._largest_in_family(ref, pending_write, proposal, free)
-        alone = pods_of(proposal.head.with_pending_writes(()), pending_write, self.pod_costs)
-        per_pod = pods_of(proposal.head, pending_write, self.pod_costs)
-        return self.usage.accounts.largest_replicas(proposal.step, per_pod, alone, free)
+        per_pod = pod_of(proposal.head, pending_write, self.pod_costs)
+        return self.usage.accounts.largest_replicas(proposal.step, per_pod, free)
 
-    def _is_linear(self, proposal: Proposal) -> bool:
+    def _is_linear(self, proposal: Proposal, pending_write: PendingWrite) -> bool:
         """Each replica costs the same."""
-        if proposal.joins is not None:
+        entry = proposal.entry
+        if proposal.joins is not None or proposal.head is not entry or entry.children or entry.pods or entry.left:
+            return False
+        if any(one.templates for one in entry.live_pending_writes()):
+            return False
+        if pending_write.templates and entry.observed is not None:
             return False
         claims = proposal.head.claims or (proposal.entry.ref[:2] == STATEFUL_SETS and proposal.entry.observed is None)
         return not claims and not self.pod_costs.charge_surge

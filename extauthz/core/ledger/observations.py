@@ -17,6 +17,7 @@ from extauthz.core.ledger.pending_write import Event, is_newer
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pods import Pods, is_group
 from extauthz.core.ledger.position import NOWHERE
+from extauthz.core.ledger.rollouts import LeftTemplates, Rollouts
 from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Kind, Observed, WorkloadRef
@@ -45,6 +46,8 @@ class Observations:
         """Pods to the claims of their ephemeral volumes. Few have any."""
         self._claiming: dict[WorkloadRef, tuple[WorkloadRef | None, str]] = {}
         """Claims whose pod has come, gone, or changed its group."""
+        self._rollouts = Rollouts()
+        """Templates that were left, and may still run."""
         self._resized: dict[WorkloadRef, str] = {}
         """Pods with resizes that pend, and the version of them that came."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
@@ -122,6 +125,23 @@ class Observations:
         for ref in absent:
             self._take(ref, None)
         self._take_groups()
+        for ref in self._rollouts.forget():
+            self._set_left(ref, ())
+
+    def reached(self, kind: Kind, version: str) -> None:
+        """The watch of a kind has shown everything up to ``version``."""
+        for ref, left in self._rollouts.reached(kind, version):
+            self._set_left(ref, left)
+
+    def _set_left(self, ref: WorkloadRef, left: LeftTemplates) -> None:
+        entry = self._workloads.get(ref)
+        assert entry is not None, "it is there: what has gone has left nothing"
+
+        def change() -> None:
+            entry.left = left
+
+        self._usage.change(entry.root, change)
+        self._ownership.release(entry)
 
     def observe_kind(self, group: str, kind: str, resource: str) -> None:
         """Note a custom resource with a scale subresource. It covers what it has created."""
@@ -200,6 +220,7 @@ class Observations:
         for one in touched:
             self._workloads.hold(one)
         before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
+        entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count())
         if observed is not None:
             entry.born = None
         elif entry.pending_writes:

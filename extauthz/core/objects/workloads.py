@@ -42,7 +42,16 @@ def observe(obj: Tree) -> tuple[WorkloadRef, Observed]:
     observed.labels = observed.labels or _default_labels(resource, spec)
     observed.selector = _selector(resource, spec.get("selector"))
     observed.max_surge = _surge(resource, spec.get("strategy"))
+    observed.acted_on = _acted_on(root)
     return ref, observed
+
+
+def _acted_on(root: Mapping[str, Tree]) -> bool | None:
+    """``status.observedGeneration`` against ``metadata.generation``; ``None``: one of them is not there."""
+    given, status = root.get("metadata"), root.get("status")
+    generation = given.get("generation") if isinstance(given, Mapping) else None
+    seen = status.get("observedGeneration", 0) if isinstance(status, Mapping) else None
+    return seen >= generation if type(generation) is int and type(seen) is int else None
 
 
 def described(resource: str, root: Mapping[str, Tree]) -> Observed:

@@ -25,8 +25,6 @@ from extauthz.testing.builders import owned_by, quota, workload
 Tree = Any
 CPU = 10**9
 
-OLD_TEMPLATE_IS_FORGOTTEN = pytest.mark.xfail(strict=True, reason="a template that is left costs nothing any more")
-
 
 class World:
     """A gate behind a webhook, and the feeds of its watches: each shows what a test says that it has shown."""
@@ -118,7 +116,6 @@ class World:
 KINDS = ["Deployment", "StatefulSet"]
 
 
-@OLD_TEMPLATE_IS_FORGOTTEN
 @pytest.mark.parametrize("kind", KINDS)
 def test_smaller_and_more_costs_what_is_left_beside_what_is_new(kind):
     """5 of 2 CPUs, and 2 that may still have 4 where they are to have 2."""
@@ -128,7 +125,6 @@ def test_smaller_and_more_costs_what_is_left_beside_what_is_new(kind):
     assert enough.charged == 14
 
 
-@OLD_TEMPLATE_IS_FORGOTTEN
 def test_it_costs_no_more_where_the_old_replica_set_is_seen():
     world = World(14, replicas=2, cpu="4")
     world.show("replicasets", world.replica_set("web-old", 2, "4"))
@@ -136,7 +132,6 @@ def test_it_costs_no_more_where_the_old_replica_set_is_seen():
     assert world.charged == 14
 
 
-@OLD_TEMPLATE_IS_FORGOTTEN
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_left_costs_until_the_rollout_is_seen_finished(kind):
     world = World(14, replicas=2, cpu="4", kind=kind)
@@ -162,7 +157,6 @@ def test_what_is_left_costs_nothing_once_the_rollout_is_seen_finished(kind):
     assert (world.charged, world.others_may_have(4)) == (10, True)
 
 
-@OLD_TEMPLATE_IS_FORGOTTEN
 @pytest.mark.parametrize("kind", KINDS)
 def test_pods_that_are_dearer_than_their_template_are_weighed_against_the_new_one(kind):
     """2 pods were resized to 7 CPUs. Beside 4 of 2 CPUs they may stay for a while: 4·2 + 2·(7 − 2)."""
@@ -177,7 +171,6 @@ def test_pods_that_are_dearer_than_their_template_are_weighed_against_the_new_on
     assert resized(18).write(4, "2").verdict is Verdict.ALLOW
 
 
-@OLD_TEMPLATE_IS_FORGOTTEN
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_template_that_came_and_went_costs_while_its_pods_may_run(kind):
     """The second write takes the first one back. The watches of ReplicaSets and of pods have shown nothing of either,
@@ -191,7 +184,6 @@ def test_a_template_that_came_and_went_costs_while_its_pods_may_run(kind):
     assert (world.charged, world.others_may_have(1)) == (16, False)
 
 
-@OLD_TEMPLATE_IS_FORGOTTEN
 def test_a_template_of_a_replica_set_that_is_edited_by_itself_is_no_way_past_a_limit():
     """Its 2 pods have 3 CPUs each, by its own template and its Deployment's they have 2."""
     world = World(6, replicas=2, cpu="2")
