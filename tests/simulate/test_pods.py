@@ -17,7 +17,6 @@ import pytest
 from extauthz.cluster.scaled import PodPrices
 from extauthz.cluster.stateful import Revisions
 from extauthz.core.ledger import envelope
-from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.pods import Pods
 from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
 from extauthz.simulate.pods.search import Wanted, run_one, search
@@ -73,7 +72,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         {"words": ("sts",), "often": {"apply": 8.0, "partition": 4.0}},
     ),
     "price-from-old-news": (
-        "never over",
+        "at rest it counts what there is",
         lambda: replaced(PodPrices, price=_no_last_price),
         {"words": ("crew",), "often": {"operator": 6.0}},
     ),
@@ -82,11 +81,6 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         "at rest it counts what there is",
         lambda: replaced(envelope, _excess=lambda entry, costs: {}),
         {"often": {"resize": 12.0}},
-    ),
-    "pods-are-not-late": (
-        "at rest it counts what there is",
-        lambda: replaced(Observations, pods_in=lambda self, namespace: iter(())),
-        {"words": ("crew",)},
     ),
 }
 
