@@ -144,7 +144,8 @@ class Judge:
         """What is to be counted at rest: each pod, and at least what it may be made anew from."""
         total = NOTHING
         for app, some in self._pods().items():
-            each = max(self._each(app, tree, some) for tree in self._asking(app) if tree["spec"]["replicas"])
+            asking = [tree for tree in self._asking(app) if tree["spec"]["replicas"]]
+            each = max((self._each(app, tree, some) for tree in asking), default=0)
             total = total.plus(Amounts(sum(max(cpu_m(one), each) for one in some), len(some)))
         return total
 

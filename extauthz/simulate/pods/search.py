@@ -1,0 +1,51 @@
+"""Runs many worlds with pods, in processes in which a seed means the same world everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+from extauthz.simulate.search import workers
+
+from .plan import Plan, draw
+from .world import Result, run
+
+
+class Wanted(NamedTuple):
+    """The options of a search."""
+
+    steps: int
+    faults: frozenset[str]
+    any_template: bool = False
+    """Rollouts may make pods cheaper while they make more of them, or while watches lag."""
+    often: Mapping[str, float] | None = None
+    words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew")
+    ledger: str = ""
+    plant: Callable[[], AbstractContextManager[None]] | None = None
+    """Plants a defect in the code while a world runs."""
+
+    def plan(self, seed: int) -> Plan:
+        """The world of a seed."""
+        return draw(
+            seed,
+            self.steps,
+            self.faults,
+            any_template=self.any_template,
+            often=self.often,
+            words=self.words,
+            ledger=self.ledger,
+        )
+
+
+def run_one(wanted: Wanted, seed: int) -> Result:
+    """Run one world."""
+    with wanted.plant() if wanted.plant is not None else nullcontext():
+        return run(wanted.plan(seed))
+
+
+def search(wanted: Wanted, seeds: Iterable[int], jobs: int) -> Iterator[Result]:
+    """Run the worlds of ``seeds``; results in the order of these."""
+    with workers(jobs) as pool:
+        for task in [pool.submit(run_one, wanted, seed) for seed in seeds]:
+            yield task.result()

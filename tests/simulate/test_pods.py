@@ -1,0 +1,97 @@
+"""Worlds with pods: none is over but by a named cut, and bugs that only pods can show are found.
+
+``EXTAUTHZ_SEED`` gives the worlds of another day. Rollouts that make pods cheaper while they make more of them, or
+while watches lag, are left out (``any_template``) until what a template leaves behind is charged.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from extauthz.cluster.scaled import PodPrices
+from extauthz.cluster.stateful import Revisions
+from extauthz.core.ledger import envelope
+from extauthz.core.ledger.pods import Pods
+from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
+from extauthz.simulate.pods.search import Wanted, run_one, search
+from extauthz.simulate.pods.world import TAKEN
+from tests.simulate.planted.planting import replaced
+
+ALL = frozenset(FAULTS)
+FIRST = int(os.environ.get("EXTAUTHZ_SEED") or random.SystemRandom().randrange(10**6, 10**9))
+
+
+def test_no_world_with_pods_is_over_and_all_gates_end_with_the_same_numbers():
+    print(f"worlds from seed {FIRST}")
+    results = list(search(Wanted(40, ALL), range(FIRST, FIRST + 120), 1))
+    assert [f"seed {one.plan.seed}: {one.violation}" for one in results if one.violation is not None] == []
+    assert sum(one.grants for one in results) > 200, "there is something to be over by"
+
+
+def test_a_seed_is_the_same_world_every_time():
+    wanted = Wanted(20, ALL)
+    first, second = (list(search(wanted, range(6), 1)) for _ in range(2))
+    assert [one.trace for one in first] == [one.trace for one in second]
+
+
+def test_every_kind_of_step_is_drawn():
+    plans = [draw(seed, 40, ALL) for seed in range(60)]
+    assert {step.what for plan in plans for step in plan.steps} == set(TAKEN) == set(DRAWN)
+
+
+def _no_last_price(self: PodPrices, ref: Any, uid: str) -> Any:
+    """A price that was never taken again is an old one."""
+    known = self.__dict__.setdefault("planted", {})
+    found = _price(self, ref, uid)
+    return known.setdefault((ref, uid), found) if found is not None else known.get((ref, uid))
+
+
+def _keeps_ghosts(self: Pods, ref: Any, pod: Any) -> None:
+    """A pod that has gone stays in its group."""
+    if pod is not None:
+        _put(self, ref, pod)
+
+
+_price, _put = PodPrices.price, Pods.put
+
+BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str, Any]]] = {
+    "old-template-forgotten": (
+        "never over",
+        lambda: replaced(envelope, _running=lambda entry: [], _excess=lambda entry, costs: {}),
+        {"words": ("deploy",), "often": {"apply": 12.0, "undo": 4.0}},
+    ),
+    "revision-forgotten": (
+        "never over",
+        lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
+        {"words": ("sts",), "often": {"apply": 8.0, "partition": 4.0}},
+    ),
+    "price-from-old-news": (
+        "at rest it counts what there is",
+        lambda: replaced(PodPrices, price=_no_last_price),
+        {"words": ("crew",), "often": {"operator": 6.0}},
+    ),
+    "ghost-pod": ("at rest it counts what there is", lambda: replaced(Pods, put=_keeps_ghosts), {}),
+    "dearer-pods-are-free": (
+        "at rest it counts what there is",
+        lambda: replaced(envelope, _excess=lambda entry, costs: {}),
+        {"often": {"resize": 12.0}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_that_only_pods_can_show_is_found(name: str):
+    rule, plant, more = BUGS[name]
+    wanted = Wanted(40, ALL, plant=plant, **more)
+    for number in range(400):
+        result = run_one(wanted, FIRST + number)
+        if result.violation is not None and result.violation.rule == rule:
+            print(f"\n{name}: after {number + 1} worlds from seed {FIRST}: {result.violation}")
+            return
+    raise AssertionError(f"{name} survived 400 worlds from seed {FIRST}")
