@@ -107,11 +107,9 @@ def _excess(entry: Entry, costs: NamespaceCosts) -> dict[str, int]:
         asked = _asked_of_pods(entry, entry.observed, costs)
         free = costs.pod_costs.surge(entry.observed)
         dearest = costs.highest(_running(entry)) if free else {}
-        dearer = _dearer((entry, *members), costs)
-        own = costs.one(entry.observed.template)
-        extra = beyond(entry.observed.replicas, own, _others(entry, costs, pending=False))
+        dearer = _dearer(entry, costs) if entry.ref[:2] not in SHARE_TEMPLATES else {}
         for key, amount in _sum_of_pods(groups, costs).items():
-            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0) - extra.get(key, 0))
+            above = max(amount - asked.get(key, 0) - free * dearest.get(key, 0), dearer.get(key, 0))
             if above > 0:
                 excess[key] = above
     return excess
