@@ -11,7 +11,7 @@ from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
-from extauthz.core.objects.fields import boolean, items, mapping, replicas, text
+from extauthz.core.objects.fields import MAX_REPLICAS, boolean, items, mapping, replicas, text
 from extauthz.core.objects.metadata import controller, labels_text, plain_selector, required, version_of
 from extauthz.core.objects.metadata import observed as observed_as
 
@@ -163,14 +163,14 @@ def _parallel(spec: Mapping[str, Tree], status: Mapping[str, Tree]) -> int:
 
 
 def revision(root: Tree) -> Workload:
-    """A ControllerRevision of a StatefulSet, as one pod of its template. Raises ObjectError.
+    """A ControllerRevision of a StatefulSet, of which there may be any number of pods. Raises ObjectError.
 
     ``data`` is a patch of the StatefulSet that replaces its template whole (``getPatch`` in
     ``pkg/controller/statefulset/stateful_set_utils.go``).
     """
     data = mapping(root.get("data"), "data")
     template = _pruned({"template": mapping(data.get("spec"), "data.spec").get("template")})
-    return observed_as(*REVISIONS, root, 1, template)
+    return observed_as(*REVISIONS, root, MAX_REPLICAS, template)
 
 
 def is_of_a_stateful_set(root: Tree) -> bool:
@@ -204,7 +204,7 @@ def old_revision(root: Tree) -> OldRevision:
     spec = mapping(root.get("spec"), "spec")
     rolling = mapping(mapping(spec.get("updateStrategy"), "spec.updateStrategy").get("rollingUpdate"), "rollingUpdate")
     kept = replicas(rolling.get("partition"), 0, "spec.updateStrategy.rollingUpdate.partition")
-    made = replicas(status.get("currentReplicas"), 0, "status.currentReplicas")
+    made = replicas(status.get("currentReplicas"), MAX_REPLICAS, "status.currentReplicas")
     return OldRevision(current, max(made, kept, 1)) if current else OldRevision()
 
 

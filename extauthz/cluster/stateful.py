@@ -135,7 +135,7 @@ class Revisions:
         observed = self._all.get(place)
         if observed is not None:
             pods = [self._run[one].pods for one in self._owners(place, observed) if one in self._run]
-            observed = replace(observed, replicas=max(pods, default=1))
+            observed = replace(observed, replicas=max(pods)) if pods else None
         self._gate.observe(self._ref(place), observed)
 
     def _ref(self, place: Place) -> WorkloadRef:

@@ -14,6 +14,7 @@ from extauthz.cluster import file as state_file
 from extauthz.cluster.snapshot import Snapshot
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
+from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.files.problems import FilesError
 from extauthz.testing.builders import gate, quota
 
@@ -287,7 +288,7 @@ def test_the_revision_that_a_stateful_set_still_runs_counts_with_it(
     db = workload("StatefulSet", "db", uid="u1", generation=generation) | {"status": status}
     snapshot = state(tmp_path, db, revision("db-1"), revision("db-2"), revision("db-1x", "DaemonSet"))
     found = [(ref.name, seen.replicas) for ref, seen in snapshot.workloads if ref.resource == "controllerrevisions"]
-    assert found == [(name, 1) for name in old]
+    assert found == [(name, MAX_REPLICAS) for name in old]
 
 
 def test_a_namespace_that_is_not_listed_is_told_once(tmp_path):

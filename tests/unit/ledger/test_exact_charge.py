@@ -129,11 +129,11 @@ def test_what_a_sidecar_adds_is_charged_exactly_and_nothing_else_with_it():
     assert (books(ask, GPU), books(ask, "requests.cpu")) == ((4 * CPU, 0), (4 * CPU, 0))
 
 
-def test_a_sidecar_of_an_old_member_is_charged_though_the_owner_asks_for_more_of_it():
+def test_a_sidecar_of_an_old_member_takes_no_more_than_what_the_owner_asks_for_in_its_place():
     ask = asker(workload("web", 4, {"nvidia.com/gpu": "1"}))
     ask.gate.observe(*observe(member("web-0", 2, {"cpu": "1"})))
     see_pods(ask, 2, {"cpu": "1", "nvidia.com/gpu": "1"}, "web-0")
-    assert books(ask, GPU) == (6 * CPU, 0)
+    assert books(ask, GPU) == (4 * CPU, 0)
 
 
 # Pods of unknown cost: only their number is known.

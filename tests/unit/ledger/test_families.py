@@ -13,6 +13,7 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
 from extauthz.core.objects import workloads
+from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 NANO = 10**9
@@ -208,7 +209,7 @@ def test_a_job_covers_its_pods():
 def old_revision(cpu: int, uid: str = "uid-db") -> tuple[WorkloadRef, Observed]:
     template = workloads.intern(workloads.prune({"template": pod({"cpu": str(cpu)})}))
     ref = WorkloadRef("apps", "controllerrevisions", "team-a", "db-1")
-    return ref, Observed(1, template, owner=OwnerRef("apps", "StatefulSet", "db", uid))
+    return ref, Observed(MAX_REPLICAS, template, owner=OwnerRef("apps", "StatefulSet", "db", uid))
 
 
 def test_a_stateful_set_costs_the_dearest_revision_that_it_may_still_run():

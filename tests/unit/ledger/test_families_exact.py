@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from extauthz.core.model import Observed, OwnerRef, Verdict, WorkloadRef
 from extauthz.core.objects import metadata, workloads
+from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.testing.builders import Asker, gate, pod, quota, scale
 
 NANO = 10**9
@@ -50,7 +51,7 @@ class Thing:
     def observed(self, version: int) -> Observed:
         labels = {"app": self.app} | ({"apps.kubernetes.io/pod-index": str(self.index)} if self.index else {})
         return Observed(
-            replicas=self.replicas,
+            replicas=MAX_REPLICAS if self.kind == "ControllerRevision" else self.replicas,
             template=self.template(),
             labels=metadata.labels_text(labels),
             uid=self.uid,
@@ -104,9 +105,11 @@ def of_head(head: Thing, things: list[Thing]) -> int:
     own = head.replicas * max(dearest)
     within = sum(one.replicas * one.size for one in revisions)
     owners = [head, *revisions]
-    pods = [(one.size, cover(one, things)) for one in things if one.kind == "Pod" and cover(one, things) in owners]
-    above = sum(max(size - (max(dearest) if owner is head else owner.size), 0) for size, owner in pods if owner)
-    return max(own + above, within + above, sum(size for size, _ in pods))
+    pods = [one.size for one in things if one.kind == "Pod" and cover(one, things) in owners]
+    above = sorted((max(size - max(dearest), 0) for size in pods), reverse=True)
+    if head.kind in ("Deployment", "StatefulSet"):  # its pods are within its count, whichever they are
+        return max(own + sum(above[: head.replicas]), within, sum(pods))
+    return max(own + sum(above), sum(pods))
 
 
 def storage(things: list[Thing]) -> int:

@@ -149,11 +149,11 @@ def test_none_of_a_resource_is_no_growth_where_that_resource_is_over_its_limit()
     assert ask(container({"cpu": "1", gpu: "0"})).verdict is Verdict.ALLOW
 
 
-def test_what_fits_of_a_count_that_comes_with_a_cheaper_pod_is_told_by_that_pod():
+def test_what_fits_of_a_count_that_comes_with_a_cheaper_pod_is_told_by_the_dearer_one():
     ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 3, {"cpu": "2"})))
     both = {"spec": {"replicas": 20, "template": pod({"cpu": "1"})}}
     denied = ask(patch(path("web"), both))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 10)
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 5)
 
 
 def test_where_not_even_zero_replicas_would_fit_no_count_is_named_with_surge_either():

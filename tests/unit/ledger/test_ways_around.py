@@ -78,9 +78,9 @@ def test_the_pods_of_a_replica_set_stay_under_a_cheaper_template_and_a_higher_co
     cheaper = patch(path("old", resource="replicasets"), body)
     ask = asker(revision("old", 1, "3", owner=None), hard="10")
     denied = ask(cheaper)
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 3)
-    roomy = asker(revision("old", 1, "3", owner=None), hard="15")
-    assert (roomy(cheaper).verdict, books(roomy)) == (Verdict.ALLOW, (3, 12))
+    assert (denied.verdict, denied.fits) == (Verdict.DENY, 4)
+    roomy = asker(revision("old", 1, "3", owner=None), hard="11")
+    assert (roomy(cheaper).verdict, books(roomy)) == (Verdict.ALLOW, (3, 8))
 
 
 def test_raising_a_deployment_whose_revisions_still_run_more_lowers_no_envelope():
