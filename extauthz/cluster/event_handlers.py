@@ -123,6 +123,11 @@ class Workloads:
     def reached(self, version: str) -> None:
         """Bookmarks bring nothing to count."""
 
+    def held(self, ref: WorkloadRef) -> Observed | None:
+        """What the gate takes for its state; ``None``: it is not there."""
+        entry = self._gate.ledger.get(ref)
+        return entry.observed if entry is not None else None
+
     def gone(self, place: Place, version: str) -> None:
         self._invalid.over(self._resource, place)
         self._gate.observe(WorkloadRef(self._resource.group, self._resource.plural, *place), None, version=version)

@@ -133,7 +133,6 @@ class LiveCluster:
     Args:
         invalid: told of objects that cannot be read.
         templates: where custom resources have their pod template, by ``resource.group``; others at ``TEMPLATE``.
-        look: called with a workload that should be read, since what it costs may be there to see already.
     """
 
     def __init__(
@@ -143,7 +142,6 @@ class LiveCluster:
         invalid: InvalidObjects,
         *,
         templates: Mapping[str, Keys] | None = None,
-        look: Callable[[WorkloadRef], None] = lambda ref: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
@@ -152,7 +150,7 @@ class LiveCluster:
         self._templates = templates or {}
         self._clock = clock
         self._started_s = clock()
-        self._prices = PodPrices(self._repriced, look)
+        self._prices = PodPrices(gate, self._repriced)
         self.feeds: dict[Kind, AnyFeed] = feeds(gate, invalid, self._prices)
         """By (group, resource), so that a consistent read goes the way of the watches."""
         self.resources: dict[Kind, Resource] = {(one.group, one.plural): one for phase in PHASES for one in phase}
@@ -208,15 +206,16 @@ class LiveCluster:
     async def list_anew(self) -> None:
         """List once more all that counts, beside the watches: nothing written before this call is missed then.
 
-        Pods are not: no write that a gate allows makes one, and a list that is older than the watch would bring back
-        those that have gone since. A custom resource that cannot be listed any more is not waited for: its watch is
-        about to be stalled.
+        Pods last: a resize that was allowed is seen of them alone. A custom resource that cannot be listed any more is
+        not waited for: its watch is about to be stalled.
         """
         for resource in (one for phase in PHASES[1:-1] for one in phase):
             await self._list_anew(resource)
         for kind, (listed, _) in list(self._custom.items()):
             if listed.first.is_set():
                 await self._list_anew(kind.resource)
+        for resource in PHASES[-1]:
+            await self._list_anew(resource)
 
     async def _list_anew(self, resource: Resource) -> None:
         feed = self.feeds.get((resource.group, resource.plural))

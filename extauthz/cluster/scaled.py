@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -14,7 +15,7 @@ from extauthz.cluster.selectors import parsed
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import FootprintError, per_pod
-from extauthz.core.model import Observed, Template, Tree, WorkloadRef
+from extauthz.core.model import Template, Tree, WorkloadRef
 from extauthz.core.objects import workloads
 from extauthz.core.objects.fields import replicas, text
 from extauthz.core.objects.metadata import labels_dict, labels_text, observed, place_of
@@ -72,54 +73,66 @@ class PodPrices:
     """What the pods cost that custom resources without a template select: the most expensive existing one.
 
     Args:
-        changed: called with a custom resource whose price is another now.
-        look: called with one whose pods may be there already.
+        gate: knows which pods there are.
+        changed: called with a custom resource whose price may be another now.
     """
 
-    def __init__(self, changed: Callable[[WorkloadRef], None], look: Callable[[WorkloadRef], None]) -> None:
+    def __init__(self, gate: Gate, changed: Callable[[WorkloadRef], None]) -> None:
+        self._gate = gate
         self._changed = changed
-        self._look = look
         self._wanted: dict[str, dict[WorkloadRef, LabelSelector]] = {}
         """By namespace."""
-        self._pods: dict[WorkloadRef, dict[str, Template]] = {}
-        """Pods by name, all in the namespace of the resource that selects them."""
+        self._last: dict[WorkloadRef, tuple[str, Template]] = {}
+        """Custom resources to their UID and their last price."""
 
     def want(self, ref: WorkloadRef, selector: LabelSelector | None) -> None:
         """Follow the pods of ``selector``; ``None``: it selects none, or can be priced without them."""
         wanted = self._wanted.setdefault(ref.namespace, {})
-        if wanted.get(ref) == selector:
-            return
         wanted.pop(ref, None)
-        self._pods.pop(ref, None)
         if selector is not None:
             wanted[ref] = selector
-            self._look(ref)
         if not wanted:
             del self._wanted[ref.namespace]
 
-    def price(self, ref: WorkloadRef) -> Template | None:
-        """A template with the highest cost of its pods, resource by resource; ``None``: there are no pods."""
-        templates = set(self._pods.get(ref, {}).values())
-        return dearest(templates) if templates else None
+    def forget(self, ref: WorkloadRef) -> None:
+        """It is priced by its pods no more."""
+        self.want(ref, None)
+        self._last.pop(ref, None)
 
-    def pod(self, name: str, namespace: str, pod: Observed | None) -> None:
-        """A pod as it is now; ``None``: it does not count any more."""
-        for ref, selector in self._wanted.get(namespace, {}).items():
-            pods = self._pods.setdefault(ref, {})
-            before = pods.pop(name, None)
-            if pod is not None and pod.template is not None and selector.matches(labels_dict(pod.labels)):
-                pods[name] = pod.template
-            if pods.get(name) != before:
-                self._changed(ref)
+    def price(self, ref: WorkloadRef, uid: str) -> Template | None:
+        """A template with the highest cost of its pods, resource by resource. While it has none that of the last ones;
+        ``None``: there were none."""
+        selector = self._wanted.get(ref.namespace, {}).get(ref)
+        if selector is None:
+            return None
+        pods = self._gate.ledger.observations.pods_in(ref.namespace)
+        found = dict.fromkeys(one.template for one in pods if selector.matches(labels_dict(one.labels)))
+        templates = [one for one in found if one is not None]
+        if not templates:
+            last = self._last.get(ref)
+            return last[1] if last is not None and last[0] == uid else None
+        price = dearest(templates)
+        if price is not None:
+            self._last[ref] = uid, price
+        return price
 
-    def pods(self, seen: Iterable[Seen]) -> None:
-        """A list of all pods."""
-        gone = {(name, ref.namespace) for ref, pods in self._pods.items() for name in pods}
-        for one in seen:
-            gone.discard((one.ref.name, one.ref.namespace))
-            self.pod(one.ref.name, one.ref.namespace, one.observed)
-        for name, namespace in gone:
-            self.pod(name, namespace, None)
+    def by(self, pod: WorkloadRef) -> set[WorkloadRef]:
+        """The custom resources that select a pod as the gate has it now."""
+        wanted = self._wanted.get(pod.namespace)
+        entry = self._gate.ledger.observations.pod(pod) if wanted else None
+        if not wanted or entry is None or entry.observed is None:
+            return set()
+        labels = labels_dict(entry.observed.labels)
+        return {ref for ref, selector in wanted.items() if selector.matches(labels)}
+
+    def change(self, refs: Iterable[WorkloadRef]) -> None:
+        """Pods of these have come, gone or changed."""
+        for ref in refs:
+            self._changed(ref)
+
+    def all(self) -> list[WorkloadRef]:
+        """All that are priced by their pods."""
+        return [ref for wanted in self._wanted.values() for ref in wanted]
 
 
 def dearest(templates: Iterable[Template]) -> Template | None:
@@ -167,8 +180,8 @@ class ScaledObjects(Workloads):
         self.template = template
         self._kind = kind
         self._prices = prices
-        self._without: dict[WorkloadRef, Observed] = {}
-        """Custom resources without a template, as observed."""
+        self._without: set[WorkloadRef] = set()
+        """Custom resources without a template, as the gate has them."""
 
     def convert(self, tree: Tree) -> Seen:
         seen = super().convert(tree)
@@ -186,8 +199,8 @@ class ScaledObjects(Workloads):
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
         listed = [self._priced(one) for one in objects]
         await super().replaced(listed, version)
-        for ref in self._without.keys() - {one.ref for one in listed}:
-            self._forget(ref)
+        for ref in self._without - {one.ref for one in listed}:
+            self._forget_gone(ref)
 
     def withdrawn(self) -> None:
         """The cluster does not have this kind any more."""
@@ -200,46 +213,58 @@ class ScaledObjects(Workloads):
 
     def gone(self, place: Place, version: str) -> None:
         super().gone(place, version)
-        self._forget(WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *place))
+        self._forget_gone(WorkloadRef(self._kind.resource.group, self._kind.resource.plural, *place))
 
     def repriced(self, ref: WorkloadRef) -> None:
-        """Its pods have another cost now."""
-        observed = self._without.get(ref)
-        if observed is not None:
-            observed = replace(observed, template=self._prices.price(ref))
-            self._gate.observe(ref, observed, version=observed.resource_version)
+        """Its pods may have another cost now."""
+        held = self.held(ref)
+        if held is not None and ref in self._without:
+            self._gate.observe(
+                ref, replace(held, template=self._prices.price(ref, held.uid)), version=held.resource_version
+            )
 
     def _priced(self, seen: Seen) -> Seen:
+        """As it is priced by its pods. What comes late stays as it is: the gate does not take it."""
         observed = seen.observed
+        if self._gate.ledger.observations.is_late(seen.ref, seen.version):
+            return seen
         if observed is None or observed.template is not None:
             self._forget(seen.ref)
             return seen
-        self._without[seen.ref] = observed
+        self._without.add(seen.ref)
         self._prices.want(seen.ref, seen.selector)
-        return seen._replace(observed=replace(observed, template=self._prices.price(seen.ref)))
+        return seen._replace(observed=replace(observed, template=self._prices.price(seen.ref, observed.uid)))
+
+    def _forget_gone(self, ref: WorkloadRef) -> None:
+        if self.held(ref) is None:  # else what told that it has gone came late
+            self._forget(ref)
 
     def _forget(self, ref: WorkloadRef) -> None:
-        if self._without.pop(ref, None) is not None:
-            self._prices.want(ref, None)
+        if ref in self._without:
+            self._without.remove(ref)
+            self._prices.forget(ref)
 
 
 class Pods(Workloads):
-    """Feeds pods, and shows them to those that are priced by them."""
+    """Feeds pods, and tells those that are priced by them."""
 
     def __init__(self, resource: Resource, gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> None:
         super().__init__(resource, object_readers.pod, gate, invalid)
         self._prices = prices
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:
-        listed = list(objects)
-        await super().replaced(listed, version)
-        self._prices.pods(listed)
+        await super().replaced(objects, version)
+        for ref in self._prices.all():
+            self._prices.change((ref,))
+            await asyncio.sleep(0)
 
     def changed(self, event: str, obj: Seen) -> None:
+        before = self._prices.by(obj.ref)
         super().changed(event, obj)
-        if event != DELETED:
-            self._prices.pod(obj.ref.name, obj.ref.namespace, obj.observed)
+        self._prices.change(before | self._prices.by(obj.ref))
 
     def gone(self, place: Place, version: str) -> None:
+        ref = WorkloadRef(self._resource.group, self._resource.plural, *place)
+        before = self._prices.by(ref)
         super().gone(place, version)
-        self._prices.pod(place[1], place[0], None)
+        self._prices.change(before)

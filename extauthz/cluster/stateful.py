@@ -45,16 +45,15 @@ class StatefulSets(Workloads):
         self._run_no_more(place)
 
     def _run(self, seen: Seen) -> None:
-        if self._held(seen.ref) == seen.version:  # else a consistent read, or the watch, has brought a later one
+        held = self.held(seen.ref)
+        if (
+            held is not None and held.resource_version == seen.version
+        ):  # else a consistent read, or the watch, has brought a later one
             self._revisions.run_by((seen.ref.namespace, seen.ref.name), seen.old_revision)
 
     def _run_no_more(self, owner: Place) -> None:
-        if self._held(WorkloadRef(self._resource.group, self._resource.plural, *owner)) is None:
+        if self.held(WorkloadRef(self._resource.group, self._resource.plural, *owner)) is None:
             self._revisions.run_by(owner, "")
-
-    def _held(self, ref: WorkloadRef) -> str | None:
-        entry = self._gate.ledger.get(ref)
-        return entry.observed.resource_version if entry is not None and entry.observed is not None else None
 
 
 class Revisions:

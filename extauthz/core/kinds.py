@@ -44,7 +44,8 @@ class WorkloadKind(NamedTuple):
     shares_template: bool = False
     """Its children are revisions of itself. Each of its replicas may run any of them."""
     lets_go: bool = False
-    """Its controller lets go of pods that it does not select (``PodControllerRefManager.ClaimPods``)."""
+    """Its controller lets go of what it does not select (``PodControllerRefManager.ClaimPods``,
+    ``ReplicaSetControllerRefManager.ClaimReplicaSets``)."""
     priced_each: bool = False
     """Its ``count/…`` key is part of what one of them costs. What creates them is charged with it."""
 
@@ -61,6 +62,7 @@ KINDS: Final = (
         is_gated=True,
         created_by_custom=True,
         shares_template=True,
+        lets_go=True,
     ),
     WorkloadKind(
         STATEFUL_SETS,

@@ -84,6 +84,8 @@ class Replica:
         """Everything was listed again after a hold: the next write ends it."""
         self._seen_s = clock()
         """When the ledger's clock was at ``payload.clock_ms``."""
+        self._latest_ms = 0
+        """The highest time of the ledger's clock in any object that was seen."""
         self._text: str | None = None
         self._written: Payload
         """What this gate wrote last, or tried to. It is not parsed when it comes back."""
@@ -119,6 +121,10 @@ class Replica:
         except (PayloadError, RecordError) as error:
             self._cannot_read(stored, error)
             return
+        if payload.clock_ms < self._latest_ms and not payload.holds:
+            self._was_put_back(stored, payload)
+            return
+        self._latest_ms = max(payload.clock_ms, self._latest_ms)
         if base is None or base.uid != stored.uid:
             self.released = False
             if not is_ours:
@@ -157,6 +163,14 @@ class Replica:
         self._tell("error", "ledger-unreadable", why=str(error))
         self._start_over(stored, holds=True)
         self.unreadable = str(error) if isinstance(error, OtherFormatError) else ""
+
+    def _was_put_back(self, stored: Stored, payload: Payload) -> None:
+        """Gates move the clock on with each write. So it is an object of earlier, as from a backup, and what has been
+        allowed since is lost but for what gates remember. One that is made anew holds."""
+        ago_s = (self._latest_ms - payload.clock_ms) / 1000
+        self._tell("error", "ledger-put-back", why=f"it is {ago_s:.0f} s older than one that was seen before")
+        self._start_over(stored, holds=True)
+        self.unreadable = ""
 
     def _start_over(self, base: Stored | None, *, holds: bool) -> None:
         """The object will be made again. Its clock goes on."""

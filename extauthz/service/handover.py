@@ -2,12 +2,16 @@
 
 While the gate runs the file holds a marker instead. So a start that finds the marker, no file, or an unreadable one
 begins a recovery hold: writes may be under way that it does not know (docs/design.md L5).
+
+Beside the file, in one of the same name with ``.run``, is the id of the last run. A handover that another run has left,
+as one from a backup, is not taken over: others have allowed writes since.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
@@ -18,6 +22,9 @@ Record: TypeAlias = Mapping[str, object]
 
 RUNNING: Record = {"version": VERSION, "clean": False, "intents": []}
 """The marker."""
+
+BESIDE = ".run"
+"""How the name of the file with the last run's id ends."""
 
 
 class Handover(Protocol):
@@ -43,17 +50,19 @@ class HandoverFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._run = secrets.token_hex(8)
+        """The id of this run."""
 
     def __str__(self) -> str:
         return str(self._path)
 
     def take(self) -> Taken:
         """As ``take``."""
-        return take(self._path)
+        return take(self._path, self._run)
 
     def leave(self, pending_writes: Sequence[Record]) -> None:
         """As ``leave``."""
-        leave(self._path, pending_writes)
+        leave(self._path, pending_writes, self._run)
 
 
 class Taken(NamedTuple):
@@ -64,49 +73,62 @@ class Taken(NamedTuple):
     """Why nothing can be taken over, or ``None``."""
 
 
-def take(path: Path) -> Taken:
-    """Read what the last run left, and put the running marker in its place.
+def take(path: Path, run: str) -> Taken:
+    """Read what the last run left, put the running marker in its place, and note that ``run`` is the last one now.
 
     Raises:
         OSError: the marker cannot be written; then a clean stop could not leave anything either.
     """
     taken = _read(path)
-    _write(path, RUNNING)
+    _write(_beside(path), run)
+    _write(path, json.dumps(RUNNING))
     return taken
 
 
-def leave(path: Path, pending_writes: Sequence[Record]) -> None:
+def leave(path: Path, pending_writes: Sequence[Record], run: str) -> None:
     """Write the pending writes of a clean stop.
 
     Raises:
         OSError: the marker stays, and the next start holds.
     """
-    _write(path, left(pending_writes))
+    _write(path, json.dumps(left(pending_writes, run)))
 
 
-def left(pending_writes: Sequence[Record]) -> Record:
-    """What a clean stop leaves."""
-    return {"version": VERSION, "clean": True, "intents": list(pending_writes)}
+def left(pending_writes: Sequence[Record], run: str) -> Record:
+    """What a clean stop of a run leaves."""
+    return {"version": VERSION, "clean": True, "run": run, "intents": list(pending_writes)}
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + BESIDE)
 
 
 def _read(path: Path) -> Taken:
+    try:
+        last = _beside(path).read_text()
+    except FileNotFoundError:
+        last = ""
+    except (OSError, ValueError) as error:
+        return Taken((), f"the id of the last run cannot be read: {error}")
     try:
         text = path.read_bytes()
     except FileNotFoundError:
         return Taken((), "there is no handover yet")
     except OSError as error:
         return Taken((), f"the handover cannot be read: {error}")
-    return parsed(text)
+    return parsed(text, last)
 
 
-def parsed(text: str | bytes) -> Taken:
-    """What the text of a handover says."""
+def parsed(text: str | bytes, last: str) -> Taken:
+    """What the text of a handover says, if the ``last`` run has left it; empty: none has noted its id, as in 0.1."""
     try:
         tree = json.loads(text)
     except ValueError as error:
         return Taken((), f"the handover cannot be read: {error}")
     match tree:
         case {"version": 1, "clean": True, "intents": list(pending_writes)}:
+            if tree.get("run", "") != last:
+                return Taken((), "the handover is of an earlier run, and not of the last one")
             return Taken(pending_writes, None)
         case {"version": 1, "clean": False}:
             return Taken((), "the last run did not stop cleanly")
@@ -115,11 +137,11 @@ def parsed(text: str | bytes) -> Taken:
     return Taken((), "the handover is not as a gate writes it")
 
 
-def _write(path: Path, tree: Record) -> None:
+def _write(path: Path, text: str) -> None:
     """Replace the file in one step. A crash or a loss of power leaves the old one or the new one."""
     beside = path.with_name(f".{path.name}.new")
     with beside.open("w") as file:
-        json.dump(tree, file)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)

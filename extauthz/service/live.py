@@ -187,7 +187,7 @@ class LiveStateInput:
         self._log = log
         self._metrics = metrics
         self._cluster = LiveCluster(
-            connection, gate, InvalidObjects(self._unreadable), templates=templates, look=self._look, clock=clock
+            connection, gate, InvalidObjects(self._unreadable), templates=templates, clock=clock
         )
         self.known = self._cluster.synced
         bring = Reader(connection, gate, self._cluster).bring
@@ -249,9 +249,6 @@ class LiveStateInput:
         """Whether a watch is stalled."""
         self._watchdog.look(self.watches())
         return self._watchdog.stale(self.watches()) if self.known.is_set() else None
-
-    def _look(self, ref: WorkloadRef) -> None:
-        self.reads.soon(ref)
 
     def _unreadable(self, resource: Resource, name: str, why: str) -> None:
         self._metrics.unreadable(resource.group_resource)

@@ -173,14 +173,16 @@ class Handover:
         self._clock = clock
         self._stood_still = stood_still
         self._left_s = clock()
-        self._text = json.dumps(left([]))
+        self._run = 0
+        self._text = json.dumps(left([], "0"))
 
     def __str__(self) -> str:
         return "memory"
 
     def take(self) -> Taken:
         """As of a file."""
-        taken, self._text = parsed(self._text), json.dumps(RUNNING)
+        taken, self._text = parsed(self._text, str(self._run)), json.dumps(RUNNING)
+        self._run += 1
         if taken.unclean is None:
             self._stood_still(self._clock() - self._left_s)
         return taken
@@ -188,7 +190,7 @@ class Handover:
     def leave(self, pending_writes: Sequence[Record]) -> None:
         """As in a file."""
         self._left_s = self._clock()
-        self._text = json.dumps(left(pending_writes))
+        self._text = json.dumps(left(pending_writes, str(self._run)))
 
 
 class Member:

@@ -29,11 +29,12 @@ def reading(request: Request, observed: Observed | None) -> Reading:
         old = None
     named = {"name": found.ref.name} if found.ref.name else {}
     new = new | {"metadata": {"namespace": found.ref.namespace} | named | new.get("metadata", {})}
-    review = admission.read(json.dumps(_review(found.ref, new, old, request.target)).encode())
-    return review.question.reading if isinstance(review, admission.Review) else review
+    asked = admission.read(json.dumps(review(found.ref, new, old, request.target)).encode())
+    return asked.question.reading if isinstance(asked, admission.Review) else asked
 
 
-def _review(ref: WorkloadRef, new: Any, old: Any, target: str) -> dict[str, Any]:  # noqa: ANN401 (any object)
+def review(ref: WorkloadRef, new: Any, old: Any, target: str) -> dict[str, Any]:  # noqa: ANN401 (any object)
+    """The AdmissionReview of an object that an API server is about to store in place of ``old``."""
     request = {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "resource": {"group": ref.group, "version": "v1", "resource": ref.resource},

@@ -148,7 +148,7 @@ def none_invalid() -> InvalidObjects:
 
 def listed(objects: Iterable[Tree], gate: Gate, _: Path) -> None:
     """Lists, phase by phase, as at a start."""
-    made = feeds(gate, none_invalid(), PodPrices(nothing, nothing))
+    made = feeds(gate, none_invalid(), PodPrices(gate, nothing))
     list_all(made, numbered(objects), "99")
 
 
@@ -162,7 +162,7 @@ def list_all(made: Mapping[Any, AnyFeed], objects: list[Tree], version: str) -> 
 
 def told(objects: Iterable[Tree], gate: Gate, _: Path) -> None:
     """Events, in the order given."""
-    made = feeds(gate, none_invalid(), PodPrices(nothing, nothing))
+    made = feeds(gate, none_invalid(), PodPrices(gate, nothing))
     for one in numbered(objects):
         feed = feed_of(made, one)
         feed.changed("ADDED", feed.convert(one))
@@ -175,7 +175,7 @@ def told_backwards(objects: Iterable[Tree], gate: Gate, path: Path) -> None:
 
 def told_after_others(objects: Iterable[Tree], gate: Gate, path: Path) -> None:
     """Every object was of another kind of state before, and others were there that are gone."""
-    made = feeds(gate, none_invalid(), PodPrices(nothing, nothing))
+    made = feeds(gate, none_invalid(), PodPrices(gate, nothing))
     before = numbered(
         [namespace(other="x"), *(changed(one) for one in objects), workload("gone", 9), bare_pod("gone-1")]
     )
@@ -194,14 +194,14 @@ def told_after_others(objects: Iterable[Tree], gate: Gate, path: Path) -> None:
 
 def listed_after_others(objects: Iterable[Tree], gate: Gate, _: Path) -> None:
     """A list taken anew, after a watch could not be gone on with."""
-    made = feeds(gate, none_invalid(), PodPrices(nothing, nothing))
+    made = feeds(gate, none_invalid(), PodPrices(gate, nothing))
     list_all(made, numbered([namespace(other="x"), *(changed(one) for one in objects), workload("gone", 9)]), "50")
     list_all(made, numbered(objects, 100), "199")
 
 
 def told_late(objects: Iterable[Tree], gate: Gate, _: Path) -> None:
     """A consistent read has overtaken the watch, which then tells what was before."""
-    made = feeds(gate, none_invalid(), PodPrices(nothing, nothing))
+    made = feeds(gate, none_invalid(), PodPrices(gate, nothing))
     list_all(made, numbered(objects, 100), "199")
     for one in numbered(changed(one) for one in objects if one["kind"] != "ControllerRevision"):
         feed = feed_of(made, one)

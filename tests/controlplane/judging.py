@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from extauthz.core import footprint
-from extauthz.core.effects.resolve import resolve
-from extauthz.core.intake import read
-from extauthz.core.model import NotAWrite, Observed, Outcome, Request, Template, Unreadable, WorkloadRef, Write
+from extauthz.core.intake import admission
+from extauthz.core.model import Observed, Reading, Request, Template, WorkloadRef
 from extauthz.core.objects.metadata import labels_text
 from extauthz.core.objects.workloads import observe
+from extauthz.testing import builders
 from tests.controlplane.fixtures import REPLICAS_PATHS
 
 Tree = Any
 
 
 class State(NamedTuple):
-    """What a quota sees of an object: its count, the cost of a pod, its labels (each set that it may have)."""
+    """What a quota sees of an object: its count, the cost of a pod, its labels."""
 
     replicas: int
     cost: Mapping[str, int]
-    labels: frozenset[str]
-
-
-class Read(NamedTuple):
-    """A write that the reader could tell, and what it leads to from what was there."""
-
-    write: Write
-    outcome: Outcome
-    base: Observed | None
+    labels: str
 
 
 def ref_of(text: str) -> WorkloadRef:
@@ -46,13 +39,12 @@ def base_of(ref: str, tree: Tree) -> Observed | None:
     """The object as an informer would have it; None where there is none."""
     if tree is None:
         return None
-    path = REPLICAS_PATHS.get(ref.partition(" ")[0], ("spec", "replicas"))
     if not is_custom(ref):
         return observe(tree)[1]
     count = tree
-    for step in path:
+    for step in REPLICAS_PATHS.get(ref.partition(" ")[0], ("spec", "replicas")):
         count = count[step]
-    return Observed(count, None)
+    return Observed(count, None, uid=tree["metadata"]["uid"], resource_version=tree["metadata"]["resourceVersion"])
 
 
 def is_custom(ref: str) -> bool:
@@ -60,21 +52,16 @@ def is_custom(ref: str) -> bool:
     return ref.partition(" ")[0].endswith(".example.dev")
 
 
-def cost(*templates: Template | None) -> dict[str, int]:
-    """The highest of the templates' footprints, resource by resource."""
-    highest: dict[str, int] = {}
-    for template in templates:
-        if template is not None:
-            for key, amount in footprint.per_pod(json.loads(template.text)).items():
-                highest[key] = max(amount, highest.get(key, 0))
-    return highest
+def cost(template: Template | None) -> Mapping[str, int]:
+    """The footprint of a template; nothing of what has none."""
+    return footprint.per_pod(json.loads(template.text)) if template is not None else {}
 
 
 def state_of(observed: Observed | None) -> State:
     """What is there."""
     if observed is None:
-        return State(0, {}, frozenset({""}))
-    return State(observed.replicas, cost(observed.template), frozenset({observed.labels}))
+        return State(0, {}, "")
+    return State(observed.replicas, cost(observed.template), observed.labels)
 
 
 def after(before: State, change: Tree) -> State:
@@ -82,41 +69,45 @@ def after(before: State, change: Tree) -> State:
     return State(
         change.get("replicas", before.replicas) or 0,
         footprint.per_pod(change["template"]) if "template" in change else before.cost,
-        frozenset({labels_text(change["labels"])}) if "labels" in change else before.labels,
+        labels_text(change["labels"]) if "labels" in change else before.labels,
     )
 
 
-def read_as(before: State, outcome: Outcome) -> State:
-    """What the reader makes of ``before``."""
-    return State(
-        before.replicas if outcome.replicas is None else outcome.replicas,
-        cost(*outcome.templates) if outcome.templates else before.cost,
-        frozenset(outcome.label_sets) or before.labels,
+def grew(before: State, now: State) -> bool:
+    """Whether the whole of it costs more of anything."""
+    return now.replicas > before.replicas or any(
+        now.replicas * amount > before.replicas * before.cost.get(key, 0) for key, amount in now.cost.items()
     )
 
 
-def covers(wide: State, narrow: State) -> bool:
-    """Whether whoever charges ``wide`` has charged ``narrow``."""
-    return (
-        wide.replicas >= narrow.replicas
-        and wide.labels >= narrow.labels
-        and all(wide.cost.get(key, 0) >= amount for key, amount in narrow.cost.items())
-    )
+def stored(ref: str, tree: Tree, change: Tree) -> Tree:
+    """The object that the server stored in place of ``tree``, as far as a quota sees it."""
+    made = copy.deepcopy(tree) if tree is not None else {"metadata": {}, "spec": {}}
+    made["metadata"] |= {"namespace": ref_of(ref).namespace, "name": ref_of(ref).name}
+    made["metadata"] |= {"labels": change["labels"]} if "labels" in change else {}
+    made["spec"] |= {"replicas": change["replicas"]} if "replicas" in change else {}
+    if "template" in change:
+        made["spec"].pop("volumeClaimTemplates", None)
+        made["spec"] |= change["template"]
+    return made
 
 
-def reading_of(request: Request, seen: Callable[[str], Observed | None]) -> Read | NotAWrite | Unreadable:
-    """The two steps that the gate takes: what the request means, and what it leads to from what was seen."""
-    reading = read(request)
-    if not isinstance(reading, Write):
-        return reading
-    base = seen(str(reading.ref))
-    outcome = resolve(reading, base)
-    return outcome if isinstance(outcome, Unreadable) else Read(reading, outcome, base)
+def shown(ref: str, tree: Tree, change: Tree, *, scale: bool) -> Reading:
+    """What a webhook that is shown the stored object, or its scale, in place of ``tree`` reads."""
+    group, resource, namespace, name = ref_of(ref)
+    new = stored(ref, tree, change)
+    if scale:
+        new = builders.scale_object(name, change["replicas"], namespace=namespace)
+    resources = {"group": group, "version": "v1", "resource": resource}
+    asked = builders.admission(new, tree, subresource="scale" if scale else "", resource=resources)
+    review = admission.read(json.dumps(asked).encode())
+    assert isinstance(review, admission.Review), review
+    return review.question.reading
 
 
 def same_object(written: WorkloadRef, ref: WorkloadRef) -> bool:
-    """A generated name is not known before."""
-    return written == ref or (written == ref._replace(name="") and ref.name.startswith("fresh-"))
+    """The path of a create says no name."""
+    return written in (ref, ref._replace(name=""))
 
 
 def packed_body(request: Tree) -> bytes:

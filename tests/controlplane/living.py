@@ -41,7 +41,7 @@ class Live:
         self.gate = Gate()
         self.gate.load_quotas(self._tree(), 0.0)
         invalid = InvalidObjects(lambda *what: self.invalid.append(str(what)))
-        self.cluster = LiveCluster(connection, self.gate, invalid, look=lambda ref: self.reads.soon(ref))
+        self.cluster = LiveCluster(connection, self.gate, invalid)
         self.reads = self.reads_by(connection)
 
     def reads_by(self, connection: Connection) -> ConsistentReads:

@@ -85,7 +85,7 @@ async def test_one_without_costs_what_the_dearest_of_its_pods_does(plane, relaye
         await eventually(lambda: live.used()[cpu] == 3 * NANO, live.used)
 
 
-async def test_pods_that_were_there_before_are_looked_up(plane, relayed, shop):
+async def test_pods_that_were_there_before_price_it(plane, relayed, shop):
     knob = plane.api.create(custom("Widget", "knob", 3) | {"metadata": {"name": "knob", "namespace": shop}})
     plane.api.create(pod_of(knob, "a", shop, {"cpu": "2"}))
     async with living(plane, relayed, shop) as live:

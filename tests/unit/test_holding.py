@@ -29,7 +29,9 @@ class Run:
 
 def test_a_clean_stop_amid_a_hold_leaves_the_hold_to_the_next_start(tmp_path: Path):
     path = tmp_path / "handover"
-    HandoverFile(path).leave([])
+    before = HandoverFile(path)
+    before.take()
+    before.leave([])
     assert Run(path, 0.0).ask(scale("web", 10)).verdict is Verdict.ALLOW  # and then it is killed
     second = Run(path, 1.0)
     assert second.ask(scale("other", 11)).reason == "hold"

@@ -13,6 +13,7 @@ from extauthz.core.decision import (
     effects,
     granting,
     max_scale,
+    moving,
     pending_limits,
     policing,
     unknowns,
@@ -31,6 +32,7 @@ STEPS: Final[tuple[Step, ...]] = (
     unknowns.outdated_namespace,  # no quota may cover its namespace, by what may be out of date
     granting.uncovered,  # no quota may cover anything in its namespace
     unknowns.unseen,  # the gate does not know the workload or its namespace
+    moving.waits,  # it goes to other quotas, and what follows it may still land
     weighing.weighed,  # what it takes of every quota that covers it
     unknowns.unseen_owner,  # it names an owner that the gate does not know
     unknowns.uncertain,  # something that bears on what it takes is not known

@@ -48,6 +48,9 @@ class Evaluation:
     bounds: Bounds | None
     """Bounds of replicas, in addition to quotas; ``None``: there are none."""
 
+    creates: bool = field(init=False)
+    """It creates the object, where there is none."""
+
     # What steps find out. Each is set by one step and read by later ones only.
     pending_write: PendingWrite = field(init=False)
     """What it may leave."""
@@ -75,17 +78,15 @@ class Evaluation:
     unspecified: tuple[Unspecified, ...] = ()
     """What only auditing quotas would have refused."""
 
+    def __post_init__(self) -> None:
+        self.creates = self.write.operation is Operation.CREATE
+
     @property
     def base(self) -> Observed | None:
         """What the write finds: the observed object, or the one that a pending create makes."""
         if self.observed is not None or self.entry is None or not self.entry.is_known:
             return self.observed
         return self.entry.born
-
-    @property
-    def creates(self) -> bool:
-        """It creates the object, where there is none."""
-        return self.write.operation is Operation.CREATE
 
     @property
     def is_known(self) -> bool:

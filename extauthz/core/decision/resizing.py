@@ -103,6 +103,7 @@ def _begin(evaluation: Evaluation, resize: Resize, seen: Entry | None, added: Am
     labels = seen.family_labels() if seen is not None else (ANY_LABELS,)
     evaluation.ref = resize.ref._replace(resource=RESIZES[1])
     evaluation.entry, evaluation.observed = evaluation.state.ledger.get(evaluation.ref), None
+    evaluation.creates = seen is not None
     evaluation.pending_write = PendingWrite(
         id=evaluation.id,
         replicas=1,

@@ -1,6 +1,7 @@
-"""An HTTP request → ``Write``, ``NotAWrite`` or ``Unreadable``: what it means, read as the API server reads it.
+"""An HTTP request or an AdmissionReview → ``Write``, ``NotAWrite``, ``NotACount`` or ``Unreadable``: what it means, read
+as the API server reads it.
 
-In: method, path, headers and body. Out: one of the three, with a stable code where it cannot be read.
+In: method, path, headers and body. Out: one of the four, with a stable code where it cannot be read.
 """
 
 from __future__ import annotations

@@ -15,9 +15,6 @@ from extauthz.core.model import Tree
 from extauthz.core.objects.fields import converted_int32, mapping, replicas
 from extauthz.core.objects.workloads import DEFAULT_REPLICAS
 
-MAX_JSON_PATCH_OPERATIONS: Final = 10_000
-"""``maxJSONPatchOperations`` in ``apiserver/pkg/endpoints/handlers/patch.go``: more are answered with 413."""
-
 REPLICAS: Final = ("spec", "replicas")
 
 _OF_METADATA: Final = frozenset({"labels", "ownerReferences"})
@@ -142,6 +139,4 @@ def operations(body: Tree) -> list[dict[str, Tree]]:
     """The operations of a JSON Patch. Raises BodyError."""
     if type(body) is not list:
         raise BodyError("not-an-array", "a JSON Patch must be an array of operations (RFC 6902 §3)")
-    if len(body) > MAX_JSON_PATCH_OPERATIONS:
-        raise BodyError("too-many-operations", f"more than {MAX_JSON_PATCH_OPERATIONS} operations")
     return [members(operation, "an operation of a JSON Patch") for operation in body]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from extauthz.core import budget
-from extauthz.core.budget import SMALL_BYTES
+from extauthz.core.budget import SMALL_BYTES, TOO_COMPLEX
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import counts, media, preconditions, routes
 from extauthz.core.intake.counts import MoreThanACount
@@ -126,6 +126,8 @@ def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, said: 
     except MoreThanACount as more:
         return NotACount(ref, str(more))
     except (BodyError, ObjectError) as error:
+        if error.code == TOO_COMPLEX and not scale:
+            return NotACount(ref, "a patch of a count has few values")
         return Unreadable(error.code, error.detail, ref)
     if replicas is None:
         return _NO_COUNT

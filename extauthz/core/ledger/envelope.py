@@ -60,17 +60,21 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
         pod = costs.one(observed.template)
         used = charge_one(observed.replicas, pod, per_object)
         envelope = used.with_count(top, pod) if top > observed.replicas else used
+        if not top and costs.unknown:  # zero times what is not known
+            return Position(used, nodes, envelope, nodes, False)
         return Position(used, nodes, envelope, nodes, costs.unknown, pod)
     products = _observed_products(entry, observed, costs)
     used = envelope = charge(products, per_object)
     per_pod, by_count = products[0].per_pod, not entry.claims
+    is_priced = observed.replicas > 0 or observed.template is not None
     if pod_costs.charge_surge:
         top = pod_costs.with_surge(entry.ref, observed, top)
         by_count = by_count and observed.max_surge is None
     if top > observed.replicas:
+        costs.unknown = costs.unknown or not is_priced
         grown = Product(top, per_pod, _of_claims(entry, top, (observed.template,), costs))
         envelope = charge([*products, grown], per_object)
-    return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count else None)
+    return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count and is_priced else None)
 
 
 # What no count changes.
@@ -178,9 +182,11 @@ def _add(total: dict[str, int], amounts: Amounts, times: int = 1) -> None:
 
 def _observed_products(entry: Entry, observed: Observed, costs: NamespaceCosts) -> list[Product]:
     count, templates = observed.replicas, (observed.template,)
+    is_nothing = not count and observed.template is None  # zero times what is not known
     if not entry.children:
-        return [Product(count, costs.one(observed.template), _of_claims(entry, count, templates, costs))]
-    per_pod = costs.highest([observed.template, *_running(entry)])
+        per_pod = {} if is_nothing else costs.one(observed.template)
+        return [Product(count, per_pod, _of_claims(entry, count, templates, costs))]
+    per_pod = costs.highest([*(() if is_nothing else templates), *_running(entry)])
     own = Product(count, per_pod, _of_claims(entry, count, templates, costs))
     members = _members(entry)
     shown = [member.observed.replicas for member in members if member.observed is not None]
@@ -246,7 +252,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
             beside = dict(beside)
             _add(beside, left)
         pods = costs.pod_costs.with_surge(entry.ref, entry.observed, count)
-        return Product(pods, costs.highest([*own, *alone]), beside)
+        return Product(pods, costs.highest([*own, *alone]) if count else {}, beside)
 
     count = entry.observed.replicas if entry.observed is not None else 0
     yield product(count, observed)

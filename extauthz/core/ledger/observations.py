@@ -24,7 +24,8 @@ from extauthz.core.model import Kind, Observed, WorkloadRef
 T = TypeVar("T")
 
 _REMEMBERED = 16_384
-"""How many deletions are remembered. A state from before a deletion that comes after it brings nothing back."""
+"""How many deletions are remembered, and how many of pods. A state from before a deletion that comes after it brings
+nothing back."""
 
 
 _AT_ONCE = 32
@@ -48,6 +49,8 @@ class Observations:
         """Pods with resizes that pend, and the version of them that came."""
         self._gone: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
         """As of which resourceVersion workloads were gone, of the last that were."""
+        self._gone_pods: FIFOCache[WorkloadRef, str] = FIFOCache(_REMEMBERED)
+        """The same of pods, which come and go more often than all others."""
 
     def observe(self, ref: WorkloadRef, observed: Observed | None, version: str = "") -> bool:
         """Take the newest state of a workload; ``None``: it is gone, as of resourceVersion ``version``.
@@ -55,10 +58,10 @@ class Observations:
         What is older than what is known already came late, on a watch that a consistent read overtook: it is ignored.
         What states no version, or one that cannot be compared, is taken as it comes. Returns whether it was taken.
         """
-        if self._is_late(ref, observed.resource_version if observed is not None else version):
+        if self.is_late(ref, observed.resource_version if observed is not None else version):
             return False
-        if observed is None and version and ref[:2] != PODS:  # nobody reads that a pod is gone: its watch tells
-            self._gone[ref] = version
+        if observed is None and version:
+            (self._gone_pods if ref[:2] == PODS else self._gone)[ref] = version
         self._take(ref, observed, version)
         self._take_groups()
         return True
@@ -67,12 +70,23 @@ class Observations:
         """The entry that a pod counts in: its own, or that of its group."""
         return self._workloads.get(self._pods.group(ref) or ref)
 
-    def _is_late(self, ref: WorkloadRef, version: str) -> bool:
+    def pods_in(self, namespace: str) -> Iterator[Observed]:
+        """Pods that are there; of those that are alike one."""
+        yield from self._pods.alike(namespace)
+        for ref in self._workloads.of_unit(PODS, namespace):
+            entry = self._workloads.get(ref)
+            if entry is not None and entry.observed is not None and not is_group(ref):
+                yield entry.observed
+
+    def is_late(self, ref: WorkloadRef, version: str) -> bool:
+        """Whether a state of a workload as of ``version`` is older than what is known of it."""
         entry = self._workloads.get(ref)
         held = entry.observed if entry is not None else None
         if held is not None:
             return is_newer(held.resource_version, version)
-        return is_newer(self._pods.version(ref) if ref[:2] == PODS else self._gone.get(ref, ""), version)
+        if ref[:2] != PODS:
+            return is_newer(self._gone.get(ref, ""), version)
+        return is_newer(self._pods.version(ref) or self._gone_pods.get(ref, ""), version)
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
         """Take a list of all workloads of a kind, made at resourceVersion ``version``. Objects that are not in it are
@@ -90,7 +104,7 @@ class Observations:
         for several in _in_steps(workloads):
             for ref, observed in several:
                 absent.discard(ref)
-                if not self._is_late(ref, observed.resource_version):
+                if not self.is_late(ref, observed.resource_version):
                     self._take(ref, observed)
             self._take_groups()
             yield

@@ -93,9 +93,10 @@ class Ownership:
     def head_of(self, entry: Entry) -> Entry | None:
         """The owner that would cover an entry that is not kept: a workload that a create would make."""
         head, shown = self._owner(self._named(entry.ref, entry.shown)), entry.shown
-        if head is None or shown is None or not self._covers(head.ref, head.observed, entry.ref, shown):
+        is_there = entry.observed is not None
+        if head is None or shown is None:
             return None
-        return head
+        return head if self._covers(head.ref, head.observed, entry.ref, shown, is_there=is_there) else None
 
     def joined(self, entry: Entry, pending_write: PendingWrite) -> tuple[Entry, bool] | None:
         """The owner whose family ``pending_write`` may bring ``entry`` into, and whether that very owner is known.
@@ -149,15 +150,18 @@ class Ownership:
         resource = self._custom.get(owner[:2]) if kind.created_by_custom else None
         return WorkloadRef(owner.group, resource, child.namespace, owner.name) if resource else None
 
-    def _covers(self, head: WorkloadRef, owner: Observed | None, ref: WorkloadRef, child: Observed) -> bool:
+    def _covers(
+        self, head: WorkloadRef, owner: Observed | None, ref: WorkloadRef, child: Observed, *, is_there: bool = True
+    ) -> bool:
         """Whether ``head``, as ``owner``, is live, is the very one that ``child`` names (UID), and selects it.
 
-        A controller lets go of pods that it does not select, so that those of a selector that is not kept (one with
-        expressions) are known by the UID. Revisions have no pods of their own, and are never selected.
+        A controller lets go of what it does not select, so that what it has by a selector that is not kept (one with
+        expressions) is known by the UID. Not so what a write is to make: nobody has let go of it yet. Revisions have no
+        pods of their own, and are never selected.
         """
         if owner is None or child.owner is None or not owner.uid or owner.uid != child.owner.uid:
             return False
-        if ref[:2] == REVISIONS or (owner.selector is None and ref[:2] == PODS and head[:2] in LET_GO):
+        if ref[:2] == REVISIONS or (is_there and owner.selector is None and head[:2] in LET_GO):
             return True
         by_its_pods = head[:2] != DEPLOYMENTS and child.selector is not None
         return selects(owner.selector, child.labels) or (by_its_pods and selects(owner.selector, child.selector or ""))
@@ -228,7 +232,7 @@ class Ownership:
         if child.ref[:2] == CLAIMS:
             head.claims = head.claims or Claims()
             head.claims.add(child.ref, shown, head.ref, self._pods.get(child.ref, (None, None))[1])
-        elif not self._covers(head.ref, head.observed, child.ref, shown):
+        elif not self._covers(head.ref, head.observed, child.ref, shown, is_there=child.observed is not None):
             return
         elif child.ref[:2] == PODS:
             head.pods = head.pods or {}

@@ -35,7 +35,8 @@ class Pods:
     def __init__(self) -> None:
         self._names: dict[str, dict[str, tuple[_Group, str]]] = {}
         """Namespace to names of pods, each with its resourceVersion."""
-        self._groups: dict[tuple[str, OwnerRef, Labels, Template | None], _Group] = {}
+        self._groups: dict[str, dict[tuple[OwnerRef, Labels, Template | None], _Group]] = {}
+        """By namespace."""
         self._changed: dict[WorkloadRef, _Group] = {}
         self._made = 0
 
@@ -53,6 +54,10 @@ class Pods:
         """The group that a pod is in."""
         found = self._names.get(ref.namespace, {}).get(ref.name)
         return found[0].ref if found is not None else None
+
+    def alike(self, namespace: str) -> Iterator[Observed]:
+        """One pod of each group in a namespace."""
+        yield from (group.each for group in self._groups.get(namespace, {}).values())
 
     def put(self, ref: WorkloadRef, pod: Observed | None) -> None:
         """Take the newest state of a pod; ``None``: it is gone, or has no controller."""
@@ -79,15 +84,17 @@ class Pods:
     def _count(self, group: _Group, step: int) -> None:
         group.count += step
         self._changed[group.ref] = group
-        if not group.count:
-            del self._groups[_key(group)]
-        elif step > 0:
-            self._groups[_key(group)] = group
+        groups = self._groups.setdefault(group.ref.namespace, {})
+        if group.count:
+            groups[_key(group.each)] = group
+        else:
+            del groups[_key(group.each)]
+            if not groups:
+                del self._groups[group.ref.namespace]
 
     def _group(self, ref: WorkloadRef, pod: Observed, owner: OwnerRef) -> _Group:
         each = Observed(0, pod.template, _common(pod.labels), owner=owner)
-        key = ref.namespace, owner, each.labels, each.template
-        found = self._groups.get(key)
+        found = self._groups.get(ref.namespace, {}).get(_key(each))
         if found is None:
             self._made += 1
             name = f"{owner.kind}/{owner.name}/{self._made}"  # no object's name has a slash
@@ -95,10 +102,9 @@ class Pods:
         return found
 
 
-def _key(group: _Group) -> tuple[str, OwnerRef, Labels, Template | None]:
-    owner = group.each.owner
-    assert owner is not None, "pods without a controller are in no group"
-    return group.ref.namespace, owner, group.each.labels, group.each.template
+def _key(each: Observed) -> tuple[OwnerRef, Labels, Template | None]:
+    assert each.owner is not None, "pods without a controller are in no group"
+    return each.owner, each.labels, each.template
 
 
 def _common(labels: Labels) -> Labels:

@@ -51,7 +51,7 @@ class Number(float):
         return number
 
     def __reduce__(self) -> tuple[type[Number], tuple[str]]:
-        """A copy, and a number that comes from another process, is spelled the same."""
+        """A copy is spelled the same."""
         return Number, (self.text,)
 
 

@@ -17,23 +17,19 @@ from extauthz.core.wire.protofields import UNKNOWN, Kind, Message
 
 MAGIC = b"k8s\x00"
 
-MAX_FIELDS = 100_000
-"""Fields of one body: bounds the time (an unknown field costs two bytes to send)."""
-
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 _FIXED_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
 
 
-def loads(data: bytes, message: Message, work: Work | None = None) -> dict[str, Tree]:
+def loads(data: bytes, message: Message, work: Work) -> dict[str, Tree]:
     """Decodes one object of the type ``message``, whatever kind the envelope names: the path decides that.
 
-    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``invalid-utf8``,
-    ``too-complex``.
+    Raises ``BodyError``: ``protobuf-envelope``, ``protobuf-syntax``, ``invalid-utf8``, ``too-complex``.
     """
     if not data.startswith(MAGIC):
         raise BodyError("protobuf-envelope", "the body does not begin with the four bytes k8s\\0")
-    reader = _Reader(work or Work(VALUE * MAX_FIELDS))
+    reader = _Reader(work)
     envelope = reader.message(UNKNOWN, data[len(MAGIC) :], {})
     tree = {key: value for key, value in envelope.get("typeMeta", {}).items() if value}
     return reader.message(message, envelope.get("raw", b""), tree)

@@ -33,7 +33,7 @@ class Fed:
         invalid = InvalidObjects(
             lambda resource, name, why: self.invalid.append(f"{resource.group_resource} {name}: {why}")
         )
-        self.feeds = feeds(self.gate, invalid, PodPrices(print, print))
+        self.feeds = feeds(self.gate, invalid, PodPrices(self.gate, print))
         self.tell("namespaces", namespace())
 
     def feed(self, plural: str) -> Any:
@@ -253,3 +253,29 @@ def test_of_what_nobody_asks_for_it_is_not_kept(fed: Fed, plural: str):
     if plural == "jobs":
         tree["spec"] = {"template": {"spec": tree["spec"]}}
     assert fed.feed(plural).convert(tree).observed.placement is None
+
+
+def a_pod(cpu: str, version: str, phase: str = "Running") -> Tree:
+    metadata = {"name": "a", "namespace": "team-a", "uid": "u", "resourceVersion": version}
+    metadata["ownerReferences"] = owned_by("nightly", kind="Job")
+    return {"metadata": metadata, "spec": pod({"cpu": cpu})["spec"], "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize("ended", ["deleted", "finished", "missing"])
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_late_list_brings_no_pod_back(fed, ended, owned):
+    """Neither one that was deleted, nor one that has finished."""
+    there = [a_pod("2", "10"), a_pod("2", "12", "Succeeded"), a_pod("2", "11")]
+    for one in there if not owned else ():
+        del one["metadata"]["ownerReferences"]
+    fed.tell("pods", there[0])
+    if ended == "missing":
+        fed.list("pods", version="12")
+    else:
+        fed.tell("pods", there[1], "DELETED" if ended == "deleted" else "MODIFIED")
+    assert fed.cpus() == 0
+    fed.list("pods", there[2], version="11")
+    fed.tell("pods", there[2])
+    assert fed.cpus() == 0
+    fed.tell("pods", a_pod("3", "13"))
+    assert fed.cpus() == 3

@@ -139,6 +139,20 @@ async def test_of_a_resize_the_pod_is_read(reading):
     assert len(reading.targets("/pods?fieldSelector=metadata.name%3Da")) == 1
 
 
+async def test_what_is_listed_anew_has_the_pods(reading):
+    """A resize that an earlier ledger has allowed is seen of the pod alone."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "team-a", "uid": "u"},
+        "spec": {"containers": []},
+    }
+    reading.put(pod, "pods")
+    await reading.cluster.list_anew()
+    assert reading.gate.ledger.observations.pod(WorkloadRef("", "pods", "team-a", "a")) is not None
+    assert list(reading.cluster.seen())[-1] == "pods", "the other gates are told how far"
+
+
 async def gone(reading, version: str) -> None:
     """It is deleted and read. Then the watch shows that it was gone as of a version."""
     reading.put(workload("web", 2))

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from extauthz.cluster.event_handlers import InvalidObjects, Seen
+from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import PODS
 from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects, dearest, read
-from extauthz.cluster.selectors import parsed
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
-from extauthz.core.model import Observed, WorkloadRef
+from extauthz.core.model import WorkloadRef
 from extauthz.core.objects import workloads
+from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
-from extauthz.testing.builders import pod, quota
+from extauthz.testing.builders import Asker, patch, pod, quota, scale, workload
 
 Tree = Any
 RESOURCE = Resource("example.dev", "v1", "gadgets", "Gadget")
@@ -120,19 +120,6 @@ def test_a_pod_whose_cost_cannot_be_told_leaves_that_of_all_unknown():
     assert dearest([good, bad]) is None
 
 
-def test_a_pod_that_is_gone_prices_nothing_though_another_namespace_has_one_of_its_name():
-    (dear,) = priced({"cpu": "9"})
-    prices = PodPrices(lambda ref: None, lambda ref: None)
-    gizmos = [GIZMO, GIZMO._replace(namespace="team-b")]
-    for one in gizmos:
-        prices.want(one, parsed("app=gizmo"))
-    pods = [WorkloadRef("", "pods", one.namespace, "gizmo-1") for one in gizmos]
-    seen = [Seen(ref, Observed(1, dear, "app=gizmo"), "1") for ref in pods]
-    prices.pods(seen)
-    prices.pods([seen[1]])
-    assert (prices.price(gizmos[0]), prices.price(gizmos[1])) == (None, dear)
-
-
 class Feeds:
     """A gate with feeds of gadgets and pods."""
 
@@ -141,10 +128,9 @@ class Feeds:
         self.gate.load_quotas(QuotaTree.build([quota("acme", {"requests.cpu": "99"})]), 0.0)
         self.gate.observe_namespace("team-a", {"workspace": "acme"})
         self.gate.observe_kind("example.dev", "Gadget", "gadgets")
-        self.looked: list[WorkloadRef] = []
         self.invalid: list[str] = []
         invalid = InvalidObjects(lambda resource, name, why: self.invalid.append(f"{name}: {why}"))
-        prices = PodPrices(lambda ref: self.gadgets.repriced(ref), self.looked.append)
+        prices = PodPrices(self.gate, lambda ref: self.gadgets.repriced(ref))
         self.gadgets = ScaledObjects(KIND, TEMPLATE, self.gate, invalid, prices)
         self.pods = Pods(PODS, self.gate, invalid, prices)
 
@@ -208,8 +194,54 @@ def test_it_costs_what_the_dearest_of_its_pods_does_as_they_come_and_go(fed):
     fed.pod("c", "9", app="other", event="DELETED")
     fed.pod("b", "2", event="DELETED")
     assert fed.cpus() == 3
-    fed.pod("a", "1", phase="Succeeded")
-    assert fed.is_unknown()
+
+
+@pytest.mark.parametrize("how", ["finished", "deleted"])
+def test_while_it_has_no_pods_it_costs_what_the_last_ones_did(fed, how):
+    fed.gadget(gadget(3))
+    fed.pod("a", "2")
+    fed.pod("a", "2", phase="Succeeded") if how == "finished" else fed.pod("a", "2", event="DELETED")
+    assert (fed.cpus(), fed.is_unknown()) == (6, False)
+    fed.gadget(gadget(0, version="6"))
+    assert (fed.cpus(), fed.is_unknown()) == (0, False)
+    fed.gadget(gadget(4, version="7"))
+    assert (fed.cpus(), fed.is_unknown()) == (8, False)
+    fed.gadgets.changed("DELETED", fed.gadgets.convert(gadget(4, version="8")))
+    made_anew = gadget(4, version="9")
+    fed.gadget({**made_anew, "metadata": {**made_anew["metadata"], "uid": "u2"}})
+    assert fed.is_unknown(), "another one"
+
+
+def test_none_of_what_has_no_known_cost_is_nothing_and_more_of_it_is_refused(fed):
+    """One that was scaled to zero stands in the way of nobody."""
+    fed.gadget(gadget(0))
+    assert (fed.cpus(), fed.is_unknown()) == (0, False)
+    fed.gate.observe(*observe(workload("web", 1)))
+    fed.gate.state_synced(True)
+    ask = Asker(fed.gate)
+    assert ask(scale("web", 9)).reason == "fits"
+    up = patch("/apis/example.dev/v1/namespaces/team-a/gadgets/gizmo/scale", {"spec": {"replicas": 1}})
+    assert ask(up, charge=False).reason == "unknown-footprint"
+    assert fed.gate.ledger.drift() == {}
+
+
+def test_a_pod_that_is_gone_prices_nothing_though_another_namespace_has_one_of_its_name(fed):
+    fed.gadget(gadget(2))
+    fed.pod("a", "9")
+    elsewhere = fed.a_pod("a", "9")
+    elsewhere["metadata"]["namespace"] = "team-b"
+    asyncio.run(fed.pods.replaced([fed.pods.convert(elsewhere), fed.pods.convert(fed.a_pod("b", "1"))], "9"))
+    assert fed.cpus() == 2
+
+
+def test_a_pod_without_a_controller_prices_it_too(fed):
+    fed.gadget(gadget(2))
+    alone = fed.a_pod("a", "3")
+    del alone["metadata"]["ownerReferences"]
+    fed.pods.changed("ADDED", fed.pods.convert(alone))
+    assert fed.cpus() == 3 + 6
+    fed.pods.gone(("team-a", "a"), "9")
+    assert fed.cpus() == 6
 
 
 def test_a_list_of_pods_prices_it_too_and_drops_those_that_are_gone(fed):
@@ -231,14 +263,62 @@ def test_a_price_survives_a_change_of_the_count(fed):
     assert fed.cpus() == 3
 
 
-def test_it_is_looked_at_once_its_selector_is_known_since_its_pods_may_be_there_already(fed):
+def test_pods_that_were_there_before_price_it_once_its_selector_is_known(fed):
+    fed.pod("a", "3")
     fed.gadget(gadget(2, selector=""))
-    assert fed.looked == []
+    assert fed.is_unknown()
     assert fed.gadgets.of_pods(gadget(2, selector="")) == ""
     fed.gadget(gadget(2, version="6"))
-    fed.gadget(gadget(3, version="7"))
-    assert fed.looked == [GIZMO]
+    assert fed.cpus() == 6
     assert fed.gadgets.of_pods(gadget(3)) == "app=gizmo"
+
+
+def test_a_read_that_comes_late_takes_nothing_back(fed):
+    """Neither the object, nor how many of its pods' prices are followed."""
+    fed.gadget(gadget(2, version="5"))
+    fed.pod("a", "1", version="2")
+    fed.gadget(gadget(4, version="7"))
+    fed.gadget(gadget(2, version="5"))
+    fed.pod("b", "3", version="8")
+    assert fed.cpus() == 12
+    fed.gadget(gadget(2, selector="app=other", version="6"))
+    fed.gadget(gadget(2, template=pod({"cpu": "9"}), version="6"))
+    fed.pod("b", "4", version="9")
+    assert fed.cpus() == 16
+    asyncio.run(fed.gadgets.replaced([fed.gadgets.convert(gadget(2, selector="app=other", version="6"))], "8"))
+    fed.pod("b", "5", version="10")
+    assert fed.cpus() == 20
+
+
+@pytest.mark.parametrize("how", ["a-list", "a-read", "a-deletion"])
+def test_pods_that_come_late_change_no_price(fed, how):
+    fed.gadget(gadget(2))
+    fed.pod("a", "1", version="5")
+    fed.pod("a", "4", version="8")
+    if how == "a-list":
+        asyncio.run(fed.pods.replaced([fed.pods.convert(fed.a_pod("a", "1", version="5"))], "6"))
+    elif how == "a-read":
+        fed.pod("a", "1", version="5", event="MODIFIED")
+    else:
+        fed.pods.gone(("team-a", "a"), "7")
+    assert (fed.cpus(), fed.is_unknown()) == (8, False)
+
+
+def test_a_gone_one_that_a_late_read_shows_is_priced_by_nothing(fed):
+    fed.gadget(gadget(2))
+    fed.pod("a", "1")
+    fed.gadgets.changed("DELETED", fed.gadgets.convert(gadget(2, version="6")))
+    fed.gadget(gadget(2, version="5"))
+    fed.pod("a", "3", version="7")
+    assert fed.cpus() == 3
+
+
+def test_one_that_is_gone_by_old_news_keeps_its_price(fed):
+    fed.gadget(gadget(2, version="9"))
+    fed.gadgets.changed("DELETED", fed.gadgets.convert(gadget(2, version="6")))
+    asyncio.run(fed.gadgets.replaced([], "7"))
+    fed.pod("a", "3")
+    assert fed.cpus() == 6
 
 
 def test_one_that_declares_a_template_later_is_priced_by_that(fed):
@@ -283,7 +363,7 @@ def test_where_pods_of_a_custom_resource_may_land_is_read_at_its_template():
     gate = Gate()
     gate.enlist(Policies([Enlisted("p", WantsPlacement())]))
     nested = ("spec", "job", "template")
-    feed = ScaledObjects(KIND, nested, gate, InvalidObjects(print), PodPrices(print, print))
+    feed = ScaledObjects(KIND, nested, gate, InvalidObjects(print), PodPrices(gate, print))
     template = pod({"cpu": "1"})
     template["spec"]["nodeSelector"] = {"disk": "ssd"}
     seen = feed.convert(gadget(job={"template": template}))

@@ -10,7 +10,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.pending_limits import MAX_IDENTICAL
 from extauthz.core.intake.read import read
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, snapshot, workload
+from extauthz.testing.builders import Asker, gate, quota, scale, snapshot, workload
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = workload("web", 1)
@@ -47,15 +47,3 @@ def test_what_a_gate_knows_is_outdated_only_while_it_is_told_so():
         made.stale(why)
         seen.append(made.is_stale)
     assert seen == [False, True, False]
-
-
-def test_a_patch_that_takes_a_revision_from_its_owner_takes_the_one_that_is_made_anew_too():
-    """Its Deployment puts another one in its place, so that both have pods."""
-    revision = workload("web-0", 2, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
-    ask = Asker(gate([quota("acme", {"requests.cpu": "9"})], workload("web", 2), revision))
-    freed = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"x": "y"}, "ownerReferences": []}})
-    assert ask(freed).pending_write is not None
-    ask.gate.load_state(snapshot(workload("web", 2)), 1.0)
-    made = ask(create(revision))
-    assert made.pending_write is not None
-    assert {row.used + row.reserved for row in ask.gate.usage()} == {4 * 10**9}

@@ -195,14 +195,6 @@ class TestOnlyGrowth:
         assert one.growth.observed is not None
         assert one.growth.observed.labels == "app=new"
 
-    def test_an_apply_that_creates_shows_no_annotations(self) -> None:
-        one = Says()
-        made = workload("new", 3)
-        made["metadata"] = {"name": "new", "namespace": "team-a", "annotations": {"policy.extauthz.dev/ticket": "A-1"}}
-        asker(one)(patch(path("new") + "?fieldManager=x", made, "apply"))
-        assert one.growth.observed is not None
-        assert one.growth.observed.annotations == ""
-
 
 class TestLimit:
     def test_the_smallest_limit_holds(self) -> None:

@@ -307,7 +307,9 @@ def test_a_move_to_another_quota_waits_for_a_resize_that_may_land_after_it():
     ask = two_quotas()
     assert ask(pod("4"), pod("1")).verdict is Verdict.ALLOW
     move = Asker(ask.gate, "move")
-    assert move(relabel()).reason == "change-under-way"
+    waits = move(relabel())
+    assert waits.reason == "move-waits"
+    assert "changes of its pods or members may still land; try again in about" in waits.sentence
     assert move(scale("web", 1)).verdict is Verdict.ALLOW, "a count waits for nothing"
     ask.see(pod("4", "6"))
     assert move(relabel()).verdict is Verdict.DENY, "two pods and what one of them holds more"

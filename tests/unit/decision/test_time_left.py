@@ -5,20 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.model import Verdict
-from extauthz.testing.builders import Asker, gate, patch, path, pod, quota, scale, workload
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
-
-
-def test_a_change_waits_for_the_last_of_those_under_way():
-    ask = Asker(gate(TEN, workload("web", 1)))
-    for now_s in (0.0, 50.0):
-        ask.now_s = now_s
-        assert ask(patch(path("web"), {"spec": {"template": pod({"cpu": "1"})}})).reason == "no-growth"
-    ask.now_s = 60.0
-    refused = ask(patch(path("web"), {"spec": {"template": pod({"cpu": "2"})}}))
-    assert refused.reason == "change-under-way"
-    assert refused.sentence.endswith("try again in about 80 s at the latest")
 
 
 @pytest.mark.parametrize(("now_s", "left"), [(9.5, "about 1 s"), (10.0, "a little longer"), (11.0, "a little longer")])

@@ -9,7 +9,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Fetch, NeedsFetch, Operation, Put, Request, Verdict, WorkloadRef, Write
+from extauthz.core.model import Fetch, NeedsFetch, Operation, Request, Verdict, WorkloadRef, Write
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
@@ -112,7 +112,7 @@ def test_both_ends_of_a_label_count_what_may_still_land():
         ),
         pytest.param(scale("web", 0), True, False, id="zero"),
         pytest.param(put_scale("web", 1, "1"), True, False, id="harmless"),
-        pytest.param(create(workload("x"))._replace(body=b"{"), True, False, id="unreadable"),
+        pytest.param(scale("web", 9)._replace(body=b"{"), True, False, id="unreadable"),
     ],
 )
 def test_what_is_not_recorded_of_a_namespace_without_quota(request_: Request, charge: bool, pends: bool):
@@ -151,11 +151,11 @@ def test_what_pends_is_said_of_covered_writes_too():
 def test_the_same_write_is_decided_alike_whatever_it_was_read_from():
     ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
     ref = WorkloadRef("apps", "deployments", "team-a", "web")
-    write = Write(ref, Operation.UPDATE, True, False, Put({"spec": {"replicas": 30}}))
+    write = Write(ref, Operation.UPDATE, True, False, 30)
     decided = ask.gate.decide(write, "j", 0.0, charge=False)
     assert decided.verdict is Verdict.DENY
     assert decided.sentence == ask(put_scale("web", 30), charge=False).sentence
-    granted = write._replace(change=Put({"spec": {"replicas": 3}}))
+    granted = write._replace(replicas=3)
     assert ask.gate.decide(granted, "j1", 0.0, source="10.0.0.9").pending_write == "j1"
     assert ask.gate.ledger.pending.of_source("10.0.0.9") == 1
 

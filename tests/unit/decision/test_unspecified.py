@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.decision.unspecified import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Decision, Observed, Request, Verdict
+from extauthz.core.model import Decision, Verdict
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, put_scale, quota, scale, workload
 
 CPU = {"requests.cpu": "9"}
@@ -243,14 +242,3 @@ def test_a_template_whose_cost_cannot_be_told_is_an_unknown_and_no_silence():
     assert odd(patch(path("odd"), nothing)).verdict is Verdict.ALLOW
     odd.gate.policy = Policy(window_s=90.0, on_unknown_footprint="allow")
     assert must_specify(odd(scale("odd", 2))) == "requests.cpu for: main"
-
-
-def test_beside_an_object_without_a_template_a_pending_one_tells_what_is_missing():
-    ask = asker(mute(0), policy=Policy(window_s=90.0, on_unknown_footprint="allow"))
-    ref = ask(scale("mute", 0)).ref
-    assert ref is not None
-    ask.gate.observe(ref, Observed(0, None, "app=mute", resource_version="2"))
-    whole = mute(0)
-    del whole["metadata"]["resourceVersion"], whole["metadata"]["uid"]
-    assert ask(Request("PUT", path("mute"), {}, json.dumps(whole).encode())).verdict is Verdict.ALLOW
-    assert must_specify(ask(scale("mute", 2))) == "requests.cpu for: main"

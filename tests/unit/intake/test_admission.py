@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,21 +13,33 @@ from hypothesis import strategies as st
 
 from extauthz.core import budget
 from extauthz.core.budget import AT_ONCE_BYTES
-from extauthz.core.intake.admission import MAX_REVIEW_BYTES, Review, read, read_aside, read_at_once
+from extauthz.core.intake.admission import (
+    MAX_COUNTS_BYTES,
+    MAX_REVIEW_BYTES,
+    Review,
+    kept,
+    manifest,
+    read,
+    read_at_once,
+)
 from extauthz.core.model import (
     NotAWrite,
+    Observed,
     Operation,
     Precondition,
-    Put,
     Reading,
     Requester,
+    Resize,
     Unreadable,
     WorkloadRef,
     Write,
 )
-from extauthz.testing.builders import admission, scale_object, workload
+from extauthz.core.objects.workloads import intern, prune
+from extauthz.testing.builders import admission, owned_by, pod, scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+TEMPLATE = intern(prune({"template": pod({"cpu": "1"})}))
+MADE = Observed(1, TEMPLATE, "app=web", placement="")
 
 
 def encoded(review: Any) -> bytes:
@@ -43,27 +57,92 @@ def test_an_update_of_a_scale_is_a_write_on_the_version_that_it_found():
     assert isinstance(review, Review)
     assert review.uid == "705ab4f5-6393-11e8-b7cc-42010a800002"
     assert review.question.user == "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
-    assert review.question.reading == Write(
-        WEB, Operation.UPDATE, True, False, Put(scale_object(replicas=9)), Precondition("7", "uid-web")
-    )
+    assert review.question.reading == Write(WEB, Operation.UPDATE, True, False, 9, None, Precondition("7", "uid-web"))
 
 
 def test_an_update_of_the_object_is_bound_to_the_old_ones_version_and_not_to_what_the_new_one_says():
-    write = reading(workload(version="8"), workload(version="7"))
+    write = reading(workload(replicas=2, version="8"), workload(version="7"))
     assert isinstance(write, Write)
     assert (write.scale, write.precondition) == (False, Precondition("7", "uid-web"))
 
 
-@pytest.mark.parametrize("old", [None, {}, {"metadata": {"resourceVersion": ""}}, {"metadata": {"resourceVersion": 7}}])
-def test_an_update_of_which_no_old_version_is_known_has_no_precondition(old):
-    write = reading(workload(), old, operation="UPDATE")
+@pytest.mark.parametrize("version", [{"resourceVersion": ""}, {"resourceVersion": 7}, {}])
+def test_an_update_of_which_no_old_version_is_known_has_no_precondition(version):
+    write = reading(workload(replicas=2), workload() | {"metadata": version})
     assert isinstance(write, Write)
     assert write.precondition == Precondition()
 
 
-def test_a_create_has_no_precondition_and_the_name_that_the_object_has():
+CPU_2 = {"cpu": "2"}
+
+
+@pytest.mark.parametrize(
+    ("new", "differs"),
+    [
+        pytest.param(workload(replicas=2), {"replicas": 2}, id="count"),
+        pytest.param(workload(requests=CPU_2), {"template": intern(prune({"template": pod(CPU_2)}))}, id="template"),
+        pytest.param(workload(labels={"a": "b"}), {"labels": "a=b"}, id="labels"),
+        pytest.param(
+            workload(ownerReferences=owned_by("x")), {"owner": ("apps", "Deployment", "x", "uid-x")}, id="owner"
+        ),
+        pytest.param(
+            workload(annotations={"policy.extauthz.dev/a": "b"}),
+            {"annotations": '{"policy.extauthz.dev/a": "b"}'},
+            id="annotations-of-policies",
+        ),
+        pytest.param(workload(replicas=2, labels={"a": "b"}), {"replicas": 2, "labels": "a=b"}, id="count-and-labels"),
+    ],
+)
+def test_an_update_is_a_count_if_nothing_else_that_costs_differs_and_else_the_whole_object(new, differs):
+    write = reading(new, workload(version="7"))
+    wanted = replace(MADE, **differs)
+    assert isinstance(write, Write)
+    assert write.object == (None if differs == {"replicas": 2} else wanted)
+    assert (write.replicas, write.precondition) == (wanted.replicas, Precondition("7", "uid-web"))
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        workload(version="8"),
+        workload(annotations={"a": "b"}),
+        workload() | {"status": {"replicas": 9}},
+        workload() | {"spec": workload()["spec"] | {"paused": True}},
+    ],
+    ids=["version", "annotations", "status", "another-field"],
+)
+def test_an_update_of_nothing_that_costs_is_no_write(new):
+    found = reading(new, workload())
+    assert isinstance(found, NotAWrite)
+    assert found.code == "no-count"
+
+
+def test_a_create_is_the_whole_object_with_the_name_that_it_has_and_no_version():
     write = reading(workload(), name="")
-    assert write == Write(WEB, Operation.CREATE, False, False, Put(workload()), Precondition(None, "uid-web"))
+    assert write == Write(WEB, Operation.CREATE, False, False, 1, MADE, Precondition(None, "uid-web"))
+
+
+def test_a_manifest_is_the_create_that_it_would_become():
+    assert manifest(WEB, workload(replicas=3)) == Write(
+        WEB, Operation.CREATE, False, False, 3, replace(MADE, replicas=3)
+    )
+    assert manifest(WEB, {"spec": 1}) == Unreadable("malformed-object", "spec: must be an object, not 1", WEB)
+
+
+@pytest.mark.parametrize("part", ["labels", "template"])
+def test_so_much_of_an_object_may_count(part):
+    def of(size: int) -> Any:
+        if part == "labels":
+            return workload(labels={"a": "x" * size})
+        return workload(requests={"cpu": "1", "x" * size: "1"})
+
+    spare = MAX_COUNTS_BYTES - len(TEMPLATE.text) - len("app=web")
+    most = spare + len("app=web") - len("a=") if part == "labels" else spare - len(',"":"1"')
+    assert isinstance(reading(of(most)), Write)
+    for found in (reading(of(most + 1)), reading(of(most + 1), workload()), manifest(WEB, of(most + 1))):
+        assert isinstance(found, Unreadable)
+        assert (found.code, found.ref) == ("too-complex", WEB)
+        assert "have fewer containers" in found.detail
 
 
 @pytest.mark.parametrize("uid", [None, "", 7, "x" * 254])
@@ -92,7 +171,9 @@ def test_a_create_whose_object_has_no_name_is_its_own_workload_unless_the_reques
     ],
 )
 def test_each_kind_is_known_by_its_resource_whatever_its_version(group, resource, ref):
-    write = reading(workload(), workload(), resource={"group": group, "version": "v1beta1", "resource": resource})
+    write = reading(
+        workload(replicas=2), workload(), resource={"group": group, "version": "v1beta1", "resource": resource}
+    )
     assert isinstance(write, Write)
     assert write.ref[:2] == ref
 
@@ -146,9 +227,10 @@ def test_a_dry_run_is_what_the_api_server_says_is_one(given_value, dry_run):
         ({"dryRun": "true"}, "malformed-object", WEB),
         ({"object": None}, "not-an-object", WEB),
         ({"object": []}, "malformed-object", WEB),
+        ({"object": {"spec": {"replicas": -1, "template": {}}}}, "replicas-negative", WEB),
         ({"oldObject": []}, "malformed-object", WEB),
-        ({"operation": "CREATE", "object": {"metadata": {"name": 1}}}, "name-not-a-string", WEB),
-        ({"operation": "CREATE", "object": {"metadata": {"name": "x" * 254}}}, "name-too-long", WEB),
+        ({"operation": "CREATE", "object": workload() | {"metadata": {"name": 1}}}, "name-not-a-string", WEB),
+        ({"operation": "CREATE", "object": workload(name="x" * 254)}, "name-too-long", WEB),
     ],
 )
 def test_what_cannot_be_read_of_a_review_is_refused_by_name(request_fields, code, ref):
@@ -235,33 +317,60 @@ def test_what_takes_long_is_read_aside():
     assert isinstance(read_at_once(b" " * (MAX_REVIEW_BYTES + 1)), Unreadable)
 
 
-def test_aside_only_what_counts_is_kept():
-    found = read_aside(encoded(many_values(1000)))
-    assert isinstance(found, Review)
-    write = found.question.reading
-    assert isinstance(write, Write)
-    assert isinstance(write.change, Put)
-    assert write.change.document["spec"] == {
-        "replicas": 1,
-        "template": {
-            "metadata": {},
-            "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
-        },
-    }
-    assert "annotations" not in write.change.document["metadata"]
-    assert read_aside(b"{") == read(b"{")
+POD = {
+    "metadata": {"name": "p", "namespace": "team-a", "resourceVersion": "7", "generation": 2},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+}
 
 
-def test_reading_costs_as_much_as_any_other_body_of_its_size():
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(admission(workload()), id="an-object"),
+        pytest.param(admission(workload(replicas=2), workload()), id="a-count"),
+        pytest.param(admission(workload(), operation="DELETE"), id="no-write"),
+        pytest.param(
+            admission(POD, POD, subresource="resize", resource={"group": "", "resource": "pods"}), id="a-resize"
+        ),
+        pytest.param({}, id="no-review"),
+    ],
+)
+def test_what_another_process_has_read_is_the_same_here_and_shares_its_templates(asked):
+    here = read(encoded(asked))
+    there = kept(pickle.loads(pickle.dumps(here)))
+    assert there == here
+    if isinstance(here, Review):
+        for ours, theirs in zip(templates(here), templates(there), strict=True):
+            assert ours is theirs
+
+
+def templates(review: Review) -> list[object]:
+    found = review.question.reading
+    if isinstance(found, Resize):
+        return [found.before, found.after]
+    return [found.object.template] if isinstance(found, Write) and found.object else []
+
+
+def test_a_name_of_a_resize_is_that_of_the_stored_pod():
+    for old in (
+        POD | {"metadata": POD["metadata"] | {"name": "q"}},
+        POD | {"metadata": {**POD["metadata"], "resourceVersion": ""}},
+    ):
+        found = reading(POD, old, subresource="resize", resource={"group": "", "resource": "pods"})
+        assert isinstance(found, Unreadable)
+        assert found.code == "not-an-object"
+
+
+def test_reading_costs_a_fixed_part_and_a_share_for_each_byte():
     spent = []
 
-    def counted(size: int, *, scale: bool) -> budget.Work:
-        spent.append(budget.of_body(size, scale=scale))
+    def counted(size: int) -> budget.Work:
+        spent.append(budget.of_review(size))
         return spent[-1]
 
     body = encoded(many_values(100))
     read(body, counted)
-    assert 0 < spent[0].used < spent[0].limit == budget.of_body(len(body), scale=False).limit
+    assert 0 < spent[0].left < spent[0].limit == budget.REVIEW + len(body) // 2
 
 
 JSON = st.recursive(

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.intake import preconditions
-from extauthz.core.model import Apply, JsonPatch, MergePatch, Operation, Precondition, Put, StrategicMergePatch
+from extauthz.core.model import Precondition
 
 NONE = Precondition()
-
-
-def of(change):
-    return preconditions.find(Operation.PATCH, change)
 
 
 @pytest.mark.parametrize(
@@ -35,31 +31,34 @@ def of(change):
     ids=str,
 )
 def test_a_put_is_bound_to_the_version_and_uid_that_it_names(metadata, expected):
-    assert preconditions.find(Operation.UPDATE, Put({"metadata": metadata})) == expected
+    assert preconditions.of_object({"metadata": metadata}) == expected
 
 
-def test_a_put_without_metadata_is_bound_to_nothing():
-    assert preconditions.find(Operation.UPDATE, Put({})) == NONE
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({}, NONE),
+        ({"metadata": {"resourceVersion": "5"}}, NONE),
+        ({"metadata": {"uid": "u", "resourceVersion": "5"}}, Precondition(None, "u")),
+        ({"metadata": {"uid": "x" * 253}}, Precondition(None, "x" * 253)),
+        ({"metadata": {"uid": "x" * 254}}, NONE),
+    ],
+)
+def test_a_create_is_known_by_the_uid_that_the_server_has_given_it(document, expected):
+    assert preconditions.of_create(document) == expected
 
 
-def test_a_create_is_bound_to_nothing():
-    assert preconditions.find(Operation.CREATE, Put({"metadata": {"resourceVersion": "5"}})) == NONE
-
-
-@pytest.mark.parametrize("kind", [MergePatch, StrategicMergePatch])
 @pytest.mark.parametrize(
     ("patch", "expected"),
     [
         ({"metadata": {"resourceVersion": "5"}}, Precondition("5")),
         ({"metadata": {"uid": "u"}}, NONE),
-        ({"metadata": {"resourceVersion": "5", "$patch": "delete"}}, NONE),
-        ({"$patch": "merge", "metadata": {"resourceVersion": "5"}}, NONE),
         ({"spec": {"replicas": 5}}, NONE),
     ],
     ids=str,
 )
-def test_a_merge_is_bound_to_the_version_that_it_sets(kind, patch, expected):
-    assert of(kind(patch)) == expected
+def test_a_merge_is_bound_to_the_version_that_it_sets(patch, expected):
+    assert preconditions.of_merge_patch(patch) == expected
 
 
 TEST = {"op": "test", "path": "/metadata/resourceVersion", "value": "5"}
@@ -87,8 +86,4 @@ COUNT = {"op": "replace", "path": "/spec/replicas", "value": 3}
     ],
 )
 def test_a_json_patch_is_bound_by_a_test_that_nothing_before_it_can_have_changed(operations, expected):
-    assert of(JsonPatch(tuple(operations))) == expected
-
-
-def test_an_apply_is_bound_to_nothing():
-    assert of(Apply({"metadata": {"resourceVersion": "5"}})) == NONE
+    assert preconditions.of_json_patch(operations) == expected

@@ -7,17 +7,20 @@ import copy
 import json
 from collections.abc import Iterator
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.model import Observed, Request, WorkloadRef
+from extauthz.core.intake import admission
+from extauthz.core.intake.read import read
+from extauthz.core.model import NotACount, Observed, Reading, Request, WorkloadRef
 from extauthz.core.objects import metadata
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError
 from extauthz.simulate import patches
+from extauthz.testing import reviewed
 from extauthz.testing.builders import Snapshot, create, owned_by, patch, path, pod, quota, workload
 
 Tree = Any
@@ -42,6 +45,15 @@ OWNERS: dict[str, list[Tree]] = {
 }
 
 
+class Admitted(NamedTuple):
+    """An object that an API server is about to store."""
+
+    at: At
+    tree: Tree
+    on: str | None
+    """The version that it replaces; ``None``: there was none."""
+
+
 class Cluster:
     """What an API server holds of it."""
 
@@ -63,6 +75,36 @@ class Cluster:
         made = copy.copy(self)
         made.objects = dict(self.objects)
         return made
+
+    def shown(self, request: Request) -> tuple[Reading, Admitted | None] | None:
+        """What a gate gets to read of a write: a count, or the object that it makes; ``None``: it makes none."""
+        found = read(request)
+        if not isinstance(found, NotACount):
+            return found, None
+        at, _ = place(request)
+        made, old = self.copy(), self.objects.get(at)
+        if not made.lands(request):
+            return None
+        new, ref = made.objects[at], found.ref._replace(name=at[1])
+        asked = (
+            {**new, "metadata": {**new["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}}
+            if old
+            else new
+        )
+        review = admission.read(json.dumps(reviewed.review(ref, asked, old, request.target)).encode())
+        assert isinstance(review, admission.Review)
+        return review.question.reading, Admitted(
+            at, new, old["metadata"]["resourceVersion"] if old is not None else None
+        )
+
+    def stores(self, admitted: Admitted) -> bool:
+        """Whether an object that was admitted is stored: on the very version that it was shown with."""
+        old = self.objects.get(admitted.at)
+        self.version += 1
+        found = old["metadata"]["resourceVersion"] if old is not None else None
+        if found == admitted.on:
+            self._store(admitted.at, admitted.tree, admitted.tree["metadata"]["uid"])
+        return found == admitted.on
 
     def lands(self, request: Request) -> bool:
         """Whether a write is stored."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadRef
@@ -360,8 +361,13 @@ def test_claims_that_come_and_go_before_it_is_made_are_charged_too():
     assert storage_of(ask) == {"a": (0, 15), "b": (10, 0)}
     see(ask, db(2, labels={"team": "a"}, version="5"))
     assert storage_of(ask) == {"a": (15, 0), "b": (0, 0)}, "as soon as it is seen they are its own"
-    see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "db"), None))
-    assert storage_of(ask) == {"a": (0, 15), "b": (10, 0)}
+    assert ask.gate.ledger.pending_writes == 0
+
+
+def test_claims_that_a_create_under_way_finds_count_for_it_until_it_ends():
+    ask = two_by_team()
+    see(ask, *left_by_team_b(0), *left_by_team_b(7))
+    made = ask(create(db(2, labels={"team": "a"})))
     see(ask, (WorkloadRef("", "persistentvolumeclaims", "team-a", "data-db-0"), None))
     assert storage_of(ask) == {"a": (0, 15), "b": (5, 0)}, "0 and 1 that it makes, and 7"
     assert made.pending_write is not None
@@ -540,6 +546,23 @@ def test_a_custom_resource_covers_what_it_makes_once_its_kind_is_known():
     assert books(ask) == (3, 0)
 
 
+@pytest.mark.parametrize("charge_surge", [False, True])
+@pytest.mark.parametrize("children", [0, 1])
+def test_a_custom_resource_without_a_template_at_zero_costs_nothing_and_more_is_unknown(
+    charge_surge: bool, children: int
+):
+    made = [revision("web-1", 0, ownerReferences=of_rollout())] * children
+    ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], policy=Policy(window_s=90.0, charge_surge=charge_surge)))
+    ask.gate.observe_kind(*ROLLOUTS)
+    see(ask, *made)
+    shop = WorkloadRef(*ROLLOUTS[::2], "team-a", "shop")
+    ask.gate.observe(shop, Observed(0, None, "app=web", uid="uid-shop", selector="app=web"))
+    up = patch("/apis/example.com/v1/namespaces/team-a/rollouts/shop/scale", {"spec": {"replicas": 1}})
+    assert ask.gate.ledger.usage.accounts.covered_by(ask.gate.ledger.coverage.tree.nodes[0]).unpriced == 0
+    assert ask(up).reason == "unknown-footprint"
+    assert books(ask) == (0, 0)
+
+
 def test_a_custom_resource_covers_pods_of_its_own_up_to_its_count():
     ask = asker()
     ask.gate.observe_kind(*ROLLOUTS)
@@ -601,15 +624,3 @@ def test_a_stateful_set_that_is_created_with_claims_of_its_name_there_is_charged
     assert used + reserved >= 10
     see(ask, db(2))
     assert books(ask, STORAGE)[0] == 10
-
-
-def test_a_create_of_which_another_gate_tells_more_is_charged_the_claims_that_this_finds_too():
-    ask = two_by_team()
-    see(ask, *left_by_team_b(0, 1, 2))
-    made = ask(create(workload("db", 1, kind="StatefulSet", labels={"team": "a"})))
-    assert (made.verdict, storage_of(ask)["a"]) == (Verdict.ALLOW, (0, 0))
-    _, known = next(iter(ask.gate.ledger.pending))
-    with_claims = workloads.observe(db(1))[1].template
-    ask.gate.ledger.pending.learn(replace(known, templates=(*known.templates, with_claims)))
-    assert storage_of(ask)["a"] == (0, 20), "three that are there, and one more: either template may be the one"
-    assert ask.gate.ledger.drift() == {}

@@ -18,12 +18,19 @@ from typing import Any, NamedTuple
 import pytest
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import read
 from extauthz.core.ledger import record
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Request, Verdict
 from extauthz.core.quota.tree import QuotaTree
-from tests.unit.ledger.families import NAMESPACE, WORKSPACES, drawn_cluster, drawn_quotas, drawn_write
+from tests.unit.ledger.families import (
+    NAMESPACE,
+    WORKSPACES,
+    Admitted,
+    Cluster,
+    drawn_cluster,
+    drawn_quotas,
+    drawn_write,
+)
 
 SEED = os.environ.pop("EXTAUTHZ_SEED", "") or str(SystemRandom().randrange(1 << 32))
 CASES = int(os.environ.pop("EXTAUTHZ_CASES", "") or 250)
@@ -36,6 +43,12 @@ class Allowed(NamedTuple):
 
     request: Request
     pending_id: str | None
+    admitted: Admitted | None
+    """``None``: a count, which lands on whatever it finds."""
+
+    def lands(self, cluster: Cluster) -> bool:
+        """Whether it is stored."""
+        return cluster.lands(self.request) if self.admitted is None else cluster.stores(self.admitted)
 
 
 class Case:
@@ -60,12 +73,15 @@ class Case:
     def ask(self, number: int) -> None:
         """One gate decides a write; another one reads it in the ledger."""
         request, gate = drawn_write(self.random, self.cluster), self.random.choice(self.gates)
-        decision = gate.decide(read(request), f"write-{number}", self.now_s)
+        shown = self.cluster.shown(request)
+        if shown is None:
+            return
+        decision = gate.decide(shown[0], f"write-{number}", self.now_s)
         which = self.gates.index(gate)
         self.told.append(f"gate {which}: {request.method} {request.target} {request.body.decode()}: {decision.reason}")
         if decision.verdict is not Verdict.ALLOW:
             return
-        self.under_way.append(Allowed(request, decision.pending_write))
+        self.under_way.append(Allowed(request, decision.pending_write, shown[1]))
         found = gate.ledger.pending.get(decision.pending_write or "")
         for other in self.gates:
             if found is not None and other is not gate:
@@ -78,7 +94,7 @@ class Case:
     def land(self) -> None:
         """One of them lands or is refused, is seen, and perhaps heard of."""
         one = self.under_way.pop(self.random.randrange(len(self.under_way)))
-        landed, heard = self.cluster.lands(one.request), self.random.random() < 0.6
+        landed, heard = one.lands(self.cluster), self.random.random() < 0.6
         self.told.append(f"{one.request.method} {one.request.target} {'landed' if landed else 'was refused'}")
         for gate in self.gates:
             self.cluster.show(gate)
@@ -134,7 +150,7 @@ class Case:
         for count in range(len(self.under_way) + 1):
             for order in permutations(self.under_way, count):
                 cluster = self.cluster.copy()
-                landed = [one.request.target for one in order if cluster.lands(one.request)]
+                landed = [one.request.target for one in order if one.lands(cluster)]
                 there = charges(cluster.gate())
                 for number, known in enumerate(charged):
                     for at in there:

@@ -182,21 +182,6 @@ def test_the_envelope_is_highest_replicas_times_highest_footprint():
     assert books(ask) == (2, 13)
 
 
-def test_a_patch_of_the_template_waits_for_the_one_before():
-    """A second container may be there by the time the patch lands."""
-    ask = asker(workload("web", 2, {"cpu": "1"}), hard="100")
-    second = {
-        "spec": {"template": {"spec": {"containers": [{"name": "side", "resources": {"requests": {"cpu": "4"}}}]}}}
-    }
-    ask(patch(path("web"), second, "strategic"))
-    assert books(ask) == (2, 8)
-    first = {
-        "spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}}
-    }
-    assert ask(patch(path("web"), first, "strategic")).reason == "change-under-way"
-    assert books(ask) == (2, 8)
-
-
 def test_labels_that_move_a_workload_charge_the_quota_that_it_enters():
     quotas = [
         quota("acme", {"requests.cpu": "10"}, namespaces={}, workloads={"tier": "a"}),
@@ -252,10 +237,24 @@ def test_a_replica_set_that_no_live_owner_covers_is_charged_itself(orphan: dict)
     assert books(asker(workload("web", 4), bare)) == (8, 0)
 
 
-def test_a_deployment_without_a_plain_selector_covers_nothing():
+@pytest.mark.parametrize(("uid", "used"), [("uid-web", 4), ("another-uid", 8)])
+def test_a_deployment_without_a_plain_selector_covers_what_has_its_uid(uid: str, used: int):
+    """Its controller lets go of ReplicaSets that it does not select."""
     deployment, child = family(4, 4)
     deployment["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
-    assert books(asker(deployment, child)) == (8, 0)
+    child["metadata"]["ownerReferences"] = owned_by("web", uid)
+    assert books(asker(deployment, child)) == (used, 0)
+
+
+def test_what_a_write_makes_for_such_a_deployment_counts_by_itself_until_it_is_there():
+    """Its controller may let go of it at once."""
+    deployment, child = family(4, 4)
+    deployment["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    ask = asker(deployment)
+    assert ask(create(child)).verdict is Verdict.ALLOW
+    assert books(ask) == (4, 4)
+    ask.gate.observe(*observe(child))
+    assert books(ask)[0] == 4
 
 
 def test_a_workload_in_a_namespace_that_is_not_known_is_under_no_quota():

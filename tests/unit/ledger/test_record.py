@@ -1,4 +1,4 @@
-"""Pending writes as records: whatever a pending write says comes back, but what a patch says."""
+"""Pending writes as records: whatever a pending write says comes back."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ PENDING = PendingWrite(
     source="10.0.0.9",
     owner=OWNER,
     frees=True,
-    keeps_count=True,
-    shifts=True,
 )
 BARE = PendingWrite("d2", None, (), (), creates=False, precondition=NO_PRECONDITION, expires_s=50.0)
 

@@ -12,7 +12,7 @@ from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.model import NO_PRECONDITION, Observed, OwnerRef, Template, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, quota, scale, snapshot, workload
+from extauthz.testing.builders import Asker, create, gate, owned_by, quota, scale, snapshot, workload
 
 WEB = workload("web", 4, labels={"team": "a"})
 OTHER = workload("other", 1, labels={"team": "a"})
@@ -126,17 +126,6 @@ def test_a_gate_that_has_seen_the_deleted_object_keeps_what_it_was():
 # What two gates know of one write.
 
 
-def test_what_is_learned_of_a_write_counts():
-    ask, other = (Asker(gate(ALL, *SEEN)) for _ in range(2))
-    for one, cpu in ((ask, "2"), (other, "3")):
-        whole = workload("web", 4, {"cpu": cpu}, labels={"team": "a"})
-        assert one(patch(path("web"), {"spec": {"template": whole["spec"]["template"]}})).verdict is Verdict.ALLOW
-    ((_, told),) = other.gate.ledger.pending
-    ask.gate.ledger.pending.learn(told)
-    assert list(ask.gate.usage()) == list(other.gate.usage())
-    assert ask.gate.ledger.drift() == {}
-
-
 T1, T2 = Template(b'{"template":1}'), Template(b'{"template":2}')
 OWNER = OwnerRef("apps", "Deployment", "web", "u1")
 
@@ -144,30 +133,6 @@ OWNER = OwnerRef("apps", "Deployment", "web", "u1")
 def pending(**said: Any) -> PendingWrite:
     usual = {"replicas": None, "templates": (), "labels": (), "creates": False}
     return PendingWrite("d1", **(usual | said), precondition=NO_PRECONDITION, expires_s=90.0)
-
-
-@pytest.mark.parametrize(
-    ("here", "told", "then"),
-    [
-        pytest.param({}, {}, {}, id="nothing"),
-        pytest.param({"templates": (T1,)}, {"templates": (T2, T1)}, {"templates": (T1, T2)}, id="templates"),
-        pytest.param({"labels": ("a=1",)}, {"labels": ("a=2", "a=1")}, {"labels": ("a=1", "a=2")}, id="labels"),
-        pytest.param({"replicas": 3}, {"replicas": 2}, {"replicas": 3}, id="a-lower-count"),
-        pytest.param({"replicas": 2}, {"replicas": 3}, {"replicas": 3}, id="a-higher-count"),
-        pytest.param({}, {"replicas": 3}, {"replicas": 3}, id="a-count"),
-        pytest.param({"replicas": 3}, {}, {"replicas": 3}, id="no-count"),
-        pytest.param({}, {"replicas": 0}, {"replicas": 0}, id="a-count-of-zero"),
-        *(
-            pytest.param({flag: mine}, {flag: theirs}, {flag: mine or theirs}, id=f"{flag}-{mine}-{theirs}")
-            for flag in ("keeps_count", "frees", "shifts")
-            for mine, theirs in ((True, False), (False, True))
-        ),
-    ],
-)
-def test_what_either_knows_is_what_it_may_leave(here: dict[str, Any], told: dict[str, Any], then: dict[str, Any]):
-    known = pending(**here)
-    known.learn(pending(**told))
-    assert known == pending(**then)
 
 
 @pytest.mark.parametrize(

@@ -106,17 +106,3 @@ def test_the_tightest_quota_is_named_first(hard: tuple[str, str]):
     assert [row.quota for row in denied.shortages] == [tightest, other]
     assert denied.sentence.index(f"workspace quota: {tightest}") < denied.sentence.index(f"workspace quota: {other}")
     assert denied.fits == 4
-
-
-def test_a_count_is_not_refused_with_itself_as_the_one_that_fits():
-    """Five may land, and a template of two CPU as well: with the other one that is 11, and the limit is 10."""
-    made = gate([quota("acme", {"requests.cpu": "10"})], workload("web", 1), workload("other", 1))
-    ask = Asker(made)
-    assert ask(scale("web", 5)).verdict is Verdict.ALLOW
-    see(made, workload("web", 0, {"cpu": "2"}, version="2"))
-    template = {"spec": {"replicas": 0, "template": pod({"cpu": "2"})}}
-    assert ask(patch(path("web"), template, "strategic")).verdict is Verdict.ALLOW
-    see(made, workload("web", 1, {"cpu": "1"}, version="3"))
-    denied = ask(scale("web", 1))
-    assert denied.verdict is Verdict.DENY
-    assert denied.fits is None

@@ -225,3 +225,39 @@ def test_what_a_patch_leaves_on_an_object_that_changed_meanwhile_is_written_as_w
     seat.ledger.observations.observe(*observe(changed))
     assert seat.replica.wants_write()
     assert decode(seat.write(3).payload).pending_writes[pending] != before
+
+
+@pytest.mark.parametrize("uid", ["u", "another"], ids=["written-over", "made-anew"])
+def test_an_older_object_that_is_put_back_is_taken_for_lost(uid: str):
+    """Its clock went back. What it says is old, what gates remember is kept, and growth waits for all that is lost."""
+    first, second = Seat("a"), Seat("b")
+    first.write(1)
+    first.replica.released = True
+    first.now_s += W + 1
+    old = first.write(2)
+    second.replica.take(old)
+    assert not second.replica.holds
+    second.now_s += 10
+    pending = second.ask(scale("web", 2))
+    second.replica.take(second.write(3))
+    second.replica.take(Stored(old.payload, "4", uid))
+    assert (second.replica.holds, second.ledger.pending.follows(pending)) == (True, True)
+    assert second.told == [("error", "ledger-put-back")]
+    assert second.replica.wants_write()
+    made = second.write(5, uid)
+    assert (second.replica.holds, second.replica.hold_is_over) == (True, False)
+    second.now_s += W
+    assert second.replica.hold_is_over
+    first.now_s += 10
+    first.replica.take(made)
+    assert (first.replica.holds, first.ledger.pending.follows(pending)) == (True, True)
+
+
+def test_one_that_is_made_anew_by_a_gate_that_has_seen_none_is_no_old_one():
+    """Its clock begins anew, and it holds by itself."""
+    first, second = Seat("a"), Seat("b")
+    first.now_s += 100
+    first.write(1)
+    second.now_s += 1
+    first.replica.take(second.write(2, "another"))
+    assert (first.replica.holds, first.told) == (True, [])

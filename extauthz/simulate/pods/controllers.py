@@ -1,0 +1,309 @@
+"""The controllers of a cluster: each takes one step at a time, in its own time, and sees what is stored.
+
+Sources: ``pkg/controller/{deployment,replicaset,statefulset,garbagecollector}`` of Kubernetes. Simplified: a pod that
+is deleted is gone at once, and every pod that is created comes to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from random import Random
+
+from extauthz.core.model import Tree
+from extauthz.simulate.judge import Key
+from extauthz.simulate.loop import VirtualLoop
+from extauthz.simulate.server import ApiServer
+
+from . import objects
+from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, Kind, cpu_of, is_active, owner_uid
+
+SLOWEST_S = 0.6
+"""How long a controller may wait before its next step."""
+
+_MAKERS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW)
+_MADE = (REPLICA_SET, REVISION, POD)
+
+
+class Controllers:
+    """Called with every stored change."""
+
+    def __init__(self, loop: VirtualLoop, server: ApiServer, random: Random) -> None:
+        self._loop = loop
+        self._server = server
+        self._random = random
+        self._numbers = count(1)
+        self._waiting: set[tuple[str, Key]] = set()
+        self.unseen: dict[Key, str] = {}
+        """Crews to what the template of their operator asks for."""
+        self.sides: set[str] = set()
+        """Workloads whose pods get a sidecar from somebody."""
+        server.wrote.append(self._wrote)
+
+    @property
+    def busy(self) -> bool:
+        """Whether some controller has not looked at the last change yet."""
+        return bool(self._waiting)
+
+    def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
+        tree = after or before
+        kind = next((one for one in (*_MAKERS, *_MADE) if one.collection == collection), None)
+        if kind is None:
+            return
+        self._later(kind, key)
+        for owner in tree["metadata"].get("ownerReferences", ()):
+            maker = next(one for one in _MAKERS if one.kind == owner["kind"])
+            self._later(maker, (key[0], owner["name"]))
+        if kind is REPLICA_SET and owner_uid(tree) is None:  # somebody may adopt it
+            self._later(DEPLOYMENT, (key[0], tree["metadata"]["labels"]["app"]))
+        if after is None:
+            for made, own in self._made_by(before["metadata"]["uid"]):
+                self._later(made, own)
+
+    def _made_by(self, uid: str) -> list[tuple[Kind, Key]]:
+        return [
+            (kind, key)
+            for kind in _MADE
+            for key, tree in self._server.objects(kind.collection).items()
+            if owner_uid(tree) == uid
+        ]
+
+    def look(self, kind: Kind, key: Key) -> None:
+        """Something beside the object has changed."""
+        self._later(kind, key)
+
+    def _later(self, kind: Kind, key: Key) -> None:
+        at = kind.plural, key
+        if at not in self._waiting:
+            self._waiting.add(at)
+            wait_s = self._random.choice((0.0, 0.05, SLOWEST_S)) * self._random.random()
+            self._loop.call_later(wait_s, self._go_on, kind, key)
+
+    def _go_on(self, kind: Kind, key: Key) -> None:
+        self._waiting.discard((kind.plural, key))
+        tree = self._server.objects(kind.collection).get(key)
+        if tree is None:
+            return
+        if kind in _MADE and self._is_left(tree):
+            self._delete(kind, key)
+        elif kind in _STEPS:
+            _STEPS[kind](self, key, tree)
+
+    def _is_left(self, tree: Tree) -> bool:
+        """Whether the garbage collector takes it: its owner has gone."""
+        uid = owner_uid(tree)
+        return uid is not None and not any(
+            one["metadata"]["uid"] == uid for kind in _MAKERS for one in self._server.objects(kind.collection).values()
+        )
+
+    # What they write.
+
+    def _owned(self, kind: Kind, owner: Tree) -> list[Tree]:
+        uid = owner["metadata"]["uid"]
+        return [one for one in self._server.objects(kind.collection).values() if owner_uid(one) == uid]
+
+    def _create(self, kind: Kind, tree: Tree) -> None:
+        metadata = tree["metadata"]
+        if (metadata["namespace"], metadata["name"]) not in self._server.objects(kind.collection):
+            self._server.request("POST", kind.path(metadata["namespace"]), {}, tree)
+
+    def _put(self, kind: Kind, tree: Tree) -> None:
+        metadata = tree["metadata"]
+        self._server.request("PUT", kind.path(metadata["namespace"], metadata["name"]), {}, tree)
+
+    def _delete(self, kind: Kind, key: Key) -> None:
+        self._server.request("DELETE", kind.path(*key), {}, None)
+
+    def _make_pod(self, owner: Tree, cpu: str, name: str = "", revision: str = "") -> None:
+        name = name or f"{owner['metadata']['name']}-{next(self._numbers)}"
+        side = owner["metadata"]["labels"]["app"] in self.sides
+        self._create(POD, objects.pod(owner, name, cpu, side=side, revision=revision))
+
+    # The kubelet.
+
+    def _pod(self, key: Key, tree: Tree) -> None:
+        """It comes to run, and with what it asks for."""
+        if is_active(tree):
+            self._put(POD, objects.running(tree))
+
+    # Deployments.
+
+    def _deployment(self, key: Key, tree: Tree) -> None:
+        for one in self._server.objects(REPLICA_SET.collection).values():
+            metadata = one["metadata"]
+            if metadata["namespace"] == key[0] and metadata["labels"]["app"] == key[1] and owner_uid(one) is None:
+                self._put(REPLICA_SET, {**one, "metadata": {**metadata, "ownerReferences": [objects.reference(tree)]}})
+                return
+        sets = sorted(self._owned(REPLICA_SET, tree), key=lambda one: str(one["metadata"]["name"]))
+        wanted, surge, unavailable = _fences(tree)
+        total = sum(_count(one) for one in sets)
+        new = next((one for one in sets if cpu_of(one) == cpu_of(tree)), None)
+        if new is None:
+            self._create(REPLICA_SET, objects.replica_set(tree, max(min(wanted, wanted + surge - total), 0)))
+        elif not self._scaled(tree, sets, new, wanted + surge):
+            self._rolled(tree, sets, new, total, wanted, surge, unavailable)
+
+    def _scaled(self, tree: Tree, sets: list[Tree], new: Tree, allowed: int) -> bool:
+        """Whether the count of the Deployment has changed since: then its ReplicaSets are scaled in proportion."""
+        wanted = tree["spec"]["replicas"]
+        active = [one for one in sets if _count(one)] or [new]
+        if all(_desired(one) == wanted for one in active):
+            return False
+        if len(active) == 1:
+            self._set(active[0], wanted, wanted)
+            return True
+        add = allowed - sum(_count(one) for one in active)
+        total, left = sum(_count(one) for one in active), add
+        for one in sorted(active, key=_count, reverse=add > 0):
+            part = max(min(round(_count(one) * add / total), left), 0) if add > 0 else min(max(add, -_count(one)), 0)
+            add -= 0 if add > 0 else part
+            left -= part
+            self._set(one, _count(one) + part, wanted)
+        return True
+
+    def _rolled(
+        self, tree: Tree, sets: list[Tree], new: Tree, total: int, wanted: int, surge: int, unavailable: int
+    ) -> None:
+        """One step of a rollout: the new ReplicaSet grows as far as the surge lets it, or an old one shrinks."""
+        if _count(new) > wanted:
+            self._set(new, wanted, wanted)
+        elif _count(new) < wanted and total < wanted + surge:
+            self._set(new, min(wanted, _count(new) + wanted + surge - total), wanted)
+        elif total > _count(new):
+            missing = _count(new) - self._running(new)
+            spare = total - (wanted - unavailable) - missing
+            for one in sets:
+                less = min(_count(one), spare) if one is not new else 0
+                if less > 0:
+                    self._set(one, _count(one) - less, wanted)
+                    return
+        generation = tree["metadata"]["generation"]
+        self._put(
+            DEPLOYMENT,
+            objects.with_status(tree, observedGeneration=generation, replicas=total, updatedReplicas=_count(new)),
+        )
+
+    def _running(self, owner: Tree) -> int:
+        return sum(1 for one in self._owned(POD, owner) if one["status"]["phase"] == "Running")
+
+    def _set(self, one: Tree, replicas: int, desired: int) -> None:
+        metadata = {**one["metadata"], "annotations": {"desired": str(desired)}}
+        self._put(REPLICA_SET, {**one, "metadata": metadata, "spec": {**one["spec"], "replicas": replicas}})
+
+    # ReplicaSets and what an operator does: pods one by one.
+
+    def _replica_set(self, key: Key, tree: Tree) -> None:
+        self._one_by_one(tree, cpu_of(tree), REPLICA_SET)
+
+    def _crew(self, key: Key, tree: Tree) -> None:
+        cpu = self.unseen.setdefault(key, "1")
+        if not tree["status"].get("selector"):
+            self._put(CREW, objects.with_status(tree, selector=f"app={key[1]}", replicas=0))
+            return
+        old = [one for one in self._owned(POD, tree) if is_active(one) and _asks(one) != cpu]
+        if old:
+            self._delete(POD, _key(old[0]))
+        else:
+            self._one_by_one(tree, cpu, CREW)
+
+    def _one_by_one(self, tree: Tree, cpu: str, kind: Kind) -> None:
+        pods = [one for one in self._owned(POD, tree) if is_active(one)]
+        if len(pods) < tree["spec"]["replicas"]:
+            self._make_pod(tree, cpu)
+        elif len(pods) > tree["spec"]["replicas"]:
+            self._delete(POD, _key(self._random.choice(pods)))
+        else:
+            ready = sum(1 for one in pods if one["status"]["phase"] == "Running")
+            self._put(kind, objects.with_status(tree, replicas=len(pods), readyReplicas=ready))
+
+    # StatefulSets.
+
+    def _stateful_set(self, key: Key, tree: Tree) -> None:
+        update = objects.revision(tree)
+        name = update["metadata"]["name"]
+        if (key[0], name) not in self._server.objects(REVISION.collection):
+            self._create(REVISION, update)
+            self._later(STATEFUL_SET, key)
+            return
+        status = {"observedGeneration": tree["metadata"]["generation"], "updateRevision": name}
+        current = tree["status"].get("currentRevision", name)
+        pods = {_ordinal(one): one for one in self._owned(POD, tree) if is_active(one)}
+        if all(_revision(one) == name for one in pods.values()) and len(pods) == tree["spec"]["replicas"]:
+            current = name
+        now = objects.with_status(tree, **status, currentRevision=current, replicas=len(pods))
+        self._put(STATEFUL_SET, now)
+        self._ordinals(key, now, pods)
+
+    def _ordinals(self, key: Key, tree: Tree, pods: Mapping[int, Tree]) -> None:
+        """Create what is missing, delete what is too much, then replace what is old, the highest first."""
+        replicas, parallel = tree["spec"]["replicas"], tree["spec"].get("podManagementPolicy") == "Parallel"
+        current, update = tree["status"]["currentRevision"], tree["status"]["updateRevision"]
+        partition = tree["spec"].get("updateStrategy", {}).get("partition", 0)
+        stay = sum(1 for one in pods.values() if _revision(one) == current != update)
+        failed = {_ordinal(one): one for one in self._owned(POD, tree) if not is_active(one)}
+        for ordinal in range(replicas):
+            if ordinal in failed:
+                self._delete(POD, _key(failed[ordinal]))
+                return
+            if ordinal not in pods:
+                revision = current if ordinal < max(partition, stay) else update
+                self._make_pod(tree, self._cpu_of(key[0], revision), f"{key[1]}-{ordinal}", revision)
+                if not parallel:
+                    return
+            elif not parallel and pods[ordinal]["status"]["phase"] != "Running":
+                return
+        for ordinal in sorted(pods, reverse=True):
+            if ordinal >= replicas or (ordinal >= partition and _revision(pods[ordinal]) != update):
+                self._delete(POD, _key(pods[ordinal]))
+                return
+
+    def _cpu_of(self, namespace: str, revision: str) -> str:
+        found = self._server.objects(REVISION.collection)[namespace, revision]
+        cpu: str = found["data"]["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+        return cpu
+
+
+_STEPS: Mapping[Kind, Callable[[Controllers, Key, Tree], None]] = {
+    POD: Controllers._pod,
+    DEPLOYMENT: Controllers._deployment,
+    REPLICA_SET: Controllers._replica_set,
+    CREW: Controllers._crew,
+    STATEFUL_SET: Controllers._stateful_set,
+}
+
+
+def surge_of(replicas: int) -> int:
+    """Pods that a rollout may add for a while: a quarter, rounded up."""
+    return -(-replicas // 4)
+
+
+def _fences(tree: Tree) -> tuple[int, int, int]:
+    """The count, ``maxSurge`` and ``maxUnavailable``: ``ResolveFenceposts``."""
+    wanted = tree["spec"]["replicas"]
+    return wanted, surge_of(wanted), wanted // 4
+
+
+def _count(tree: Tree) -> int:
+    count: int = tree["spec"]["replicas"]
+    return count
+
+
+def _desired(tree: Tree) -> int:
+    return int(tree["metadata"].get("annotations", {}).get("desired", -1))
+
+
+def _asks(pod: Tree) -> str:
+    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return cpu
+
+
+def _revision(pod: Tree) -> str:
+    return str(pod["metadata"]["labels"].get("controller-revision-hash", ""))
+
+
+def _ordinal(pod: Tree) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])
+
+
+def _key(tree: Tree) -> Key:
+    return tree["metadata"]["namespace"], tree["metadata"]["name"]

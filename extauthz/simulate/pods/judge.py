@@ -1,0 +1,200 @@
+"""Counts what exists: pods by what they say, beside what specs ask for. It knows no rule of a gate.
+
+What is above a limit must be a cut of docs/guarantee.md. Each excuse has the sentence of that page beside it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.simulate.judge import Key
+from extauthz.simulate.kinds import milli
+from extauthz.simulate.server import ApiServer
+from extauthz.simulate.views import UNSEEN_S
+
+from . import objects
+from .controllers import surge_of
+from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, cpu_m, cpu_of, is_active, owner_uid
+
+COUNTED = frozenset(kind.collection for kind in (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, CREW, POD))
+
+
+class Amounts(NamedTuple):
+    """CPU in thousandths, and pods."""
+
+    cpu_m: int
+    pods: int
+
+    def plus(self, other: Amounts) -> Amounts:
+        """Key by key."""
+        return Amounts(self.cpu_m + other.cpu_m, self.pods + other.pods)
+
+
+NOTHING = Amounts(0, 0)
+
+
+class _Past:
+    """What happened to a workload of late: when its count was what, and what its operator has made dearer."""
+
+    def __init__(self) -> None:
+        self.counts: deque[tuple[float, int]] = deque()
+        """Since when it was which count."""
+        self.by_operator: deque[tuple[float, int]] = deque()
+        """When each pod has come to cost how much more, past the gates."""
+
+    def between(self, since_s: float, until_s: float = float("inf")) -> int:
+        """The highest count from one time to another."""
+        older = [count for at_s, count in self.counts if at_s <= since_s]
+        return max([*older[-1:], *(count for at_s, count in self.counts if since_s < at_s <= until_s)], default=0)
+
+    def lowered_s(self) -> float:
+        """When its count was last lowered."""
+        times = [
+            at_s for (_, before), (at_s, now) in zip(self.counts, list(self.counts)[1:], strict=False) if now < before
+        ]
+        return times[-1] if times else float("-inf")
+
+
+class Judge:
+    """Called with every stored change.
+
+    Args:
+        hard: the limits.
+        broken: told of what is above them.
+    """
+
+    def __init__(
+        self, server: ApiServer, clock: Callable[[], float], hard: Amounts, broken: Callable[[str], None]
+    ) -> None:
+        self._server = server
+        self._clock = clock
+        self._hard = hard
+        self._broken = broken
+        self._pasts: dict[Key, _Past] = defaultdict(_Past)
+        self._made_s: dict[str, float] = {}
+        """Pods by UID to when they were made."""
+        self.highest = NOTHING
+        server.wrote.append(self._wrote)
+
+    def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
+        if collection not in COUNTED:
+            return
+        if collection == POD.collection and before is None:
+            self._made_s[after["metadata"]["uid"]] = self._clock()
+        app = key[0], (after or before)["metadata"]["labels"]["app"]
+        past, count = self._pasts[app], self._count(app)
+        if not past.counts or past.counts[-1][1] != count:
+            past.counts.append((self._clock(), count))
+        self.look()
+
+    def grew(self, key: Key, per_pod_m: int) -> None:
+        """An operator makes pods that cost so much more, past the gates."""
+        self._pasts[key].by_operator.append((self._clock(), per_pod_m))
+
+    # What exists.
+
+    def _pods(self) -> dict[Key, list[Tree]]:
+        pods: dict[Key, list[Tree]] = defaultdict(list)
+        for (namespace, _), tree in self._server.objects(POD.collection).items():
+            if is_active(tree):
+                pods[namespace, tree["metadata"]["labels"]["app"]].append(tree)
+        return pods
+
+    def _count(self, app: Key) -> int:
+        """What a workload and ReplicaSets that it has left behind ask for."""
+        alive = {tree["metadata"]["uid"] for tree in self._server.objects(DEPLOYMENT.collection).values()}
+        left = [
+            tree
+            for (namespace, _), tree in self._server.objects(REPLICA_SET.collection).items()
+            if (namespace, tree["metadata"]["labels"]["app"]) == app and owner_uid(tree) not in {None, *alive}
+        ]
+        return sum(tree["spec"]["replicas"] for tree in (*self._asking(app), *left))
+
+    def _asking(self, app: Key) -> Iterator[Tree]:
+        for kind in (DEPLOYMENT, STATEFUL_SET, CREW):
+            if (tree := self._server.objects(kind.collection).get(app)) is not None:
+                yield tree
+        for (namespace, _), tree in self._server.objects(REPLICA_SET.collection).items():
+            if (namespace, tree["metadata"]["labels"]["app"]) == app and owner_uid(tree) is None:
+                yield tree
+
+    def look(self) -> None:
+        """All pods must fit, and all that specs ask for."""
+        pods = self._pods()
+        exist = _sum([Amounts(sum(cpu_m(one) for one in some), len(some)) for some in pods.values()])
+        asked = _sum([self._asked(app, pods) for app in {*self._pasts, *pods}])
+        self.highest = Amounts(*map(max, self.highest, exist))
+        for what, amounts in (("pods", exist), ("specs", asked)):
+            for name, amount, hard in zip(Amounts._fields, amounts, self._hard, strict=True):
+                if amount > hard and amount > hard + getattr(self._excused(pods), name):
+                    self._broken(f"{what} come to {amount} of {name}, of {hard}: {self._told(pods)}")
+
+    def _asked(self, app: Key, pods: Mapping[Key, list[Tree]]) -> Amounts:
+        """A Crew does not say what its pods cost."""
+        trees = list(self._asking(app))
+        if app in self._server.objects(DEPLOYMENT.collection):
+            trees = trees[:1]  # before it makes a ReplicaSet it adopts those that are left
+        cpu = sum(one["spec"]["replicas"] * milli(cpu_of(one)) for one in trees if one["kind"] != CREW.kind)
+        return Amounts(cpu, sum(one["spec"]["replicas"] for one in trees))
+
+    def used(self) -> Amounts:
+        """What is to be counted at rest: each pod, and at least what it may be made anew from."""
+        total = NOTHING
+        for app, some in self._pods().items():
+            each = max(self._each(app, tree, some) for tree in self._asking(app) if tree["spec"]["replicas"])
+            total = total.plus(Amounts(sum(max(cpu_m(one), each) for one in some), len(some)))
+        return total
+
+    def _each(self, app: Key, tree: Tree, pods: list[Tree]) -> int:
+        if tree["kind"] == CREW.kind:
+            return objects.dearest_m(pods)
+        revisions = self._server.objects(REVISION.collection)
+        found = [revisions.get((app[0], tree["status"].get(name))) for name in ("currentRevision", "updateRevision")]
+        return max(milli(cpu_of(one)) for one in (tree, *(one["data"] for one in found if one is not None)))
+
+    def _told(self, pods: Mapping[Key, list[Tree]]) -> str:
+        told = []
+        for (_, name), some in sorted(pods.items()):
+            each = ", ".join(f"{one['metadata']['name']} {cpu_m(one)}" for one in some)
+            told.append(f"{name} ({each})")
+        return "; ".join(told)
+
+    # What is excused.
+
+    def _excused(self, pods: Mapping[Key, list[Tree]]) -> Amounts:
+        return _sum([one for app, some in pods.items() for one in self._excuses(app, some)])
+
+    def _excuses(self, app: Key, pods: list[Tree]) -> Iterator[Amounts]:
+        now_s, past = self._clock(), self._pasts[app]
+        dearest_m = objects.dearest_m(pods)
+        count = self._count(app)
+        extra = max(len(pods) - count, 0)
+        # "Surge of rollouts, unless charge-surge is on: for a while the pods of maxSurge exist beside those that are
+        # counted."
+        surge = 0
+        if app in self._server.objects(DEPLOYMENT.collection):
+            surge = min(surge_of(past.between(now_s - UNSEEN_S)), extra)
+            yield Amounts(surge * dearest_m, surge)
+        # "A workload grows, and then shrinks [...] before the watches of pods and claims have shown what it has made".
+        seen_s = past.lowered_s() - UNSEEN_S
+        new = [one for one in pods if self._made_s[one["metadata"]["uid"]] > seen_s]
+        late = min(extra - surge, len(new))
+        yield Amounts(late * dearest_m, late)
+        # "Templates say what pods cost: nobody changes requests between the template and the pod [...] Pods are
+        # observed, and dearer ones count, after the fact."
+        yield Amounts(sum(cpu_m(one, only="side") for one in pods), 0)
+        # "Growth past the gate: it counts as soon as it is observed."
+        for at_s, per_pod_m in past.by_operator:
+            made_s = [
+                self._made_s[one["metadata"]["uid"]] for one in pods if self._made_s[one["metadata"]["uid"]] >= at_s
+            ]
+            until_s = min(made_s, default=now_s) + UNSEEN_S
+            most = past.between(at_s, until_s)
+            yield Amounts(per_pod_m * min(most, len(pods)), 0)
+
+
+def _sum(some: list[Amounts]) -> Amounts:
+    return Amounts(sum(one.cpu_m for one in some), sum(one.pods for one in some))

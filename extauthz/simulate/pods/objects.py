@@ -1,0 +1,189 @@
+"""Objects of the worlds with pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from extauthz.core.model import Tree
+from extauthz.simulate.judge import Key
+from extauthz.simulate.kinds import milli
+from extauthz.simulate.objects import container
+
+
+class Kind(NamedTuple):
+    """A kind of object that is, or makes, pods."""
+
+    api: str
+    kind: str
+    plural: str
+
+    @property
+    def collection(self) -> str:
+        """The path of all of them."""
+        return f"/{'api' if '/' not in self.api else 'apis'}/{self.api}/{self.plural}"
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Of one object; without a name, of where it is made."""
+        root = self.collection.rpartition("/")[0]
+        return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
+
+
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+REPLICA_SET = Kind("apps/v1", "ReplicaSet", "replicasets")
+STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
+CREW = Kind("ops.example.com/v1", "Crew", "crews")
+"""A custom resource without a template. Its operator makes pods of one that nobody sees."""
+POD = Kind("v1", "Pod", "pods")
+
+WORKLOADS: Mapping[str, Kind] = {"deploy": DEPLOYMENT, "sts": STATEFUL_SET, "crew": CREW}
+"""By the word in a name: ``web-sts-2``."""
+
+SIDE = "250m"
+"""What a sidecar asks for that somebody puts into pods."""
+
+
+def kind_of(name: str) -> Kind:
+    """Of a workload."""
+    return WORKLOADS[name.split("-")[1]]
+
+
+def definition() -> Tree:
+    """Of the custom resource."""
+    group, version = CREW.api.split("/")
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{CREW.plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": CREW.plural, "kind": CREW.kind},
+            "versions": [{"name": version, "served": True, "storage": True, "subresources": {"scale": scale}}],
+        },
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }
+
+
+def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:  # noqa: ANN401 (any field of its spec)
+    """A Deployment, a StatefulSet or a Crew as the API server prints it."""
+    kind, (namespace, name) = kind_of(key[1]), key
+    spec: dict[str, Any] = {"replicas": replicas, **more}
+    if kind is not CREW:
+        spec |= {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu)}
+    if kind is DEPLOYMENT:
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+    metadata = {"name": name, "namespace": namespace, "labels": {"app": name}, "generation": 1}
+    return {"apiVersion": kind.api, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": {}}
+
+
+def template(app: str, cpu: str) -> Tree:
+    """A pod template."""
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container(cpu)]}}
+
+
+def cpu_of(tree: Tree) -> str:
+    """What a pod of a workload's template asks for."""
+    cpu: str = tree["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return cpu
+
+
+def replica_set(deployment: Tree, replicas: int) -> Tree:
+    """One that a Deployment's controller makes for its template."""
+    metadata, cpu = deployment["metadata"], cpu_of(deployment)
+    own = {
+        "name": f"{metadata['name']}-{cpu}",
+        "namespace": metadata["namespace"],
+        "labels": metadata["labels"],
+        "ownerReferences": [reference(deployment)],
+    }
+    spec = {**{key: deployment["spec"][key] for key in ("selector", "template")}, "replicas": replicas}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": own, "spec": spec, "status": {}}
+
+
+def revision(stateful_set: Tree) -> Tree:
+    """The ControllerRevision of its template."""
+    metadata, cpu = stateful_set["metadata"], cpu_of(stateful_set)
+    own = {
+        "name": f"{metadata['name']}-r{cpu}",
+        "namespace": metadata["namespace"],
+        "labels": metadata["labels"],
+        "ownerReferences": [reference(stateful_set)],
+    }
+    data = {"spec": {"template": {**stateful_set["spec"]["template"], "$patch": "replace"}}}
+    return {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": own, "data": data, "revision": 1}
+
+
+def pod(owner: Tree, name: str, cpu: str, *, side: bool, revision: str = "") -> Tree:
+    """One that a controller makes."""
+    metadata = owner["metadata"]
+    labels = {**metadata["labels"], **({"controller-revision-hash": revision} if revision else {})}
+    own = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": [reference(owner)]}
+    containers = [container(cpu), *([container(SIDE, "side")] if side else [])]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": own | {"generation": 1},
+        "spec": {"containers": containers},
+        "status": {"phase": "Pending"},
+    }
+
+
+def reference(owner: Tree) -> Tree:
+    """An entry of ``ownerReferences``."""
+    metadata = owner["metadata"]
+    own = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"]}
+    return own | {"controller": True}
+
+
+def owner_uid(tree: Tree) -> str | None:
+    """Of its controller; ``None``: it has none."""
+    owners = tree["metadata"].get("ownerReferences")
+    return owners[0]["uid"] if owners else None
+
+
+def is_active(pod: Tree) -> bool:
+    """Whether it runs or may come to run."""
+    return pod["status"]["phase"] not in ("Succeeded", "Failed")
+
+
+def cpu_m(pod: Tree, *, only: str = "") -> int:
+    """What it holds: of each container the larger of what it asks for and what it runs with; thousandths of a CPU.
+
+    Written without the product's own readers. ``only``: of that container.
+    """
+    held = {one["name"]: one["resources"]["requests"] for one in pod["status"].get("containerStatuses", ())}
+    asked = {one["name"]: one["resources"]["requests"] for one in pod["spec"]["containers"]}
+    return sum(
+        max(milli(requests["cpu"]), milli(held.get(name, requests)["cpu"]))
+        for name, requests in asked.items()
+        if only in ("", name)
+    )
+
+
+def with_status(tree: Tree, **status: Tree) -> Tree:
+    """The same object with another status."""
+    return {**tree, "status": {**tree["status"], **status}}
+
+
+def with_spec(tree: Tree, **spec: Tree) -> Tree:
+    """The same object with another spec, which is of another generation."""
+    metadata = {**tree["metadata"], "generation": tree["metadata"].get("generation", 1) + 1}
+    return {**tree, "metadata": metadata, "spec": {**tree["spec"], **spec}}
+
+
+def running(pod: Tree) -> Tree:
+    """It runs with what it asks for."""
+    held = [{"name": one["name"], "resources": one["resources"]} for one in pod["spec"]["containers"]]
+    return with_status(pod, phase="Running", containerStatuses=held)
+
+
+def dearest_m(pods: Iterable[Tree]) -> int:
+    """The highest cost of one of them."""
+    return max((cpu_m(one) for one in pods), default=0)

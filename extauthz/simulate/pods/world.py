@@ -1,0 +1,568 @@
+"""One world with pods: gates, an API server with its controllers, and people who write. ``run`` lives it."""
+
+from __future__ import annotations
+
+import asyncio
+import random as chance
+from collections.abc import Callable, Mapping
+from itertools import count
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+
+from extauthz.core.model import Request, Tree, Verdict
+from extauthz.kube.connection import ApiError
+from extauthz.ledger_store.payload import Payload, decode, encode
+from extauthz.settlement.answers import Fate
+from extauthz.simulate import wire
+from extauthz.simulate.checks import Violation
+from extauthz.simulate.clients import NO_FLAGS, W_S
+from extauthz.simulate.judge import Key, Promise
+from extauthz.simulate.kinds import milli
+from extauthz.simulate.link import Link, Odds
+from extauthz.simulate.loop import VirtualLoop
+from extauthz.simulate.member import Handover, Member, Wiring, settings
+from extauthz.simulate.objects import MERGE_PATCH, container, namespace, quota
+from extauthz.simulate.plan import Step
+from extauthz.simulate.reference import DEFINITIONS, NAMESPACES, QUOTAS
+from extauthz.simulate.restarts import LEDGER, LEDGERS
+from extauthz.simulate.server import ApiServer
+from extauthz.simulate.wire import Answer, Question
+
+from . import objects
+from .controllers import Controllers
+from .judge import Judge
+from .objects import CREW, DEPLOYMENT, POD, REPLICA_SET, REVISION, STATEFUL_SET, Kind, cpu_of, kind_of
+from .plan import Plan
+
+ANSWERS_WITHIN_S = 2.0
+"""How long Envoy and the API server wait for an answer."""
+
+STORED_WITHIN_S = 5.0
+"""How long after that a write may be stored."""
+
+TRIES = 3
+
+QUIET_S = 0.2
+"""For so long nothing has changed: watches that do not lag have shown it all."""
+
+READY_WITHIN_S = 90.0
+RESTS_WITHIN_S = 3 * W_S + 90.0
+
+WATCHED = (*(one.collection for one in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, REVISION, POD, CREW)), "")
+"""Empty: all of them."""
+
+Change = Callable[[Tree], Tree | None]
+"""What somebody makes of an object (``None``: there is none); ``None``: nothing."""
+
+
+class Result(NamedTuple):
+    """The result of a world."""
+
+    plan: Plan
+    violation: Violation | None
+    trace: tuple[str, ...]
+    answers: int
+    grants: int
+    virtual_s: float
+
+
+class World:
+    """Everything there is, for one run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.loop = VirtualLoop(self.random("order"))
+        self.server = ApiServer()
+        self.found: Violation | None = None
+        self.trace: list[str] = []
+        self.judge = Judge(self.server, self.loop.time, plan.hard, lambda what: self.broken("never over", what))
+        self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
+        self.server.wrote.append(self._wrote)
+        self.changed_s = 0.0
+        self.under_way = 0
+        self.answers = self.grants = 0
+        self.peace = False
+        self.members: list[Member | None] = [None] * plan.gates
+        self.links = [Link(self.random(f"link {one}"), self._odds()) for one in range(plan.gates)]
+        self._handovers = [self._handover() for _ in range(plan.gates)]
+        self._lives, self._ids, self._uids = count(1), count(1), count(1)
+        self._wiring = Wiring(
+            self.loop,
+            self.server,
+            settings(W_S, plan.ledger),
+            None,
+            lambda: f"d{next(self._ids):015d}",
+            self.tell,
+        )
+
+    def random(self, of: str) -> Random:
+        """A random generator for one purpose."""
+        return Random(f"{self.plan.seed} {of}")  # noqa: S311 (to be repeated, not to be secret)
+
+    def _odds(self) -> Odds:
+        lost = 0.05 if "lost" in self.plan.faults else 0.0
+        lags = 0.2 if "lag" in self.plan.faults else 0.0
+        return Odds(lost_request=lost, lost_reply=lost, late=lost, slow=lags, refused=lost, lag=lags)
+
+    def _handover(self) -> Handover | None:
+        return Handover(self.loop.time, lambda for_s: None) if self.plan.ledger == "memory" else None
+
+    def tell(self, line: str) -> None:
+        """Add to the trace."""
+        self.trace.append(f"{self.loop.time():9.4f} {line}")
+
+    def broken(self, rule: str, what: str) -> None:
+        """Keep the first."""
+        if self.found is None:
+            self.found = Violation(rule, what)
+            self.tell(f"broken: {rule}: {what}")
+
+    def _wrote(self, collection: str, key: Key, before: Tree, after: Tree) -> None:
+        self.changed_s = self.loop.time()
+        if collection in WATCHED and (before is None or after is None or before.get("spec") != after.get("spec")):
+            spec = (after or before).get("spec", {})
+            what = "gone" if after is None else f"{spec.get('replicas', '')} {_shown(after)}"
+            self.tell(f"api: {collection.rpartition('/')[2]} {key[1]}: {what}")
+
+    def start(self, number: int, link: Link | None = None) -> Member:
+        """Start a gate; one with a ``link`` of its own is one more."""
+        name = f"gate{number}.{next(self._lives)}"
+        if link is not None:
+            return Member(name, self._wiring, link, self._handover())
+        member = self.members[number] = Member(name, self._wiring, self.links[number], self._handovers[number])
+        return member
+
+    def over(self) -> bool:
+        """A rule is broken: what comes after that says nothing new."""
+        for member in self.members:
+            if member is not None and member.log.failures:
+                self.broken("no failure", f"{member.name}: {member.log.failures[0]}")
+        return self.found is not None
+
+    async def until(self, what: Callable[[], bool], within_s: float) -> bool:
+        until_s = self.loop.time() + within_s
+        while not what():
+            if self.loop.time() > until_s or self.over():
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+    # Writing.
+
+    def spawn(self, writing: Any) -> None:  # noqa: ANN401 (any coroutine)
+        """Run a write beside the rest."""
+
+        async def guarded() -> None:
+            self.under_way += 1
+            try:
+                await writing
+            except Exception as error:  # noqa: BLE001 (the simulation's own mistake)
+                self.broken("simulation", f"{error!r}")
+            finally:
+                self.under_way -= 1
+
+        self.loop.world.start(guarded())
+
+    async def ask(self, raw: bytes, key: Key, random: Random, review: str = "") -> Answer | None:
+        """The answer of any gate; ``None``: none came in time, which is a refusal."""
+        await asyncio.sleep(random.uniform(0.0005, 0.005))
+        member = random.choice(self.members)
+        if member is None or not member.serves:
+            return None
+        task = member.begin(member.answer(Question(raw, Promise(key, None, None), 0, False, review)))
+        done, _ = await asyncio.wait((task,), timeout=ANSWERS_WITHIN_S)
+        if not done or task.cancelled():
+            if not review:
+                task.cancel()
+            return None
+        if (error := task.exception()) is not None:
+            self.broken("no failure", f"{member.name} failed: {error!r}")
+            return None
+        answer: Answer = task.result()[0]
+        self.answers += 1
+        self.grants += answer.verdict is Verdict.ALLOW and answer.reason == "fits"
+        self.tell(f"{member.name}: {'webhook' if review else 'envoy'}, {key[1]}: {answer.verdict} ({answer.reason})")
+        return answer
+
+    async def scale(self, key: Key, to: int, how: Mapping[str, Any], random: Random) -> None:
+        """A count, by Envoy and then by the webhook; in half of the worlds there is no Envoy."""
+        kind = kind_of(key[1])
+        answer = None
+        if self.plan.seed % 2:
+            body = orjson.dumps({"spec": {"replicas": to}})
+            request = Request("PATCH", f"{kind.path(*key)}/scale", {"content-type": MERGE_PATCH}, body)
+            answer = await self.ask(wire.check(request), key, random)
+            if answer is None or answer.verdict is not Verdict.ALLOW:
+                return
+        stored = await self.write(
+            kind, key, lambda held: held and objects.with_spec(held, replicas=to), how, random, "scale"
+        )
+        member = random.choice(self.members)
+        if answer is not None and member is not None and member.serves:
+            fate = Fate(200 if stored else 409, "via_upstream", NO_FLAGS, 1, True)
+            member.hear(wire.log_entry(answer, fate))
+
+    async def write(
+        self, kind: Kind, key: Key, change: Change, how: Mapping[str, Any], random: Random, sub: str = ""
+    ) -> bool:
+        """A write as the API server takes it: worked out, admitted, stored on what it was worked out on, or tried
+        again. Whether it was stored."""
+        until_s = self.loop.time() + ANSWERS_WITHIN_S + STORED_WITHIN_S
+        for _ in range(TRIES):
+            before = self.server.objects(kind.collection).get(key)
+            after = change(before)
+            if after is None or (after == before):
+                return False
+            if sub == "resize" or _may_grow(before, after, sub):
+                uid = f"review-{next(self._uids)}"
+                answer = await self.ask(_review(kind, key, before, after, sub, uid), key, random, uid)
+                if answer is None or answer.verdict is not Verdict.ALLOW:
+                    return False
+            late = "late" in self.plan.faults
+            if late and how.get("end") == "refused":
+                return False
+            left_s = until_s - self.loop.time()
+            await asyncio.sleep(
+                left_s * random.random() if late and how.get("end") == "late" else 0.05 * random.random()
+            )
+            if self.loop.time() > until_s:
+                return False
+            if self.server.objects(kind.collection).get(key) is before:
+                self._store(kind, key, before, after)
+                return True
+        return False
+
+    def _store(self, kind: Kind, key: Key, before: Tree, after: Tree) -> None:
+        if before is None:
+            self.server.request("POST", kind.path(key[0]), {}, after)
+        else:
+            self.server.request("PUT", kind.path(*key), {}, after)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Everything has been done, and watches that do not lag have shown it."""
+        return not self.controllers.busy and self.loop.time() - self.changed_s > QUIET_S
+
+    def lets(self, tree: Tree, to: int, cpu: str) -> bool:
+        """Whether a rollout may make pods that cost less: always, or in a world without faults where nothing else
+        happens, and no more of them."""
+        if self.plan.any_template or milli(cpu) >= milli(cpu_of(tree)):
+            return True
+        return not self.plan.faults and self.is_quiet and self.under_way <= 1 and to <= tree["spec"]["replicas"]
+
+
+def _shown(tree: Tree) -> str:
+    spec = tree.get("spec", {})
+    pod = spec.get("template", tree).get("spec", {})
+    return " ".join(one["resources"]["requests"]["cpu"] for one in pod.get("containers", ()))
+
+
+def _may_grow(before: Tree, after: Tree, sub: str) -> bool:
+    """What the ``matchConditions`` of the webhook's configuration ask about."""
+    if before is None or after["spec"]["replicas"] > before["spec"]["replicas"]:
+        return True
+    return not sub and _costs(before) != _costs(after)
+
+
+def _costs(tree: Tree) -> Tree:
+    spec = {key: value for key, value in tree["spec"].items() if key != "replicas"}
+    return spec, tree["metadata"].get("labels"), tree["metadata"].get("ownerReferences")
+
+
+def _review(kind: Kind, key: Key, before: Tree, after: Tree, sub: str, uid: str) -> bytes:
+    group, _, version = kind.api.rpartition("/")
+    if sub == "scale":
+        before, after = _scale(before), _scale(after)
+    request = {
+        "uid": uid,
+        "kind": {"group": group, "version": version, "kind": kind.kind},
+        "resource": {"group": group, "version": version, "resource": kind.plural},
+        "namespace": key[0],
+        "name": key[1],
+        "operation": "CREATE" if before is None else "UPDATE",
+        "userInfo": {"username": "somebody"},
+        "object": after if before is not None else {**after, "metadata": {**after["metadata"], "uid": f"new-{uid}"}},
+        "oldObject": before,
+        "dryRun": False,
+        **({"subResource": sub} if sub else {}),
+    }
+    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+def _scale(tree: Tree) -> Tree:
+    metadata = {name: tree["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")}
+    spec = {"replicas": tree["spec"]["replicas"]}
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec}
+
+
+# What each step does.
+
+
+def _scaled(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.spawn(world.scale(key, how["to"], how, random))
+
+
+def _applied(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    _roll(world, key, how["to"], how["cpu"], how, random)
+
+
+def _roll(world: World, key: Key, to: int | None, cpu: str, how: Mapping[str, Any], random: Random) -> None:
+    if kind_of(key[1]) is CREW:
+        return
+
+    def change(held: Tree) -> Tree | None:
+        if held is None:
+            return None
+        replicas = held["spec"]["replicas"] if to is None else to
+        if not world.lets(held, replicas, cpu):
+            return None
+        return objects.with_spec(held, replicas=replicas, template=objects.template(key[1], cpu))
+
+    world.spawn(world.write(kind_of(key[1]), key, change, how, random))
+
+
+def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """An old ReplicaSet, or an old revision, is taken up again."""
+    held = world.server.objects(kind_of(key[1]).collection).get(key)
+    if held is None or kind_of(key[1]) is CREW:
+        return
+    if kind_of(key[1]) is DEPLOYMENT:
+        sets = world.server.objects(REPLICA_SET.collection).values()
+        old = [cpu_of(one) for one in sets if objects.owner_uid(one) == held["metadata"]["uid"]]
+    else:
+        revisions = world.server.objects(REVISION.collection).values()
+        old = [cpu_of(one["data"]) for one in revisions if objects.owner_uid(one) == held["metadata"]["uid"]]
+    others = sorted({one for one in old if one != cpu_of(held)})
+    if others:
+        _roll(world, key, None, random.choice(others), how, random)
+
+
+def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    if kind_of(key[1]) is not STATEFUL_SET:
+        return
+    strategy = {"type": "RollingUpdate", "partition": how["at"]}
+    change: Change = lambda held: held and objects.with_spec(held, updateStrategy=strategy)  # noqa: E731
+    world.spawn(world.write(STATEFUL_SET, key, change, how, random))
+
+
+def _pod_of(world: World, key: Key, number: int) -> Tree | None:
+    pods = [
+        one
+        for (space, _), one in sorted(world.server.objects(POD.collection).items())
+        if space == key[0] and one["metadata"]["labels"]["app"] == key[1] and one["status"]["phase"] == "Running"
+    ]
+    return pods[number % len(pods)] if pods else None
+
+
+def _resized(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """Not of a Crew: its price would follow (docs/guarantee.md)."""
+    pod = _pod_of(world, key, how["pod"])
+    if pod is None or kind_of(key[1]) is CREW:
+        return
+    at = key[0], pod["metadata"]["name"]
+
+    def change(held: Tree) -> Tree | None:
+        if held is None or held["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return None
+        return objects.with_spec(held, containers=[container(how["cpu"]), *held["spec"]["containers"][1:]])
+
+    world.spawn(world.write(POD, at, change, how, random, "resize"))
+
+
+def _evicted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    pod = _pod_of(world, key, how["pod"])
+    if pod is not None:
+        failed = objects.with_status(pod, phase="Failed")
+        world.server.request("PUT", POD.path(key[0], pod["metadata"]["name"]), {}, failed)
+
+
+def _deleted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """And made again after a while; a Crew without pods, as no gate is asked about the count of one that is made."""
+    held = world.server.objects(kind_of(key[1]).collection).get(key)
+    if held is None:
+        return
+    world.server.request("DELETE", kind_of(key[1]).path(*key), {}, None)
+    more = {name: held["spec"][name] for name in ("podManagementPolicy",) if name in held["spec"]}
+    is_crew = kind_of(key[1]) is CREW
+    made = objects.workload(key, 0 if is_crew else how["to"], "" if is_crew else cpu_of(held), **more)
+
+    async def again() -> None:
+        await asyncio.sleep(how["for_s"])
+        await world.write(kind_of(key[1]), key, lambda there: made if there is None else None, how, random)
+
+    world.spawn(again())
+
+
+def _orphaned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    """Its ReplicaSets stay, and the next one of its name adopts them."""
+    held = world.server.objects(DEPLOYMENT.collection).get(key)
+    if held is None:
+        return
+    _deleted(world, key, how, random)
+    for one in list(world.server.objects(REPLICA_SET.collection).values()):
+        if objects.owner_uid(one) == held["metadata"]["uid"]:
+            metadata = {name: value for name, value in one["metadata"].items() if name != "ownerReferences"}
+            path = REPLICA_SET.path(key[0], metadata["name"])
+            world.server.request("PUT", path, {}, {**one, "metadata": metadata})
+
+
+def _operated(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    if kind_of(key[1]) is CREW:
+        before = world.controllers.unseen.get(key, "1")
+        world.controllers.unseen[key] = how["cpu"]
+        world.judge.grew(key, max(milli(how["cpu"]) - milli(before), 0))
+        world.controllers.look(CREW, key)
+
+
+def _with_sidecar(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.controllers.sides ^= {key[1]}
+
+
+def _held(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    until_s = world.loop.time() + how["for_s"]
+    collection = WATCHED[how["kind"]]
+    for one in [collection] if collection else filter(None, WATCHED):
+        world.links[how["gate"]].held_until_s[one] = until_s
+
+
+def _dropped(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.links[how["gate"]].drop(WATCHED[how["kind"]])
+
+
+def _relisted(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    world.server.compact()
+    _dropped(world, key, how, random)
+
+
+def _crashed(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
+    member = world.members[how["gate"]]
+    if member is None or member.process.ended or member.process.ends_at is not None:
+        return
+    member.process.ends_at = member.process.steps + how["after"]
+    member.process.on_end.append(lambda: world.loop.call_later(how["for_s"], world.start, how["gate"]))
+
+
+TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
+    "scale": _scaled,
+    "apply": _applied,
+    "undo": _undone,
+    "partition": _partitioned,
+    "resize": _resized,
+    "delete": _deleted,
+    "orphan": _orphaned,
+    "operator": _operated,
+    "sidecar": _with_sidecar,
+    "evict": _evicted,
+    "hold-watch": _held,
+    "drop-watch": _dropped,
+    "relist": _relisted,
+    "crash": _crashed,
+}
+
+
+# From its beginning to its end.
+
+
+def run(plan: Plan) -> Result:
+    """Run a plan to its end, or to the first rule that is broken."""
+    before = chance.getstate()
+    chance.seed(plan.seed)  # backoff and watch lengths draw from there
+    world = World(plan)
+    try:
+        world.loop.run(_live(world))
+    finally:
+        chance.setstate(before)
+    return Result(plan, world.found, tuple(world.trace), world.answers, world.grants, world.loop.time())
+
+
+async def _live(world: World) -> None:
+    _furnish(world)
+    await world.until(lambda: world.is_quiet, READY_WITHIN_S)
+    for number in range(world.plan.gates):
+        world.start(number)
+    await world.until(lambda: all(one is not None and one.serves for one in world.members), READY_WITHIN_S)
+    begin_s = world.loop.time()
+    for step in world.plan.steps:
+        await asyncio.sleep(max(begin_s + step.at_s - world.loop.time(), 0.0))
+        if world.over():
+            return
+        world.tell(str(step))
+        _take(world, step)
+    await _rest(world)
+
+
+def _take(world: World, step: Step) -> None:
+    space, name = step.how["workload"].split("/")
+    try:
+        TAKEN[step.what](world, (space, name), step.how, world.random(f"step {step.number}"))
+    except ApiError as error:
+        world.tell(f"api: {error}")
+
+
+def _furnish(world: World) -> None:
+    """The start. The ledger is old: under a new one nothing grows for a landing window."""
+    world.server.request("POST", DEFINITIONS, {}, objects.definition())
+    for name in ("shop", "lab"):
+        world.server.request("POST", NAMESPACES, {}, namespace(name))
+    hard = {"requests.cpu": f"{world.plan.hard.cpu_m}m", "pods": str(world.plan.hard.pods)}
+    world.server.request("POST", QUOTAS, {}, quota("acme", hard, {"namespaces": {"workspace": "acme"}}))
+    for place, cpu, parallel in world.plan.workloads:
+        space, name = place.split("/")
+        kind = kind_of(name)
+        more = {"podManagementPolicy": "Parallel"} if kind is STATEFUL_SET and parallel else {}
+        world.server.request("POST", kind.path(space), {}, objects.workload((space, name), 1, cpu, **more))
+    if world.plan.ledger != "memory":
+        spec = {"payload": encode(Payload(holds=False)), "intents": 0}
+        world.server.request("POST", LEDGERS, {}, {"metadata": {"name": LEDGER}, "spec": spec})
+
+
+async def _rest(world: World) -> None:
+    """Faults stop. Then each gate counts what there is, and so does one that starts now."""
+    world.tell("faults stop")
+    for link in world.links:
+        link.heal()
+    for member in world.members:
+        if member is not None:
+            member.process.ends_at = None
+    restless: list[str] = []
+
+    def at_rest() -> bool:
+        restless[:] = _restless(world)
+        return not restless
+
+    if not await world.until(at_rest, RESTS_WITHIN_S):
+        world.broken("at rest it counts what there is", "; ".join(restless))
+    if world.over():
+        return
+    another = world.start(len(world.members), Link(world.random("another")))
+    await world.until(lambda: another.serves and another.gate.synced, READY_WITHIN_S)
+    if not await world.until(lambda: not _wrong(world, another), RESTS_WITHIN_S):
+        world.broken("who starts afterwards counts the same", "; ".join(_wrong(world, another)))
+
+
+def _restless(world: World) -> list[str]:
+    if world.under_way or not world.is_quiet:
+        return ["something is under way"]
+    if any(one is None or not one.serves or one.assembly.holds for one in world.members):
+        return ["gates are not there, or hold"]
+    for tree in world.server.objects(LEDGERS).values():
+        if decode(tree["spec"]["payload"]).pending_writes:
+            return ["the ledger has pending writes"]
+    return [f"{one.name} {what}" for one in world.members if one is not None for what in _wrong(world, one)]
+
+
+def _wrong(world: World, member: Member) -> list[str]:
+    used = world.judge.used()
+    there = {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9}
+    found = [
+        f"counts {row.used} and {row.reserved} of {row.resource}, and there is {there[row.resource]}"
+        for row in member.gate.usage()
+        if row.used != there[row.resource] or row.reserved
+    ]
+    if member.gate.ledger.pending_writes:
+        found.append(f"follows {[one.id for _, one in member.gate.ledger.pending]}")
+    if drift := member.gate.ledger.drift():
+        found.append(f"has drifted by {drift}")
+    return found
