@@ -59,7 +59,7 @@ class Admission:
         """One request, until it is answered: the status.
 
         Args:
-            by: the decision by which Envoy let it pass; empty: no Envoy has seen it.
+            by: the decision by which Envoy let it pass; empty: no Envoy has decided it.
             until_s: when the API server gives up.
         """
         request = sent.request
@@ -148,7 +148,7 @@ class Admission:
         """False: another write was faster."""
         around = self._around
         around.reference.promises.pop(decision, None)
-        before = around.reference.workloads()
+        before, reachable = around.reference.workloads(), around.reference.reachable()
         try:
             around.server.store(prepared)
         except ApiError:
@@ -162,4 +162,7 @@ class Admission:
                 promise = reviews.promise(prepared, around.reference.state(prepared.key, prepared.after))
                 around.passed(decision)
             around.checks.landed(before, around.reference.workloads(), promise, decision)
+        elif not self._asks:  # Envoy let it pass undecided
+            now_s, version = around.loop.time(), around.server.version
+            around.checks.grew_ungated(now_s, version, reachable, around.reference.reachable())
         return True

@@ -94,7 +94,7 @@ class Asking:
         known = member.known(at_s)
         answer, logged = await member.answer(question)
         self._checks.answered(at_s, self._loop.time(), member.name, logged, question, known)
-        if answer.verdict is Verdict.ALLOW and not question.dry:
+        if answer.verdict is Verdict.ALLOW and not question.dry and not question.is_undecided:
             self._reference.promises[answer.id] = question.promise
         self._tell(f"{member.name}: {question}: {answer.verdict} {answer.id} ({answer.reason})")
         return answer

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from extauthz.core.model import Decision, Verdict
 
 from . import judge
-from .changes import Changes
 from .excuses import Excuses, Grant
 from .judge import At, Key, Promise, State, States, View
 from .kinds import REPLICA_SET, word_of, workload_of
@@ -21,6 +20,9 @@ from .wire import Question
 
 ALONE = frozenset({"deploy", "rs", "tin"})
 """Kinds of workloads for which no controller makes anything that costs."""
+
+UNDECIDED = frozenset({"not-a-count", "left-to-webhook", "not-gated"})
+"""Reasons of answers that decide nothing."""
 
 BY_POLICY = frozenset({"policy-refused", "policy-not-yet", "policy-unknown"})
 """Reasons of refusals by policies."""
@@ -43,20 +45,21 @@ class Checks:
         memory_s: for how long a write that a gate was asked about may hold room.
         refused_s: the same, if it was refused for quota: it may have been in a ledger object before.
         heard_s: after what time a gate must have heard of a write that another one allowed where no quota was.
+        objects: the reason of the answers to objects at Envoy.
         alone: there is one gate. Else the answer to a dry run may lack what others have just granted or seen.
     """
 
     def __init__(
-        self, reference: ReferenceModel, memory_s: float, refused_s: float, heard_s: float, *, alone: bool
+        self, reference: ReferenceModel, memory_s: float, refused_s: float, heard_s: float, objects: str, *, alone: bool
     ) -> None:
         self.found: Violation | None = None
         self._reference = reference
         self._stood_s = 0.0
+        self._objects = objects
         self._alone = alone
         self._views = Views(reference)
         self._excuses = Excuses(reference, heard_s)
         self._lately = Lately(reference, self._views, memory_s, refused_s)
-        self.changes = Changes(memory_s)
         self._been: dict[Key, Past[State | None]] = {}
         """What each workload was lately; ``None``: gone."""
         self._answers: set[str] = set()
@@ -86,14 +89,9 @@ class Checks:
         return now_s - self._stood_s
 
     def asked(self, now_s: float, question: Question) -> None:
-        """A gate is about to be asked about a write. A dry run takes no room."""
-        promise, at_s = question.promise, self.gates_s(now_s)
-        if question.dry:
-            return
-        changed = [promise.key] if promise.changes else []
-        for key in changed if promise.joins is None else (promise.key, promise.joins):
-            self.changes.asked(at_s, key, question.write)
-        self._lately.asked(at_s, promise)
+        """A gate is about to be asked about a write. A dry run takes no room, nor does an object at Envoy."""
+        if not question.dry and not question.is_undecided:
+            self._lately.asked(self.gates_s(now_s), question.promise)
 
     def _bound(self, horizon: Horizon, by: str, view: View, states: States, quota: str, resource: str) -> int | None:
         """The highest limit that a gate may believe in, plus what has grown unseen; ``None``: no limit.
@@ -131,7 +129,9 @@ class Checks:
         self.checked += 1
         promise = question.promise
         self._once(decision.id)
-        if decision.verdict is Verdict.ALLOW:
+        if question.is_undecided or decision.reason in UNDECIDED:
+            self._object(at_s, decision, question, known)
+        elif decision.verdict is Verdict.ALLOW:
             if question.dry and not self._alone:
                 return
             late = self._views.horizon(at_s)
@@ -143,13 +143,24 @@ class Checks:
             self.broken("never in the way of less", f"a policy was asked about no growth: {decision.sentence}")
         elif decision.reason == "too-many-intents-in-tree":
             self._crowded(now_s, decision, promise)
-        elif decision.reason == "change-under-way" and not self.changes.of_others(
-            self.gates_s(now_s), promise.key, question.write
-        ):
-            self.broken("one write, any entrance", f"{decision.id} was refused for a change, and there is no other")
         elif decision.verdict is Verdict.DENY:
             for what in self._lately.refused(self.gates_s(at_s), self.gates_s(now_s), now_s, decision, question):
                 self.broken("never in the way of less", what)
+
+    def _object(self, at_s: float, decision: Decision, question: Question, known: Horizon) -> None:
+        """At Envoy an object is passed on undecided or refused, as the setting says, and nothing else is. Where no
+        quota covers anything in its namespace it passes anyway."""
+        if not question.is_undecided:
+            self.broken("on Envoy a write is a count", f"{decision.id} is decided, and got {decision.reason}")
+        elif decision.pends:
+            self.broken("on Envoy a write is a count", f"{decision.id} is an object, and is followed")
+        elif decision.reason == "no-quota":
+            late = self._views.horizon(at_s)
+            views = self._views.believable(lambda collection: max(known(collection), late(collection)))
+            if all(view.covers(question.promise.key[0]) for view in views):
+                self.broken("on Envoy a write is a count", f"{decision.id} passed, and quotas cover its namespace")
+        elif decision.reason not in (self._objects, "not-serving"):
+            self.broken("on Envoy a write is a count", f"{decision.id} is an object, and got {decision.reason}")
 
     def _crowded(self, now_s: float, decision: Decision, promise: Promise) -> None:
         asks = self._lately.asks_beside(self.gates_s(now_s), now_s, promise)
@@ -170,8 +181,7 @@ class Checks:
         known = known_of(own, horizon)
         been: list[State | None] = self._been[own].since(known) if own in self._been else [None]
         pending = self._excuses.charged_by(by, at_s)
-        makes = promise.creates or promise.applies
-        if not makes and not self._lately.is_made(self.gates_s(at_s), own):
+        if not promise.creates and not self._lately.is_made(self.gates_s(at_s), own):
             been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
         for view, first in product(self._views.believable(horizon), been):
@@ -231,8 +241,8 @@ class Checks:
         left: dict[At, str] | None = None
         horizon = self._views.horizon(grant.at_s)
         own = promise.key
-        been = grant.was if promise.patches else () if promise.creates else self._been[own].since(grant.known)
-        ends = dict.fromkeys([after.get(own), *(_left(one, promise, after.get(own)) for one in been)])
+        been = () if promise.creates else self._been[own].since(grant.known)
+        ends = dict.fromkeys([after.get(own), *(judge.landed(one, promise) for one in been)])
         for view, end in product(self._views.believable(horizon), ends):
             then = {**after, own: end} if end is not None else after
             over = self._landed_over(own, grant, horizon, view, _as_seen(before, view), _as_seen(then, view))
@@ -259,7 +269,7 @@ class Checks:
         others = any(one.key == promise.key for one in self._reference.promises.values())
         if promise.replicas is None or promise.changes or promise.key not in self._been or others:
             return False
-        if word_of(promise.key[1]) not in ALONE or self._lately.is_applied(self.gates_s(now_s), promise.key):
+        if word_of(promise.key[1]) not in ALONE:
             return False
         late = self._views.horizon(at_s)
         since = known_of(promise.key, lambda collection: max(known(collection), late(collection)))
@@ -281,21 +291,13 @@ class Checks:
         self._views.wrote(now_s, version, collection, key)
 
 
-def _left(was: State | None, promise: Promise, now: State | None) -> State | None:
-    """What a write has left, if its workload was like that. What an apply has made of what it left out is known."""
-    left = judge.landed(was, promise)
-    if left is None or now is None or not promise.applies:
-        return left
-    return left._replace(replicas=now.replicas, tier=now.tier)
-
-
 def _raises(promise: Promise, been: Iterable[State | None]) -> bool:
     """Whether it raises its workload's count above all that this may be taken to be.
 
     What is there and is no workload by itself is charged with its owner, and no policy is asked about its count.
     """
     counts = [max(one.replicas, sum(count for count, _ in one.members.sets)) for one in been if one is not None]
-    if not counts and not (promise.creates or promise.applies):
+    if not counts and not promise.creates:
         return False
     return promise.replicas is not None and promise.replicas > max(counts, default=0)
 

@@ -30,7 +30,7 @@ DRY = 0.1
 """How many writes are dry runs, where there is a webhook."""
 
 PAST_ENVOY = 0.3
-"""How many go to the API server directly, where there is a webhook beside Envoy."""
+"""How many go to the API server directly, where there is an Envoy."""
 
 W_S = AUTHZ_S + LANDS_WITHIN_S + 1.0
 
@@ -67,7 +67,7 @@ class Client:
         try:
             sent = self._drawn(sent, random)
             until_s = self._loop.time() + AUTHZ_S + LANDS_WITHIN_S
-            if self._is_past_envoy(random):
+            if self._is_past_envoy(sent, random):
                 await self._direct(sent, how, random, until_s)
                 return None
             decision = await self._authorized(sent, random, how.get("leaves_s", AUTHZ_S))
@@ -81,9 +81,11 @@ class Client:
         sent = sent._replace(number=next(self._numbers))
         return objects.dry(sent) if self._entrances != "envoy" and random.random() < DRY else sent
 
-    def _is_past_envoy(self, random: Random) -> bool:
-        """Some writers have no Envoy before them."""
-        return self._entrances == "webhook" or (self._entrances == "both" and random.random() < PAST_ENVOY)
+    def _is_past_envoy(self, sent: Sent, random: Random) -> bool:
+        """Some writers have no Envoy before them. Where there is no webhook, none of these writes a count."""
+        if self._entrances == "envoy" and sent.counts:
+            return False
+        return self._entrances == "webhook" or random.random() < PAST_ENVOY
 
     async def ask(self, sent: Sent, random: Random, member: Member) -> Answer | None:
         """The decision of one gate on a write that is not sent on."""
@@ -101,7 +103,8 @@ class Client:
         self, sent: Sent, random: Random, within_s: float, member: Member | None = None
     ) -> Answer | None:
         """Envoy's ext_authz filter: no answer in time is a refusal."""
-        question = Question(wire.check(sent.request), sent.promise, sent.number, sent.dry)
+        is_undecided = not sent.counts
+        question = Question(wire.check(sent.request), sent.promise, sent.number, sent.dry, is_undecided=is_undecided)
         return await self._asking.ask(question, random, within_s, member)
 
     async def _direct(self, sent: Sent, how: Mapping[str, Any], random: Random, until_s: float) -> None:
@@ -143,7 +146,7 @@ class Client:
 
     async def _land(self, sent: Sent, decision: Answer, random: Random, until_s: float) -> Fate:
         """It arrives at the API server. What this gives up may not have ended, for all that is known of it."""
-        code = await self._admission.write(sent, decision.id, random, until_s)
+        code = await self._admission.write(sent, decision.id if sent.counts else "", random, until_s)
         self._reference.promises.pop(decision.id, None)
         return Fate(code, "via_upstream", NO_FLAGS, 1, True)
 

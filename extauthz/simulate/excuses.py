@@ -84,20 +84,13 @@ class Excuses:
     def charged_by(self, by: str, at_s: float) -> list[Promise]:
         """What may still land, as far as a gate must charge it.
 
-        It may not have heard yet what another gate has allowed where no quota was. Of a patch that another gate has
-        allowed it knows what that left on what it found.
+        It may not have heard yet what another gate has allowed where no quota was.
         """
         charged = []
         for id_, one in self._reference.promises.items():
             grant = self.grants[id_]
-            if grant.by == by or not one.patches:
-                known = one
-            elif one.copies:
-                continue  # of another template it is not worked out anew
-            else:
-                known = one._replace(side_m=min([state.side_m for state in grant.was], default=0))
             if grant.by == by or not grant.uncovered or at_s >= grant.at_s + self._heard_s:
-                charged.append(known)
+                charged.append(one)
         return charged
 
 

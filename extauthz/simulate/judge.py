@@ -79,26 +79,16 @@ class Promise(NamedTuple):
     side_m: int | None = None
     only_on: str = ""
     """The resourceVersion that it needs; else it is refused."""
-    applies: bool = False
-    """It changes what is there, or else creates it. What it leaves out stays, if nothing else is known."""
     joins: Key | None = None
     """The owner that it gives its workload to, or takes it from. It counts for nothing until it has landed. Then what
     is there counts."""
     claim_gi: int = 0
     """What the claim of each replica asks for, where it is created."""
-    copies: str = ""
-    """``container``: it adds a sidecar that is as the first container, or is refused where there is one. ``count``: a
-    pod requests as many CPUs as there are replicas."""
 
     @property
     def changes(self) -> bool:
         """It leaves another template."""
-        return self.cpu_m is not None or bool(self.copies)
-
-    @property
-    def patches(self) -> bool:
-        """What it leaves of the template depends on what it finds."""
-        return self.changes and self.side_m is None
+        return self.cpu_m is not None
 
 
 class Quota(NamedTuple):
@@ -133,6 +123,10 @@ class View(NamedTuple):
                 found.add(name)
                 name = self.quotas[name].parent if self.quotas[name].parent in self.quotas else ""
         return found
+
+    def covers(self, namespace: str) -> bool:
+        """Whether a quota covers a workload in a namespace, under some labels."""
+        return any(self.covering(namespace, tier) for tier in ("", "web", "job"))
 
     def lets(self, key: Key, tiers: Iterable[str], replicas: int) -> bool:
         """Whether policies let a workload be raised to a count, under some of these labels."""
@@ -181,20 +175,11 @@ def reachable(first: State | None, version: str, promises: Iterable[Promise]) ->
 
 def landed(at: State | None, promise: Promise) -> State | None:
     """The workload after a write has landed on it; ``None``: there is none."""
-    if at is None and promise.applies:
-        return landed(
-            None,
-            promise._replace(replicas=1 if promise.replicas is None else promise.replicas, creates=True, applies=False),
-        )
     if at is None or promise.creates:
         if at is not None or not promise.creates:
             return at
         count, cpu_m, tier = promise.replicas or 0, promise.cpu_m or 0, promise.tier or ""
         return State(count, cpu_m, tier, promise.claim_gi, side_m=promise.side_m or 0)
-    if promise.copies == "count":
-        return at._replace(cpu_m=1000 * at.replicas)
-    if promise.copies == "container":
-        return at if at.side_m else at._replace(side_m=at.cpu_m)
     return at._replace(
         replicas=at.replicas if promise.replicas is None else promise.replicas,
         cpu_m=at.cpu_m if promise.cpu_m is None else promise.cpu_m,

@@ -10,16 +10,13 @@ from typing import NamedTuple
 from extauthz.core.model import Decision
 
 from .judge import Key, Members, Promise, State
-from .kinds import CLAIM_GI, CPUS, is_left, left_by, milli
+from .kinds import CLAIM_GI, is_left, left_by
 from .reference import ReferenceModel
 from .views import Views
 from .wire import Question
 
 PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
-
-COPIED_M = 2 * max(map(milli, CPUS))
-"""The most that a container that is copied beside another one may come to with it, in thousandths of a CPU."""
 
 
 class Top(NamedTuple):
@@ -88,17 +85,10 @@ class Lately:
         tops = [one for one in self._tops if one.key == key and one.until_s >= at_s]
         return max((one.cpu_m for one in tops), default=0) + max((one.side_m for one in tops), default=0)
 
-    def is_applied(self, at_s: float, key: Key) -> bool:
-        """Whether an apply was asked. It may leave a container of which nothing is said, and a count that multiplies
-        that."""
-        return any(one.applies for one in self._of(at_s, key))
-
     def is_made(self, at_s: float, key: Key) -> bool:
         """Whether a write was asked that makes it where it is not. A gate may follow that although it was refused."""
-        return any(one.creates or one.applies for one in self._of(at_s, key))
-
-    def _of(self, at_s: float, key: Key) -> Iterator[Promise]:
-        return (one.promise for one in self._tops if one.promise and one.key == key and one.until_s >= at_s)
+        asked = (one.promise for one in self._tops if one.promise and one.key == key and one.until_s >= at_s)
+        return any(one.creates for one in asked)
 
     def refused(
         self, asked_s: float, at_s: float, now_s: float, decision: Decision, question: Question
@@ -165,9 +155,8 @@ class Lately:
 
 
 def _asked(until_s: float, promise: Promise) -> Top:
-    side_m = COPIED_M if promise.copies else promise.side_m or 0
-    replicas = 1 if promise.applies and promise.replicas is None else promise.replicas or 0
-    return Top(until_s, promise.key, replicas, promise.cpu_m or 0, side_m, promise.tier, 0, promise)
+    count, cpu_m, side_m = promise.replicas or 0, promise.cpu_m or 0, promise.side_m or 0
+    return Top(until_s, promise.key, count, cpu_m, side_m, promise.tier, 0, promise)
 
 
 def _most(until_s: float, key: Key, one: State) -> Top:

@@ -65,7 +65,7 @@ class Wiring:
     """The plug-in of the gate of that name, if there is one."""
 
 
-def settings(window_s: float, ledger: str) -> Settings:
+def settings(window_s: float, ledger: str, objects: str) -> Settings:
     """The numbers of all gates of a world."""
     return Settings.model_validate(
         {
@@ -73,6 +73,7 @@ def settings(window_s: float, ledger: str) -> Settings:
             "state": "kubernetes",
             "ledger": "memory" if ledger == "memory" else "kubernetes",
             "window_s": window_s,
+            "objects": objects,
             "stale_after_s": 6.0,
             "recount_every_s": 10.0,
             "max_intents_per_tree": PENDING_PER_TREE,

@@ -26,6 +26,8 @@ class Sent(NamedTuple):
     number: int = 0
     """Each write has one of its own."""
     dry: bool = False
+    counts: bool = False
+    """It is a count, as autoscalers write it."""
 
 
 def namespace(name: str) -> Tree:
@@ -129,12 +131,12 @@ def scale(key: Key, replicas: int, spelling: str, version: str) -> Sent:
             metadata["resourceVersion"] = version
             promise = promise._replace(only_on=version)
         body: Tree = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata}
-        return sending("PUT", f"{path}/scale", "", body | {"spec": {"replicas": replicas}}, promise)
+        return _counting("PUT", f"{path}/scale", "", body | {"spec": {"replicas": replicas}}, promise)
     if spelling == "kubectl":
-        return sending("PATCH", f"{path}/scale", MERGE_PATCH, {"spec": {"replicas": replicas}}, promise)
+        return _counting("PATCH", f"{path}/scale", MERGE_PATCH, {"spec": {"replicas": replicas}}, promise)
     operations = [{"op": "add", "path": "/spec/replicas", "value": replicas}]
     sub = "/scale" if spelling == "kpa" or not kind_of(key).gated_whole else ""
-    return sending("PATCH", path + sub, JSON_PATCH, operations, promise)
+    return _counting("PATCH", path + sub, JSON_PATCH, operations, promise)
 
 
 def replace(key: Key, replicas: int, cpu: str) -> Sent:
@@ -176,3 +178,7 @@ def sending(method: str, path: str, content_type: str, body: Tree, promise: Prom
     """A write, with its bytes."""
     headers = {"content-type": content_type} if content_type else {}
     return Sent(Request(method, path, headers, json.dumps(body).encode()), body, promise)
+
+
+def _counting(method: str, path: str, content_type: str, body: Tree, promise: Promise) -> Sent:
+    return sending(method, path, content_type, body, promise)._replace(counts=True)

@@ -138,9 +138,9 @@ def draw(
 
 
 def _entrances(seed: int) -> str:
-    """Half of the worlds have no webhook."""
+    """Half of the worlds have counts at Envoy, and objects at the webhook."""
     random = Random(f"entrances {seed}")  # noqa: S311 (to be repeated, not to be secret)
-    return random.choice(("envoy", "envoy", "envoy", "webhook", "both", "both"))
+    return random.choice(("envoy", "envoy", "webhook", "both", "both", "both"))
 
 
 def _clamps(seed: int) -> bool:

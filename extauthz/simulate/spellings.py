@@ -9,7 +9,7 @@ from typing import Any
 from extauthz.core.model import Tree
 
 from .judge import Key, Promise
-from .kinds import CLAIM_GI, kind_of, milli
+from .kinds import kind_of, milli
 from .objects import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Sent, container, sending, workload
 from .server import APPLY
 
@@ -21,13 +21,13 @@ def copying(key: Key, spelling: str, replicas: int, cpu: str) -> Sent:
     first_cpu = f"{CONTAINERS}/0/resources/requests/cpu"
     operations: list[Tree]
     if spelling == "container":
-        promise = Promise(key, None, None, copies="container")
+        promise = Promise(key, None, None)
         operations = [
             {"op": "copy", "from": f"{CONTAINERS}/0", "path": f"{CONTAINERS}/1"},
             {"op": "replace", "path": f"{CONTAINERS}/1/name", "value": "side"},
         ]
     elif spelling == "count":
-        promise = Promise(key, None, None, copies="count")
+        promise = Promise(key, None, None)
         operations = [{"op": "copy", "from": "/spec/replicas", "path": first_cpu}]
     elif spelling == "count-stays":
         promise = Promise(key, None, milli(cpu))
@@ -75,18 +75,13 @@ def leaving(key: Key, owner: Key, spelling: str) -> Sent:
 def applying(key: Key, how: Mapping[str, Any]) -> Sent:
     """A server-side apply by force, of all but what it leaves out. It may have a sidecar."""
     tree = workload(key, how["to"], how["cpu"], how["tier"])
-    replicas, label, side_m = how["to"], how["tier"], None
     if "count" in how["without"]:
         del tree["spec"]["replicas"]
-        replicas = None
     if "tier" in how["without"]:
         tree["metadata"]["labels"] = {"app": key[1]}
-        label = None
     if how["side"]:
         tree["spec"]["template"]["spec"]["containers"].append(container(how["side"], "side"))
-        side_m = milli(how["side"])
-    claim_gi = CLAIM_GI if "volumeClaimTemplates" in tree["spec"] else 0
-    promise = Promise(key, replicas, milli(how["cpu"]), label, side_m=side_m, applies=True, claim_gi=claim_gi)
+    promise = Promise(key, tree["spec"].get("replicas"), milli(how["cpu"]))
     return sending("PATCH", f"{kind_of(key).path(*key)}?fieldManager=kubectl&force=true", APPLY, tree, promise)
 
 

@@ -30,6 +30,8 @@ class Question(NamedTuple):
     dry: bool
     review: str = ""
     """The uid of the AdmissionReview; empty: Envoy asks."""
+    is_undecided: bool = False
+    """It is more than a count, and Envoy asks."""
 
     @property
     def by_webhook(self) -> bool:

@@ -13,19 +13,17 @@ from extauthz.ledger_store.memory import MemoryStore
 
 from .admission import Admission, Around
 from .asking import Asking
-from .changes import PAST_THE_GATES
 from .checks import Checks
 from .clients import W_S, Client
 from .controllers import Controllers
 from .judge import Key
-from .kinds import COLLECTIONS, REPLICA_SET, workload_of
+from .kinds import REPLICA_SET, workload_of
 from .link import Link, Odds
 from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan
 from .policies import Odd
 from .reference import ReferenceModel, owner
-from .reviews import changed
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0
@@ -72,7 +70,8 @@ class World:
         self.reference = ReferenceModel(self.server)
         refused_s = FORGETS_S if plan.faults & UNSETTLING else 2.0
         heard_s = W_S if plan.faults & UNSETTLING else HEARD_S
-        self.checks = Checks(self.reference, FORGETS_S, refused_s, heard_s, alone=plan.gates == 1)
+        told = "not-a-count" if plan.entrances == "envoy" else "left-to-webhook"
+        self.checks = Checks(self.reference, FORGETS_S, refused_s, heard_s, told, alone=plan.gates == 1)
         self.server.wrote.append(self._wrote)
         self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
         self.trace: list[str] = []
@@ -92,7 +91,7 @@ class World:
         self._wiring = Wiring(
             self.loop,
             self.server,
-            settings(W_S, plan.ledger),
+            settings(W_S, plan.ledger, "refuse" if plan.entrances == "envoy" else "webhook"),
             self.store,
             lambda: f"d{next(ids):015d}",
             self.tell,
@@ -129,8 +128,6 @@ class World:
             owners = {owner(one) for one in (before, after) if one is not None} - {None, workload_of(key)[1]}
             for name in owners:
                 self.checks.wrote(self.loop.time(), self.server.version, collection, (key[0], str(name)))
-        if collection in COLLECTIONS and (before is None or after is None or changed(before, after)):
-            self.checks.changes.asked(self.checks.gates_s(self.loop.time()), key, PAST_THE_GATES)
 
     def _passed(self, decision: str) -> None:
         """A write that the webhook has admitted has landed, or can land no more: a newer version shows it."""

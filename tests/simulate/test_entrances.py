@@ -7,7 +7,6 @@ import json
 import pytest
 
 from extauthz.simulate import objects, reviews, spellings
-from extauthz.simulate.changes import PAST_THE_GATES, Changes
 from extauthz.simulate.judge import Promise, State
 from extauthz.simulate.kinds import kind_of
 from extauthz.simulate.plan import ENTRANCES, FAULTS, Plan, Step, draw
@@ -34,10 +33,10 @@ def reviewed(server, sent, *, dry=False):
     return json.loads(reviews.review(prepared(server, sent), "u1", dry=dry))["request"]
 
 
-def test_half_of_the_worlds_have_no_webhook_and_what_else_they_have_does_not_depend_on_it():
+def test_half_of_the_worlds_have_both_entrances_and_what_else_they_have_does_not_depend_on_it():
     plans = [draw(seed, 10, frozenset(FAULTS)) for seed in range(200)]
     assert {plan.entrances for plan in plans} == set(ENTRANCES)
-    assert 60 < sum(plan.entrances == "envoy" for plan in plans) < 140
+    assert 60 < sum(plan.entrances == "both" for plan in plans) < 140
     assert draw(3, 10, frozenset(), entrances="both").steps == draw(3, 10, frozenset(), entrances="envoy").steps
 
 
@@ -112,13 +111,19 @@ def test_another_write_that_was_faster_is_a_conflict(server):
         server.store(slow)
 
 
-def test_a_change_of_another_write_counts_for_a_while():
-    changes = Changes(10.0)
-    changes.asked(1.0, KEY, 7)
-    assert not changes.of_others(2.0, KEY, 7)
-    changes.asked(3.0, KEY, PAST_THE_GATES)
-    assert changes.of_others(4.0, KEY, 7)
-    assert not changes.of_others(14.0, KEY, 7)
+@pytest.mark.parametrize(("entrances", "reason"), [("envoy", "not-a-count"), ("both", "left-to-webhook")])
+def test_an_object_is_not_decided_at_envoy(entrances, reason):
+    limited = {"name": "acme", "namespaces": {"workspace": "acme"}, "hard": {"requests.cpu": "5"}}
+    workload = "shop/web-deploy-0"
+    how = {"workload": workload, "to": 2, "cpu": "1", "end": "answered"}
+    steps = tuple(Step(number, 1.0 + number, "rollout", how) for number in range(8))
+    result = run(Plan(1, 1, "memory", (workload,), (limited,), steps, frozenset(), entrances))
+    told = [line for line in result.trace if ": envoy, write" in line and " at 1000m" in line]
+    assert told
+    assert all(line.endswith(f"({reason})") for line in told)
+    decided = [line for line in result.trace if ": webhook, write" in line and " at 1000m" in line]
+    assert bool(decided) is (entrances == "both")
+    assert result.violation is None
 
 
 def test_no_policy_is_asked_of_a_cheaper_template_of_what_is_charged_with_its_owner():

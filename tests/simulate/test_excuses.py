@@ -59,14 +59,6 @@ def test_a_gate_has_seen_the_growth_that_it_allowed_where_no_quota_was(excuses):
     assert grown(excuses, by="") == 3
 
 
-def test_a_patch_of_another_gate_is_charged_with_the_sidecar_that_it_found(excuses, promises):
-    promises["d1"] = patch = Promise(KEY, None, 2000)
-    was = frozenset([SMALL._replace(side_m=500), SMALL._replace(side_m=250)])
-    excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=False, known=3, was=was)
-    assert excuses.charged_by("gate0", 1.0) == [patch]
-    assert excuses.charged_by("gate1", 1.0) == [patch._replace(side_m=250)]
-
-
 def test_a_count_of_another_gate_is_charged_as_it_is(excuses, promises):
     promises["d1"] = count = Promise(KEY, 3, None)
     excuses.grants["d1"] = Grant(1.0, "gate0", uncovered=False, known=3, was=frozenset([SMALL]))

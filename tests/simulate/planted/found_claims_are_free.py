@@ -6,6 +6,7 @@ from .planting import replaced
 
 CAUGHT_BY = "never over"
 LEDGER = "memory"
+ENTRANCES = "both"
 FAULTS = "remade"
 WORDS = ("sts",)
 STEPS = 60

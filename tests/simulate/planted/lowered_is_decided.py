@@ -1,7 +1,7 @@
 """What the mutating webhook has lowered is taken for decided: the validating one lets it pass without a look."""
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Decision, Put, Verdict, Write
+from extauthz.core.model import Decision, Verdict, Write
 
 from .planting import replaced
 
@@ -21,8 +21,8 @@ def clamp(self, reading, decision_id, now_s, **more):
 
 
 def decide(self, reading, decision_id, now_s, **more):
-    if isinstance(reading, Write) and isinstance(reading.change, Put):
-        asked = (reading.ref, reading.precondition, reading.change.document["spec"].get("replicas"))
+    if isinstance(reading, Write):
+        asked = (reading.ref, reading.precondition, reading.replicas)
         marks = vars(self).get(MARKS, set())
         if asked in marks:
             marks.discard(asked)
