@@ -1,1 +1,1 @@
-"""Looks for bodies that cost much: time and memory of ``read`` and ``resolve`` per byte sent (``make fuzz``)."""
+"""Looks for bodies that cost much: time and memory of reading per byte sent (``make fuzz``)."""
