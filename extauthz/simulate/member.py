@@ -39,7 +39,7 @@ WRITES_AT_MOST = 3000
 """Writes of the ledger by one life of a gate: some hundreds are usual. A gate that writes without end is stopped
 here."""
 
-USUAL_ERRORS = frozenset({"stale", "ledger-unreadable", "refused"})
+USUAL_ERRORS = frozenset({"stale", "ledger-put-back", "ledger-unreadable", "refused"})
 """Errors in the log that are no mistake of the gate: a watch is held, the ledger was edited, a quota's parent is
 gone."""
 
