@@ -62,9 +62,9 @@ containers: controlplane  ## what the tests of docker-compose.yml need: podman i
 test: setup  ## all tests, the real Envoy's among them; with the real control plane's if it is built
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-plugin: setup  ## install the example policy of examples/policy-plugin from its folder, and run its tests
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ./examples/policy-plugin
-	@$(BIN)/python -m pytest -q examples/policy-plugin/tests
+plugin: setup  ## install the example policies (policy-plugin, memory-pressure) from their folders, and run their tests
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ./examples/policy-plugin ./examples/memory-pressure
+	@$(BIN)/python -m pytest -q examples/policy-plugin/tests examples/memory-pressure/tests
 
 e2e: controlplane  ## real autoscalers through the real Envoy and the gate against a real API server
 	@EXTAUTHZ_REQUIRE=controlplane $(BIN)/python -m pytest tests/e2e tests/controlplane $(PYTEST_ARGS)

@@ -39,11 +39,13 @@ from extauthz.core.model import (
 )
 from extauthz.core.objects.alike import all_among
 from extauthz.core.objects.metadata import annotations_text
-from extauthz.core.objects.placement import TEMPLATE, placement
 from extauthz.core.policies import FILTER, LIMIT, PERMIT, Enlisted, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.core.quota.policies import MAX_MESSAGE
 
 _MAX_AGAIN_S: Final = 24 * 3600.0
+
+_TEMPLATE: Final = ("spec", "template")
+"""Where objects of the built-in kinds have their pod template."""
 
 
 class _Found(NamedTuple):
@@ -139,22 +141,22 @@ def _growth(asked: Evaluation) -> Growth | None:
         asked.requester,
         asked.now_s,
         asked.now_s + asked.state.epoch_s,
-        _placement(asked) if asked.state.policies.reads_placement else None,
+        _kept(asked),
     )
 
 
-def _placement(asked: Evaluation) -> str | None:
-    """On which nodes its pods may land: as a whole object says it, and else as the observed one does.
+def _kept(asked: Evaluation) -> Mapping[str, str] | None:
+    """What policies keep of its pod template: of a whole object its own, and else that of the observed one.
 
-    Of a pod it is not kept. Of a patch that brings a template it is not worked out: it counts as if it left the
-    placement as it is.
+    Of a pod nothing is kept. Of a patch that brings a template it is not worked out: it counts as if it left what is
+    kept as it is.
     """
     write, change = asked.write, asked.write.change
     if isinstance(change, Put) and not write.scale:
-        return placement(change.document, TEMPLATE)
+        return asked.state.policies.kept(change.document, _TEMPLATE)
     if isinstance(change, Apply) and asked.observed is None:
-        return placement(change.configuration, TEMPLATE)
-    return asked.observed.placement if asked.observed is not None else None
+        return asked.state.policies.kept(change.configuration, _TEMPLATE)
+    return asked.observed.kept if asked.observed is not None else None
 
 
 def _made(asked: Evaluation) -> Observed | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Decision, Growth, Refusal, Requester, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
@@ -408,6 +409,7 @@ def test_a_policy_without_steps_of_its_own_is_not_called() -> None:
     one.reserve(growth)
     one.unreserve(growth)
     one.turned_away(growth)
+    assert one.keep({}) is None
     one.after(growth, Fate.ENDED)
     made = Policies([Enlisted("s", one)])
     assert [made.at(step) for step in ("filter", "limit", "permit", "reserve", "unreserve", "after")] == [()] * 6
@@ -417,3 +419,62 @@ def test_where_there_are_no_policies_nothing_is_worked_out_for_them() -> None:
     ask = Asker(gate([quota("acme", TEN)], workload("web", 2)))
     assert ask(scale("web", 3)).policies == ()
     assert ask.gate.policies._reserved == {}
+
+
+class Keeps(GrowthPolicy):
+    """Keeps the node selector of each template."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def keep(self, pod: Mapping[str, Any]) -> str | None:
+        selector = pod["nodeSelector"]
+        if selector is not None:
+            return selector["pool"]
+        return None
+
+    def permit(self, growth: Growth) -> None:
+        self.found.append(growth.kept)
+
+
+def on(pool: str | None, name: str = "web", replicas: int = 2, **kind: Any) -> Any:
+    tree = workload(name, replicas, **kind)
+    tree["spec"]["template"]["spec"]["nodeSelector"] = {"pool": pool} if pool else None
+    return tree
+
+
+class TestKept:
+    """What a policy keeps of pod templates, as it finds it in growth."""
+
+    def asker(self) -> tuple[Keeps, Asker]:
+        keeps, made = Keeps(), gate([quota("acme", TEN)])
+        made.enlist(Policies([Enlisted("k", keeps)], self.failed))
+        ref, observed = observe(on("a"))
+        observed.kept = made.policies.kept(on("a"), ("spec", "template"))
+        made.observe(ref, observed)
+        return keeps, Asker(made)
+
+    def failed(self, name: str, step: str) -> None:
+        assert (name, step) == ("k", "keep")
+
+    def test_of_a_count_it_is_that_of_the_observed_object(self) -> None:
+        keeps, ask = self.asker()
+        ask(scale("web", 3))
+        assert keeps.found == [{"k": "a"}]
+
+    def test_of_a_whole_object_it_is_its_own(self) -> None:
+        keeps, ask = self.asker()
+        ask(create(on("b", "new", 1)))
+        ask(create(on(None, "bare", 1)))
+        ask(patch(path("applied"), on("c", "applied", 1), "apply"))
+        body = json.dumps(on("d", replicas=4)).encode()
+        ask(Request("PUT", path("web"), {"content-type": "application/json"}, body))
+        assert keeps.found == [{"k": "b"}, {}, {"k": "c"}, {"k": "d"}]
+
+    def test_what_fails_and_what_has_no_template_is_not_known(self) -> None:
+        _, ask = self.asker()
+        kept = ask.gate.policies.kept
+        assert kept(workload("web", 1), ("spec", "template")) == {}
+        assert kept({"spec": {"template": {"spec": []}}}, ("spec", "template")) is None
+        assert kept({}, ("spec", "job", "template")) is None
+        assert Policies().kept(on("a"), ("spec", "template")) is None
