@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full test plugin e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ chaos: controlplane  ## three gates, 50 autoscalers, everything fails in turn: i
 
 simulate: setup  ## an hour of simulated worlds with every fault; a new stretch of seeds each day
 	@$(BIN)/extauthz simulate --minutes $(or $(MINUTES),60) --steps 60 --seed $$(date +%Y%m%d)00000
+
+walk: setup  ## how far one reads to follow a request through the gate: stays, files, returns (SHOW=check: where each begins)
+	@$(BIN)/python -m tests.walk $(SHOW)
 
 mutants: setup  ## change the ledger's code in 64 places, one at a time: does any test or simulated world notice? (MUTANTS=0: in all)
 	@$(BIN)/python -m tests.mutants --mutants $(or $(MUTANTS),64) $(MUTANTS_ARGS)
