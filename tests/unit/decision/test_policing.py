@@ -12,7 +12,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused
+from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 TEN = {"requests.cpu": "10"}
@@ -478,3 +478,62 @@ class TestKept:
         assert kept({"spec": {"template": {"spec": []}}}, ("spec", "template")) is None
         assert kept({}, ("spec", "job", "template")) is None
         assert Policies().kept(on("a"), ("spec", "template")) is None
+
+
+class Held(GrowthPolicy):
+    """Holds all growth, and keeps whom it has turned away."""
+
+    def __init__(self) -> None:
+        self.turned: list[tuple[str, int]] = []
+
+    def permit(self, growth: Growth) -> NotYet:
+        return NotYet("later", 30)
+
+    def turned_away(self, growth: Growth) -> None:
+        self.turned.append((growth.ref.name, growth.to))
+
+
+class TestTurnedAway:
+    """Whoever holds a write is told once it is refused by its word."""
+
+    def told(
+        self, request: Request, *more: Enlisted, settings: Policy | None = None, audits: bool = False
+    ) -> list[Any]:
+        held = Held()
+        ask = enlisted(Enlisted("held", held, audits), *more, settings=settings)
+        ask.gate.policies.decided(ask(request))
+        return held.turned
+
+    def test_of_a_write_that_it_has_held(self) -> None:
+        assert self.told(scale("web", 4)) == [("web", 4)]
+
+    def test_of_no_question_and_of_nothing_that_passes(self) -> None:
+        request = scale("web", 4)
+        assert self.told(request._replace(target=f"{request.target}?dryRun=All")) == []
+        assert self.told(scale("web", 1)) == []
+        assert self.told(request, settings=Policy(mode="audit", window_s=90.0)) == []
+
+    def test_of_nothing_that_another_one_has_refused(self) -> None:
+        assert self.told(scale("web", 4), Enlisted("other", Held()), audits=True) == []
+        assert self.told(scale("web", 4), Enlisted("never", Says(filter=Refused("no")))) == []
+
+
+def test_a_policy_that_cannot_tell_says_why() -> None:
+    unknown = asker(Says(permit=UnknownError("nobody says how much there is")))(scale("web", 3))
+    assert (unknown.verdict, unknown.reason) == (Verdict.UNAVAILABLE, "policy-unknown")
+    assert unknown.sentence.endswith("policy p0: nobody says how much there is")
+
+
+def test_what_was_granted_and_may_still_land_is_not_held_at_a_second_entrance() -> None:
+    """Whether it was a count or a whole object: what it leaves is the same."""
+    says = Says()
+    ask = asker(says)
+    granted = ask(scale("web", 3))
+    says._says["permit"] = NotYet("later", 30)
+    body = json.dumps(workload("web", 3)).encode()
+    assert ask(Request("PUT", path("web"), {"content-type": "application/json"}, body)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 4)).reason == "policy-not-yet"
+    dearer = json.dumps(workload("web", 3, {"cpu": "2"})).encode()
+    held = ask(Request("PUT", path("web"), {"content-type": "application/json"}, dearer))
+    assert held.reason == "policy-not-yet"
+    assert granted.pending_write is not None
