@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full test plugin e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,9 +62,9 @@ containers: controlplane  ## what the tests of docker-compose.yml need: podman i
 test: setup  ## all tests, the real Envoy's among them; with the real control plane's if it is built
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-plugin: setup  ## install the example policy of examples/policy-plugin from its folder, and run its tests
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ./examples/policy-plugin
-	@$(BIN)/python -m pytest -q examples/policy-plugin/tests
+plugin: setup  ## install the example policies (policy-plugin, memory-pressure) from their folders, and run their tests
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ./examples/policy-plugin ./examples/memory-pressure
+	@$(BIN)/python -m pytest -q examples/policy-plugin/tests examples/memory-pressure/tests
 
 e2e: controlplane  ## real autoscalers through the real Envoy and the gate against a real API server
 	@EXTAUTHZ_REQUIRE=controlplane $(BIN)/python -m pytest tests/e2e tests/controlplane $(PYTEST_ARGS)
@@ -74,6 +74,9 @@ chaos: controlplane  ## three gates, 50 autoscalers, everything fails in turn: i
 
 simulate: setup  ## an hour of simulated worlds with every fault; a new stretch of seeds each day
 	@$(BIN)/extauthz simulate --minutes $(or $(MINUTES),60) --steps 60 --seed $$(date +%Y%m%d)00000
+
+walk: setup  ## how far one reads to follow a request through the gate: stays, files, returns (SHOW=check: where each begins)
+	@$(BIN)/python -m tests.walk $(SHOW)
 
 mutants: setup  ## change the ledger's code in 64 places, one at a time: does any test or simulated world notice? (MUTANTS=0: in all)
 	@$(BIN)/python -m tests.mutants --mutants $(or $(MUTANTS),64) $(MUTANTS_ARGS)

@@ -22,7 +22,6 @@ COMMANDS = {
     "explain": "why an autoscaler does not scale, and what would have to change",
     "headroom": "how many replicas a workload may have, and what stands in the way",
     "top": "what quotas are used for, and by which workloads",
-    "guard": "pause pods on nodes that run out of memory, by their CPU limits",
     "simulate": "run the gate in simulated worlds and check that no quota is ever exceeded",
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",

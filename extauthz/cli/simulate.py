@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from extauthz.cli import exits, simulate_memory
+from extauthz.cli import exits
 from extauthz.service.loading import SettingsError
 from extauthz.simulate import search
 from extauthz.simulate.plan import ENTRANCES, FAULTS
@@ -28,7 +28,6 @@ examples:
   extauthz simulate --minutes 60 --steps 60
   extauthz simulate --seed 17 --trace
   extauthz simulate --seed 17 --only 3,7,12 --trace
-  extauthz simulate memory
 
 faults:
 {faults}
@@ -60,18 +59,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--trace", action="store_true", help="Print what happens in the world of --seed, and how it ends."
     )
-    parser.set_defaults(simulated=_worlds)
-    simulate_memory.add_parser(parser.add_subparsers(metavar="[memory]", title="another simulation"))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run what is asked for."""
-    code: int = arguments.simulated(arguments)
-    return code
-
-
-def _worlds(arguments: argparse.Namespace) -> int:
-    """1 at the first that breaks a rule."""
+    """Run the worlds; 1 at the first that breaks a rule."""
     try:
         wanted = Wanted(arguments.steps, _faults(arguments.faults), arguments.ledger, arguments.gates)
         wanted = wanted._replace(only=_only(arguments.only), entrances=arguments.entrances)

@@ -20,7 +20,6 @@ from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.pending_write import is_newer
 from extauthz.core.model import Observed, Tree, WorkloadRef
 from extauthz.core.objects.metadata import place_of, version_of
-from extauthz.core.objects.placement import placement
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.resourcelists import FootprintError
 from extauthz.kube.reflector import EventHandler
@@ -93,7 +92,7 @@ class Workloads:
         self._invalid = invalid
         kind = BY_KEY.get((resource.group, resource.plural))
         self.template = kind.template if kind is not None and kind.is_gated else ()
-        """Where its objects have a pod template; empty: nobody asks where their pods may land."""
+        """Where its objects have a pod template; empty: policies are not asked about them."""
 
     def convert(self, tree: Tree) -> Seen:
         place = place_of(tree)
@@ -105,8 +104,8 @@ class Workloads:
             self._invalid.bad(self._resource, place, error)
             return Seen(ref, object_readers.unreadable(tree), version)
         self._invalid.over(self._resource, place)
-        if workload is not None and self.template and self._gate.policies.reads_placement:
-            workload[1].placement = placement(tree, self.template)
+        if workload is not None and self.template:
+            workload[1].kept = self._gate.policies.kept(tree, self.template)
         return Seen(ref, workload[1] if workload is not None else None, version)
 
     async def replaced(self, objects: Iterable[Seen], version: str) -> None:

@@ -209,8 +209,8 @@ class Observed:
     """A Deployment's ``spec.strategy.rollingUpdate.maxSurge``, defaulted; ``None`` where there is no surge."""
     annotations: str = ""
     """Those that policies may look at, as JSON (``objects.metadata.ANNOTATIONS``)."""
-    placement: str | None = None
-    """Which nodes its pods may land on (``objects.placement``); ``None``: not kept, as no policy wants it."""
+    kept: Mapping[str, str] | None = None
+    """What policies keep of its pod template, by their names; ``None``: nothing, as no policy wants to."""
     acted_on: bool | None = None
     """Its controller has acted on this very spec, as its status says (``observedGeneration``); ``None``: it has no
     status."""
@@ -345,8 +345,8 @@ class Growth(NamedTuple):
     """The gate's clock, which never goes back and has no date."""
     wall_s: float
     """Seconds since 1970."""
-    placement: str | None = None
-    """Which nodes its pods may land on (``objects.placement``); ``None``: not known, or no policy wants it."""
+    kept: Mapping[str, str] | None = None
+    """What policies keep of its pod template (``GrowthPolicy.keep``), by their names; ``None``: it is not known."""
 
 
 class PolicyAnswer(NamedTuple):

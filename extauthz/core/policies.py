@@ -7,11 +7,11 @@ and only ``turned_away`` that its answer has refused a write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from extauthz.core.model import Decision, Growth, Verdict
+from extauthz.core.model import Decision, Growth, Tree, Verdict
 
 FILTER: Final = "filter"
 LIMIT: Final = "limit"
@@ -20,7 +20,8 @@ RESERVE: Final = "reserve"
 UNRESERVE: Final = "unreserve"
 AFTER: Final = "after"
 TURNED_AWAY: Final = "turned_away"
-_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER, TURNED_AWAY)
+KEEP: Final = "keep"
+_STEPS: Final = (FILTER, LIMIT, PERMIT, RESERVE, UNRESERVE, AFTER, TURNED_AWAY, KEEP)
 
 
 class Refused(NamedTuple):
@@ -70,8 +71,6 @@ class GrowthPolicy(Protocol):
 
     Everything is called in the loop that decides, so nothing of it may wait or take long. ``filter``, ``limit`` and
     ``permit`` change nothing. ``reserve``, ``unreserve`` and ``after`` must bear being told twice.
-
-    One with the attribute ``reads_placement = True`` learns on which nodes pods may land (``Growth.placement``).
     """
 
     def filter(self, growth: Growth) -> Refused | None:
@@ -102,6 +101,12 @@ class GrowthPolicy(Protocol):
         """What became of it. Told after ``unreserve``."""
         return
 
+    def keep(self, pod: Mapping[str, Tree]) -> str | None:
+        """What the gate shall keep of a workload, from the ``spec`` of its pod template: ``Growth.kept`` has it under
+        the name of the policy. Called for each object that is observed. Keep little: a gate holds a million of them.
+        """
+        return None
+
 
 class Enlisted(NamedTuple):
     """A policy that is asked about all growth."""
@@ -116,8 +121,8 @@ class Policies:
     """Those that a gate asks about all growth, by the steps that they have, in their order.
 
     Args:
-        failed: told of each call of ``turned_away``, ``reserve``, ``unreserve`` or ``after`` that failed: the policy's
-            name, the step.
+        failed: told of each call of ``keep``, ``turned_away``, ``reserve``, ``unreserve`` or ``after`` that failed: the
+            policy's name, the step.
         ask: gets the answer of a policy at a step.
     """
 
@@ -130,8 +135,6 @@ class Policies:
         self.all: Final = tuple(enlisted)
         self._of: Final = {step: tuple(one for one in self.all if _has(one.policy, step)) for step in _STEPS}
         self._listens = any(self._of[step] for step in (RESERVE, UNRESERVE, AFTER))
-        self.reads_placement: Final = any(getattr(one.policy, "reads_placement", False) for one in self.all)
-        """Some policy wants to know on which nodes pods may land. Otherwise nobody keeps it."""
         self._failed = failed
         self.ask: Final = ask
         self._reserved: dict[str, Growth] = {}
@@ -140,6 +143,19 @@ class Policies:
     def at(self, step: str) -> tuple[Enlisted, ...]:
         """Those that have something to say at a step."""
         return self._of[step]
+
+    def kept(self, obj: Tree, template: Sequence[str]) -> Mapping[str, str] | None:
+        """What policies keep of an object with its pod template at ``template``; ``None`` if they do not, or if it has
+        none."""
+        if not self._of[KEEP]:
+            return None  # usually
+        pod = obj
+        for key in (*template, "spec"):
+            pod = pod.get(key) if isinstance(pod, Mapping) else None
+        if not isinstance(pod, Mapping):
+            return None
+        said = {one.name: self._tell(one, KEEP, pod) for one in self._of[KEEP]}
+        return {name: text for name, text in said.items() if isinstance(text, str)}
 
     def decided(self, decision: Decision) -> None:
         """Tell those that held a write that it is refused. A dry run is a question."""
@@ -169,12 +185,14 @@ class Policies:
         for one in self._of[AFTER]:
             self._tell(one, AFTER, growth, fate)
 
-    def _tell(self, one: Enlisted, step: str, *what: object) -> None:
+    def _tell(self, one: Enlisted, step: str, *what: object) -> object:
         """It cannot fail: the room is taken, or given back, whatever a policy makes of it."""
         try:
-            getattr(one.policy, step)(*what)
+            said: object = getattr(one.policy, step)(*what)
         except Exception:  # noqa: BLE001 (code of others)
             self._failed(one.name, step)
+            return None
+        return said
 
 
 def _has(policy: GrowthPolicy, step: str) -> bool:

@@ -12,7 +12,6 @@ from extauthz.core.queries import QuotaUse
 from extauthz.observe import exposition
 from extauthz.observe.exposition import Snapshot
 from extauthz.observe.workspaces import Level, Waiting, auditing, refusing
-from extauthz.policies.memory_pressure import PoolLevel
 
 BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0)
 """A decision takes tens of microseconds; the upper ones show a body of megabytes, or a stalled process."""
@@ -44,8 +43,8 @@ class Levels(NamedTuple):
     """Workloads that are refused and go on asking."""
     notices: Mapping[tuple[str, ...], int] = {}
     """By receiver and by what became of them."""
-    pools: Sequence[PoolLevel] = ()
-    """Of nodes, for the policy memory-pressure."""
+    policies: Mapping[tuple[str, ...], float] = {}
+    """What policies measure: by policy, what, and of what."""
 
 
 class Metrics:
@@ -183,9 +182,7 @@ class Metrics:
             "extauthz_quota_audit_refusals_total": dict(self._audits),
             "extauthz_clamps_total": dict(self._clamps),
             "extauthz_policy_answers_total": dict(self._policies),
-            "extauthz_memory_pool_used_ratio": {(one.name,): one.used for one in now.pools if one.used is not None},
-            "extauthz_memory_pool_held": {(one.name,): int(one.is_held) for one in now.pools},
-            "extauthz_memory_pool_waiting": {(one.name,): one.waiting for one in now.pools},
+            "extauthz_policy_level": dict(now.policies),
             "extauthz_quotas": {(): now.quotas},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.pending_writes},

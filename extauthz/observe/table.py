@@ -44,14 +44,9 @@ TABLE = (
         "reported), failed (when told of a grant).",
     ),
     Family(
-        "extauthz_memory_pool_used_ratio", "gauge", "part of 1", ("pool",),
-        "Memory that the nodes of a pool use. No value while it is not known.",
+        "extauthz_policy_level", "gauge", "the policy's own", ("policy", "level", "of"),
+        "What a plug-in measures: its documentation says what, and in which unit.",
     ),
-    Family(
-        "extauthz_memory_pool_held", "gauge", "0 or 1", ("pool",),
-        "Whether a pool holds growth, or would in mode Enforce.",
-    ),
-    Family("extauthz_memory_pool_waiting", "gauge", "workloads", ("pool",), "Workloads in the line of a pool."),
     Family(
         "extauthz_clamps_total", "counter", "writes", ("quota", "resource"),
         "Writes that were asked for with fewer replicas (mode Clamp), by what had no room for all of them.",

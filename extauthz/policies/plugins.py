@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 from extauthz.core.model import Growth
 from extauthz.core.policies import Enlisted, GrowthPolicy
+from extauthz.policies.live import LivePolicy
 
 GROUP: Final = "extauthz.policies"
 
@@ -28,7 +29,7 @@ class MissingPolicyError(Exception):
     """A policy cannot be asked. The text says why."""
 
 
-class Missing(GrowthPolicy):
+class Missing(LivePolicy):
     """Stands for a policy that is not there."""
 
     def __init__(self, why: str) -> None:
@@ -36,6 +37,9 @@ class Missing(GrowthPolicy):
 
     def filter(self, growth: Growth) -> NoReturn:
         raise MissingPolicyError(self.why)
+
+    def notes(self) -> list[str]:
+        return [self.why]
 
 
 def enlisted(

@@ -42,6 +42,7 @@ from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.loading import SettingsError
+from extauthz.service.policies import levels as levels_of_policies
 from extauthz.service.selfsigning import SelfSigned
 from extauthz.service.setting_types import OFF
 from extauthz.service.settings import KUBERNETES, Settings
@@ -267,6 +268,6 @@ class App:
             event_writes=inputs.state.event_writes() if inputs is not None else {},
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
-            pools=self._gate.pressure.levels() if self._gate.pressure is not None else (),
+            policies=levels_of_policies(self._gate.gate.policies),
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

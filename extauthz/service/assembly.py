@@ -23,6 +23,7 @@ from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.recent import Recent
+from extauthz.policies.live import Host
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
@@ -35,7 +36,7 @@ from extauthz.service.inputs import Clock, Stale
 from extauthz.service.notifying import each, notifying
 from extauthz.service.policies import notes as notes_of_policies
 from extauthz.service.policies import policies
-from extauthz.service.pressure import pressure
+from extauthz.service.policies import running as running_policies
 from extauthz.service.recounting import Recounting
 from extauthz.service.settings import Settings, policy
 from extauthz.settlement.settlement import Settlement
@@ -75,18 +76,11 @@ class Assembly:
 
     Args:
         settings: with ``quotas`` and ``state`` given.
-
-    Raises:
-        FilesError: the file of ``memory-pressure`` cannot be used.
     """
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self.gate = Gate(policy(settings))
-        self.pressure = pressure(settings.memory_pressure, around.log, around.clock, around.wall)
-        """``None``: no growth waits for memory of nodes."""
-        own = [self.pressure.enlisted] if self.pressure is not None else []
-        found = policies(settings, around.log, around.metrics, around.clock, [*own, *around.policies])
-        self.gate.enlist(found)
+        self.gate.enlist(policies(settings, around.log, around.metrics, around.clock, around.policies))
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
         self.recent = Recent()
@@ -133,9 +127,8 @@ class Assembly:
                 running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
                 if self.notifying is not None:
                     running.append(group.create_task(self.notifying.run()))
-                if self.pressure is not None:
-                    assert connection is not None, "its nodes are there"
-                    running.append(group.create_task(self.pressure.run(connection)))
+                host = Host(connection, self._clock, self._around.wall, self._log.event)
+                running += [group.create_task(each) for each in running_policies(self.gate.policies, host)]
                 try:
                     if await _known(inputs, stop):
                         self._holding.take_over()
@@ -236,7 +229,6 @@ class Assembly:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
         notes += notes_of_policies(self.gate.policies)
-        notes += self.pressure.notes() if self.pressure is not None else []
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.stale is not None:

@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from extauthz.core.decision.policy import GateMode, Objects, Policy
 from extauthz.core.model import OnUnknown
 from extauthz.notify import receivers
-from extauthz.policies import memory_pressure
-from extauthz.policies.plugins import AUDIT
 from extauthz.service.setting_types import (
     HTTP,
     OFF,
@@ -269,12 +267,6 @@ class Settings(BaseModel):
         description="How long a plug-in may take. A later answer is unknown, and who is late three times in a row is "
         "not asked for ten seconds.",
     )
-    memory_pressure: Path | None = Field(
-        None,
-        description="File with pools of nodes. Growth that costs memory waits while its nodes are short of it "
-        "([memory.md](memory.md#holding-growth-at-the-gate)). Without it, nobody looks at nodes. Needs `state: "
-        "kubernetes`.",
-    )
     charge_surge: bool = Field(
         _POLICY.charge_surge,
         description="Reserve room for the extra pods of a rollout (`maxSurge`) of each Deployment. By default they "
@@ -363,7 +355,6 @@ class Settings(BaseModel):
         "api_key",
         "api_client_ca",
         "notify_ca",
-        "memory_pressure",
     )
     @classmethod
     def _readable(cls, path: Path | None) -> Path | None:
@@ -389,18 +380,6 @@ class Settings(BaseModel):
             )
         if self.ledger == KUBERNETES and self.handover is not None:
             raise ValueError("ledger kubernetes needs no handover; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _pressure_is_live(self) -> Settings:
-        if self.memory_pressure is None:
-            return self
-        if self.state not in (KUBERNETES, None):
-            raise ValueError("memory-pressure needs state kubernetes: its nodes and their metrics are there")
-        if memory_pressure.NAME in {one.removesuffix(AUDIT) for one in self.policies}:
-            raise ValueError(
-                "memory-pressure is a policy of the gate's own; take it out of policies: its file says the mode"
-            )
         return self
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -14,11 +15,6 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.pressure import Marks
-from extauthz.guard import rights
-from extauthz.guard.controller import Controller, Options
-from extauthz.guard.limits import Limits
-from extauthz.guard.pods import ANNOTATION, Opted
 from extauthz.kube.connection import connect
 from extauthz.testing.kubelet import Kubelet
 from extauthz.testing.metricsapi import MetricsApi
@@ -27,6 +23,14 @@ from tests.controlplane.api import MERGE, eventually
 from tests.controlplane.living import namespace
 from tests.controlplane.metricsdesk import bare_envoy
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.examples import MEMORY_PRESSURE, importable
+
+importable()
+from memory_pressure.guard import rights  # noqa: E402 (it is beside the project)
+from memory_pressure.guard.controller import Controller, Options  # noqa: E402
+from memory_pressure.guard.limits import Limits  # noqa: E402
+from memory_pressure.guard.pods import ANNOTATION, Opted  # noqa: E402
+from memory_pressure.marks import Marks  # noqa: E402
 
 pytestmark = [pytest.mark.envoy, pytest.mark.controlplane]
 
@@ -368,8 +372,7 @@ def command(kubeconfig: Path, *flags: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "extauthz.cli",
-        "guard",
+        "memory_pressure.guard",
         "--namespace",
         SHOP,
         "--kubeconfig",
@@ -382,7 +385,8 @@ def command(kubeconfig: Path, *flags: str) -> list[str]:
 @contextmanager
 def process(kubeconfig: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
     """It is killed at the end, if it still runs."""
-    with subprocess.Popen(command(kubeconfig, *flags), stdout=subprocess.DEVNULL) as running:
+    found = os.environ | {"PYTHONPATH": str(MEMORY_PRESSURE)}
+    with subprocess.Popen(command(kubeconfig, *flags), stdout=subprocess.DEVNULL, env=found) as running:
         try:
             yield running
         finally:

@@ -1,12 +1,14 @@
 """A real HPA is held while nodes of its pool are short of memory, says why, and goes on when there is memory again.
 
-What the gate asks of nodes goes by an Envoy that knows the stand-in for metrics-server; all else is as in ``world``.
+The plug-in ``examples/memory-pressure`` does it. What the gate asks of nodes goes by an Envoy that knows the stand-in
+for metrics-server; all else is as in ``world``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,13 @@ from tests.controlplane.metricsdesk import only_route
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
 from tests.controlplane.world import GATES_OWN, World
+from tests.examples import MEMORY_PRESSURE, as_installed
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 
 Tree = Any
-PAGE = (Path(__file__).parents[2] / "docs" / "memory.md").read_text()
+PAGE = (MEMORY_PRESSURE / "README.md").read_text()
 OPTIONS = {
-    "mode": "Enforce",
     "everySeconds": 1,
     "pools": [
         {"name": name, "nodeSelector": {"matchLabels": {"pool": name}}, "upper": 90, "lower": 80, "patience": 1}
@@ -38,12 +40,10 @@ OPTIONS = {
 
 
 class Pressed(World):
-    """A gate that looks at nodes, with the rights that docs/memory.md gives it."""
+    """A gate with the plug-in, and with the rights that its README gives it."""
 
     def __init__(self, plane: Plane, folder: Path, server: str) -> None:
-        file = folder / "pressure.yaml"
-        file.write_text(yaml.safe_dump(OPTIONS))
-        super().__init__(plane, folder, [f"--memory-pressure={file}"])
+        super().__init__(plane, folder, ["--policies=memory-pressure"])
         self._server = server
 
     def _install(self) -> None:
@@ -56,7 +56,7 @@ class Pressed(World):
 
     def pool(self, what: str, name: str) -> float:
         """A metric of a pool."""
-        return self.gate.metric(f'extauthz_memory_pool_{what}{{pool="{name}"}}')
+        return self.gate.metric(f'extauthz_policy_level{{level="{what}",of="{name}",policy="memory-pressure"}}')
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +74,13 @@ def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pressed,
             route(nodes.port, tree)
             only_route(tree)
 
-        with (
-            Envoy(plane.sidecar(Endpoint("127.0.0.1", 1)), folder / "to-nodes", alter) as envoy,
-            Pressed(plane, folder, f"https://127.0.0.1:{envoy.port}") as world,
-        ):
+        file = folder / "pressure.yaml"
+        file.write_text(yaml.safe_dump(OPTIONS))
+        with pytest.MonkeyPatch.context() as environment, ExitStack() as stack:
+            environment.setenv("MEMORY_PRESSURE_FILE", str(file))
+            environment.setenv("PYTHONPATH", as_installed(folder))
+            envoy = stack.enter_context(Envoy(plane.sidecar(Endpoint("127.0.0.1", 1)), folder / "to-nodes", alter))
+            world = stack.enter_context(Pressed(plane, folder, f"https://127.0.0.1:{envoy.port}"))
             yield world, nodes
 
 
@@ -114,7 +117,7 @@ def test_an_hpa_is_held_while_its_nodes_are_short_of_memory_and_goes_on_when_the
         assert (acme.replicas("batch"), world.pool("waiting", "batch")) == (1, 1)
 
         nodes.nodes["of-batch"] = ("850Mi", None)
-        eventually(lambda: world.pool("used_ratio", "batch") == 0.85)
+        eventually(lambda: world.pool("used", "batch") == 0.85)
         held = 'extauthz_policy_answers_total{policy="memory-pressure",result="refused",step="permit"}'
         before = world.gate.metric(held)
         eventually(lambda: world.gate.metric(held) >= before + 2)

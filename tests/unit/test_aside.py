@@ -7,9 +7,9 @@ import json
 import sys
 
 import pytest
+from extauthz.core.intake.aside import read_aside
 
 from extauthz.core.intake.admission import read_aside as read_review_aside
-from extauthz.core.intake.aside import read_aside
 from extauthz.core.model import Request, Unreadable, Write
 from extauthz.service.aside import COMMAND, MOST, AsideProcess
 from extauthz.testing.builders import admission, workload

@@ -18,7 +18,11 @@ from extauthz.observe import quota_status
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(page for folder in (".", "docs", "envoy", "istio", "overlays") for page in (ROOT / folder).glob("*.md"))
+PAGES = sorted(
+    page
+    for folder in (".", "docs", "envoy", "istio", "overlays", "examples/memory-pressure")
+    for page in (ROOT / folder).glob("*.md")
+)
 
 
 @pytest.mark.parametrize(

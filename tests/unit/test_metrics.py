@@ -14,7 +14,6 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import table
 from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
 from extauthz.observe.workspaces import Waiting
-from extauthz.policies.memory_pressure import PoolLevel
 from extauthz.testing.builders import quota
 
 NANOS = 10**9
@@ -42,7 +41,7 @@ def metrics() -> Metrics:
         event_writes={"created": 5},
         certificates={"webhook": 60.0},
         notices={("ops", "delivered"): 3},
-        pools=[PoolLevel("batch", 0.95, True, 2), PoolLevel("new", None, False, 0)],
+        policies={("memory", "used", "batch"): 0.95},
         waiting=[Waiting(DENIED, 90.0)],
     )
     return Metrics(lambda: levels)
@@ -84,13 +83,9 @@ async def test_check_seconds_is_a_cumulative_histogram(metrics: Metrics) -> None
     assert numbers[f"{name}_sum",] == pytest.approx(60.00033)
 
 
-async def test_a_pool_of_nodes_whose_memory_is_not_known_has_no_ratio(metrics: Metrics) -> None:
+async def test_what_plug_ins_measure_is_one_family(metrics: Metrics) -> None:
     numbers = await scraped(metrics)
-    assert numbers["extauthz_memory_pool_used_ratio", "batch"] == 0.95
-    assert ("extauthz_memory_pool_used_ratio", "new") not in numbers
-    for pool, held, waiting in (("batch", 1, 2), ("new", 0, 0)):
-        assert numbers["extauthz_memory_pool_held", pool] == held
-        assert numbers["extauthz_memory_pool_waiting", pool] == waiting
+    assert numbers["extauthz_policy_level", "used", "batch", "memory"] == 0.95
 
 
 async def test_amounts_are_in_whole_units(metrics: Metrics) -> None:

@@ -96,9 +96,6 @@ args:
   - --api-client-ca=/etc/extauthz/api/ca.crt
 {{- end }}
 {{- end }}
-{{- if .Values.memoryPressure }}
-  - --memory-pressure=/etc/extauthz/memory/pressure.yaml
-{{- end }}
 {{- with .Values.notices }}
 {{- range .receivers }}
   - {{ printf "--notify=%s=file:/etc/extauthz/notices/%s.url" (join "," (prepend (.options | default list) .name)) .name | quote }}

@@ -39,6 +39,9 @@ from extauthz.core.quota.policies import MAX_MESSAGE
 
 _MAX_AGAIN_S: Final = 24 * 3600.0
 
+_TEMPLATE: Final = ("spec", "template")
+"""Where objects of the built-in kinds have their pod template."""
+
 
 class _Found(NamedTuple):
     """What a policy has against a write, and whether that refuses it."""
@@ -133,14 +136,13 @@ def _growth(asked: Evaluation) -> Growth | None:
         asked.requester,
         asked.now_s,
         asked.now_s + asked.state.epoch_s,
-        _placement(asked) if asked.state.policies.reads_placement else None,
+        _kept(asked),
     )
 
 
-def _placement(asked: Evaluation) -> str | None:
-    """On which nodes its pods may land: as a whole object says it, or the observed one. Of a pod it is not kept."""
-    shown = asked.write.object or asked.observed
-    return shown.placement if shown is not None else None
+def _kept(asked: Evaluation) -> Mapping[str, str] | None:
+    """What policies keep of its pod template, as it is observed. Of a pod, and of what a write brings, nothing is."""
+    return asked.observed.kept if asked.observed is not None else None
 
 
 def _rises(step: Step) -> Amounts:

@@ -13,7 +13,6 @@ from extauthz.core.model import Labels, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects import metadata, resized
 from extauthz.core.objects.fields import amounts, items, mapping, replicas, text, wrong
 from extauthz.core.objects.metadata import controller, labels_text, plain_selector
-from extauthz.core.objects.placement import TEMPLATE, placement
 
 DEFAULT_REPLICAS: Final = 1
 """``pkg/apis/apps/v1/defaults.go`` and ``pkg/apis/core/v1/defaults.go``: the same for all four kinds."""
@@ -64,7 +63,6 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
         annotations=metadata.annotations_text(given.get("annotations")),
-        placement=placement(root, TEMPLATE),
     )
 
 

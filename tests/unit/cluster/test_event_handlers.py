@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -228,12 +229,13 @@ def test_runtime_classes_and_storage_classes_bear_on_what_is_there(fed):
     assert fed.gate.ledger.pod_costs.default_storage_class == ""
 
 
-class WantsPlacement(GrowthPolicy):
-    reads_placement = True
+class Keeps(GrowthPolicy):
+    def keep(self, pod: Mapping[str, Any]) -> str:
+        return str(pod["nodeSelector"])
 
 
-@pytest.mark.parametrize(("policies", "kept"), [((), None), ((Enlisted("p", WantsPlacement()),), '{"pool":"a"}')])
-def test_where_pods_may_land_is_kept_only_if_a_policy_wants_it(fed: Fed, policies, kept):
+@pytest.mark.parametrize(("policies", "kept"), [((), None), ((Enlisted("p", Keeps()),), {"p": "{'pool': 'a'}"})])
+def test_what_a_policy_keeps_of_a_template_is_kept(fed: Fed, policies, kept):
     fed.gate.enlist(Policies(policies))
     tree = workload("web", 2)
     tree["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
@@ -241,18 +243,17 @@ def test_where_pods_may_land_is_kept_only_if_a_policy_wants_it(fed: Fed, policie
     entry = fed.gate.ledger.get(WorkloadRef("apps", "deployments", "team-a", "web"))
     assert entry is not None
     assert entry.observed is not None
-    assert (entry.observed.placement is None) == (kept is None)
-    assert kept is None or kept in (entry.observed.placement or "")
+    assert entry.observed.kept == kept
 
 
 @pytest.mark.parametrize("plural", ["pods", "jobs"])
 def test_of_what_nobody_asks_for_it_is_not_kept(fed: Fed, plural: str):
-    fed.gate.enlist(Policies([Enlisted("p", WantsPlacement())]))
+    fed.gate.enlist(Policies([Enlisted("p", Keeps())]))
     tree = {"metadata": {"name": "p", "namespace": "team-a"}, "spec": pod({"cpu": "1"})["spec"]}
     tree["spec"]["nodeSelector"] = {"a": "b"}
     if plural == "jobs":
         tree["spec"] = {"template": {"spec": tree["spec"]}}
-    assert fed.feed(plural).convert(tree).observed.placement is None
+    assert fed.feed(plural).convert(tree).observed.kept is None
 
 
 def a_pod(cpu: str, version: str, phase: str = "Running") -> Tree:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -355,17 +356,18 @@ def test_one_that_cannot_be_read_is_told_once_and_of_unknown_cost(fed):
     assert len(fed.invalid) == 2
 
 
-class WantsPlacement(GrowthPolicy):
-    reads_placement = True
+class Keeps(GrowthPolicy):
+    def keep(self, pod: Mapping[str, Any]) -> str:
+        return str(pod["nodeSelector"])
 
 
-def test_where_pods_of_a_custom_resource_may_land_is_read_at_its_template():
+def test_what_a_policy_keeps_of_a_custom_resource_is_read_at_its_template():
     gate = Gate()
-    gate.enlist(Policies([Enlisted("p", WantsPlacement())]))
+    gate.enlist(Policies([Enlisted("p", Keeps())]))
     nested = ("spec", "job", "template")
     feed = ScaledObjects(KIND, nested, gate, InvalidObjects(print), PodPrices(gate, print))
     template = pod({"cpu": "1"})
     template["spec"]["nodeSelector"] = {"disk": "ssd"}
     seen = feed.convert(gadget(job={"template": template}))
     assert seen.observed is not None
-    assert "ssd" in (seen.observed.placement or "")
+    assert seen.observed.kept == {"p": "{'disk': 'ssd'}"}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Decision, Growth, Refusal, Requester, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Growth, Refusal, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
-from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused
+from extauthz.core.policies import Enlisted, Fate, GrowthPolicy, Limit, NotYet, Policies, Refused, UnknownError
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
 
 TEN = {"requests.cpu": "10"}
@@ -400,6 +401,7 @@ def test_a_policy_without_steps_of_its_own_is_not_called() -> None:
     one.reserve(growth)
     one.unreserve(growth)
     one.turned_away(growth)
+    assert one.keep({}) is None
     one.after(growth, Fate.ENDED)
     made = Policies([Enlisted("s", one)])
     assert [made.at(step) for step in ("filter", "limit", "permit", "reserve", "unreserve", "after")] == [()] * 6
@@ -409,3 +411,121 @@ def test_where_there_are_no_policies_nothing_is_worked_out_for_them() -> None:
     ask = Asker(gate([quota("acme", TEN)], workload("web", 2)))
     assert ask(scale("web", 3)).policies == ()
     assert ask.gate.policies._reserved == {}
+
+
+class Keeps(GrowthPolicy):
+    """Keeps the node selector of each template."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def keep(self, pod: Mapping[str, Any]) -> str | None:
+        selector = pod["nodeSelector"]
+        if selector is not None:
+            return selector["pool"]
+        return None
+
+    def permit(self, growth: Growth) -> None:
+        self.found.append(growth.kept)
+
+
+def on(pool: str | None, name: str = "web", replicas: int = 2, **kind: Any) -> Any:
+    tree = workload(name, replicas, **kind)
+    tree["spec"]["template"]["spec"]["nodeSelector"] = {"pool": pool} if pool else None
+    return tree
+
+
+class TestKept:
+    """What a policy keeps of pod templates, as it finds it in growth."""
+
+    def asker(self) -> tuple[Keeps, Asker]:
+        keeps, made = Keeps(), gate([quota("acme", TEN)])
+        made.enlist(Policies([Enlisted("k", keeps)], self.failed))
+        ref, observed = observe(on("a"))
+        observed.kept = made.policies.kept(on("a"), ("spec", "template"))
+        made.observe(ref, observed)
+        return keeps, Asker(made)
+
+    def failed(self, name: str, step: str) -> None:
+        assert (name, step) == ("k", "keep")
+
+    def test_of_a_count_it_is_that_of_the_observed_object(self) -> None:
+        keeps, ask = self.asker()
+        ask(scale("web", 3))
+        assert keeps.found == [{"k": "a"}]
+
+    def test_of_a_whole_object_it_is_its_own(self) -> None:
+        keeps, ask = self.asker()
+        ask(create(on("b", "new", 1)))
+        ask(create(on(None, "bare", 1)))
+        ask(patch(path("applied"), on("c", "applied", 1), "apply"))
+        body = json.dumps(on("d", replicas=4)).encode()
+        ask(Request("PUT", path("web"), {"content-type": "application/json"}, body))
+        assert keeps.found == [{"k": "b"}, {}, {"k": "c"}, {"k": "d"}]
+
+    def test_what_fails_and_what_has_no_template_is_not_known(self) -> None:
+        _, ask = self.asker()
+        kept = ask.gate.policies.kept
+        assert kept(workload("web", 1), ("spec", "template")) == {}
+        assert kept({"spec": {"template": {"spec": []}}}, ("spec", "template")) is None
+        assert kept({}, ("spec", "job", "template")) is None
+        assert Policies().kept(on("a"), ("spec", "template")) is None
+
+
+class Held(GrowthPolicy):
+    """Holds all growth, and keeps whom it has turned away."""
+
+    def __init__(self) -> None:
+        self.turned: list[tuple[str, int]] = []
+
+    def permit(self, growth: Growth) -> NotYet:
+        return NotYet("later", 30)
+
+    def turned_away(self, growth: Growth) -> None:
+        self.turned.append((growth.ref.name, growth.to))
+
+
+class TestTurnedAway:
+    """Whoever holds a write is told once it is refused by its word."""
+
+    def told(
+        self, request: Request, *more: Enlisted, settings: Policy | None = None, audits: bool = False
+    ) -> list[Any]:
+        held = Held()
+        ask = enlisted(Enlisted("held", held, audits), *more, settings=settings)
+        ask.gate.policies.decided(ask(request))
+        return held.turned
+
+    def test_of_a_write_that_it_has_held(self) -> None:
+        assert self.told(scale("web", 4)) == [("web", 4)]
+
+    def test_of_no_question_and_of_nothing_that_passes(self) -> None:
+        request = scale("web", 4)
+        assert self.told(request._replace(target=f"{request.target}?dryRun=All")) == []
+        assert self.told(scale("web", 1)) == []
+        assert self.told(request, settings=Policy(mode="audit", window_s=90.0)) == []
+
+    def test_of_nothing_that_another_one_has_refused(self) -> None:
+        assert self.told(scale("web", 4), Enlisted("other", Held()), audits=True) == []
+        assert self.told(scale("web", 4), Enlisted("never", Says(filter=Refused("no")))) == []
+
+
+def test_a_policy_that_cannot_tell_says_why() -> None:
+    unknown = asker(Says(permit=UnknownError("nobody says how much there is")))(scale("web", 3))
+    assert (unknown.verdict, unknown.reason) == (Verdict.UNAVAILABLE, "policy-unknown")
+    assert unknown.sentence.endswith("policy p0: nobody says how much there is")
+
+
+def test_what_was_granted_and_may_still_land_is_not_held_at_a_second_entrance() -> None:
+    """Whether it was a count or a whole object: what it leaves is the same."""
+    says = Says()
+    ask = asker(says)
+    granted = ask(scale("web", 3))
+    says._says["permit"] = NotYet("later", 30)
+    body = json.dumps(workload("web", 3)).encode()
+    assert ask(Request("PUT", path("web"), {"content-type": "application/json"}, body)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 4)).reason == "policy-not-yet"
+    dearer = json.dumps(workload("web", 3, {"cpu": "2"})).encode()
+    held = ask(Request("PUT", path("web"), {"content-type": "application/json"}, dearer))
+    assert held.reason == "policy-not-yet"
+    assert granted.pending_write is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from pydantic import ValidationError
 
 from extauthz.core.model import Growth, Verdict
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies, Refused
-from extauthz.service.policies import notes, policies
+from extauthz.policies import Host, LivePolicy
+from extauthz.policies.plugins import AGAIN_S
+from extauthz.service.policies import levels, notes, policies, running
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
@@ -61,6 +64,56 @@ def test_those_beside_the_settings_come_first_and_their_failures_are_counted() -
     assert [one.name for one in found.all] == ["broken", "nobody"]
     found.reserve(Growth("d", None, "patch", 1, 2, {}, None, (), None, 0.0, 0.0))  # type: ignore[arg-type]
     assert lines.failed == [("broken", "reserve")]
+
+
+class Lives(LivePolicy):
+    """Runs, fails, runs again, and ends."""
+
+    def __init__(self) -> None:
+        self.runs: list[Host] = []
+
+    async def run(self, host: Host) -> None:
+        self.runs.append(host)
+        if len(self.runs) < 3:
+            raise RuntimeError("no nodes")
+
+    def notes(self) -> list[str]:
+        return ["it looks", "and looks"]
+
+    def levels(self) -> dict[tuple[str, str], float]:
+        return {("used", "a"): 0.5}
+
+
+class Fails(LivePolicy):
+    def notes(self) -> list[str]:
+        raise RuntimeError("no")
+
+    def levels(self) -> dict[tuple[str, str], float]:
+        raise RuntimeError("no")
+
+
+async def test_one_that_runs_beside_the_gate_begins_anew_where_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+
+    async def nap(seconds: float) -> None:
+        naps.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", nap)
+    lines, lives = Lines(), Lives()
+    host = Host(None, lambda: 1.0, lambda: 2.0, lines.event)
+    (one, plain) = running(Policies([Enlisted("l", lives), Enlisted("p", Broken()), Enlisted("q", LivePolicy())]), host)
+    await one
+    await plain
+    assert lives.runs == [host] * 3
+    assert naps == [AGAIN_S] * 2
+    failed = ("error", "policy-failed", {"policy": "l", "why": "RuntimeError: no nodes"})
+    assert lines.events == [failed] * 2
+
+
+def test_what_those_that_run_tell_has_their_names_and_one_that_fails_takes_nobody_along() -> None:
+    found = Policies([Enlisted("f", Fails()), Enlisted("l", Lives()), Enlisted("q", LivePolicy())])
+    assert notes(found) == ["policy f: its notes fail: RuntimeError: no", "policy l: it looks", "policy l: and looks"]
+    assert levels(found) == {("l", "used", "a"): 0.5}
 
 
 class ChangesItsMind(GrowthPolicy):

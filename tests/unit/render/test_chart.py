@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from extauthz.notify.receivers import Receiver, parse_all
-from extauthz.policies import pressure_options
 from extauthz.render import webhook
 from extauthz.render.webhook import Custom, WebhookOptions
 from extauthz.service import settings
@@ -259,9 +258,6 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (['api.clients=["192.0.2.1"]'], "clients"),
         (['settings={"stale after":1}'], "'stale after'"),
         (['notices.receivers=[{"name":"ops"}]', 'place="keda"'], "notices.receivers: is for place: service"),
-        (['memoryPressure={"pools":[{}]}', 'place="keda"'], "memoryPressure: is for place: service"),
-        (['memoryPressure={"mode":"Enforce"}'], "memoryPressure: needs pools"),
-        (['memoryPressure={"pools":[{}],"colour":1}'], "colour"),
         (['notices.receivers=[{"name":"Ops"}]'], "name"),
         (['notices.receivers=[{"name":"ops","options":["slak"]}]'], "options"),
         (['notices.receivers=[{"name":"ops","url":"https://h.example/"}]'], "url"),
@@ -413,33 +409,6 @@ def test_the_gates_may_list_events_only_where_the_page_is_to_show_them():
         {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
     ]
     assert not [one for one in may_not if one not in may]
-
-
-@pytest.mark.helm
-def test_memory_pressure_brings_its_file_and_the_right_to_look_at_nodes():
-    without = made()
-    assert "ConfigMap/extauthz-memory-pressure" not in without
-    given = {"mode": "Enforce", "pools": [{"name": "all", "nodeSelector": {}, "upper": 88}]}
-    objects = made(*setting(f"memoryPressure={json.dumps(given)}"))
-    (flag,) = (each for each in container(objects)["args"] if each not in container(without)["args"])
-    assert flag == "--memory-pressure=/etc/extauthz/memory/pressure.yaml"
-    text = objects["ConfigMap/extauthz-memory-pressure"]["data"]["pressure.yaml"]
-    assert yaml.safe_load(text) == given
-    assert pressure_options.parse(yaml.safe_load(text)).pools[0].marks.upper == 88
-    pod = objects["Deployment/extauthz"]["spec"]["template"]
-    (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "memory")
-    assert volume["configMap"]["name"] == "extauthz-memory-pressure"
-    assert {"name": "memory", "mountPath": "/etc/extauthz/memory", "readOnly": True} in container(objects)[
-        "volumeMounts"
-    ]
-    may, may_not = (one["ClusterRole/extauthz"]["rules"] for one in (objects, without))
-    assert [one for one in may if one not in may_not] == [
-        {"apiGroups": [group], "resources": ["nodes"], "verbs": ["list"]} for group in ("", "metrics.k8s.io")
-    ]
-    other = made(*setting('memoryPressure={"pools":[{"name":"b","nodeSelector":{}}]}'))
-    pods = [one["Deployment/extauthz"]["spec"]["template"] for one in (objects, other, without)]
-    noted = {pod["metadata"]["annotations"].get("extauthz.dev/memory-pressure") for pod in pods}
-    assert len(noted) == 3, "another file is another pod"
 
 
 def volumes(objects: dict[str, Tree]) -> dict[str, str]:
