@@ -19,8 +19,6 @@ from extauthz.core.pressure import NodeMemory, Pool
 
 from .pressure_options import PoolOptions, PressureOptions
 
-NAME: Final = "memory-pressure"
-
 MEMORY: Final = ("requests.memory", "limits.memory")
 """Growth of these costs memory."""
 

@@ -15,7 +15,8 @@ from extauthz.kube import node_memory
 from extauthz.kube.calls import Lists
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.log import Log
-from extauthz.policies.memory_pressure import NAME, MemoryPressure, PoolLevel
+from extauthz.policies.memory_pressure import MemoryPressure, PoolLevel
+from extauthz.policies.names import MEMORY_PRESSURE
 from extauthz.policies.pressure_options import PressureOptions, PressureOptionsError, parse
 from extauthz.service.inputs import Clock
 
@@ -41,7 +42,7 @@ class Pressure:
 
     def __init__(self, options: PressureOptions, log: Log, clock: Clock, wall: Clock) -> None:
         self.policy = MemoryPressure(options)
-        self.enlisted = Enlisted(NAME, self.policy, options.audits)
+        self.enlisted = Enlisted(MEMORY_PRESSURE, self.policy, options.audits)
         self._options = options
         self._log = log
         self._clock = clock

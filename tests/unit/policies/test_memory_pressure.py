@@ -16,7 +16,8 @@ from extauthz.core.objects.placement import TEMPLATE, placement
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Policies
 from extauthz.core.pressure import NodeMemory
-from extauthz.policies.memory_pressure import NAME, MemoryPressure
+from extauthz.policies.memory_pressure import MemoryPressure
+from extauthz.policies.names import MEMORY_PRESSURE
 from extauthz.policies.pressure_options import parse
 from extauthz.testing import builders
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, put_scale, quota, scale, workload
@@ -45,7 +46,7 @@ class House:
             parse({"mode": mode, "everySeconds": 10, "staleAfterSeconds": 60, "pools": pools} | options)
         )
         self.gate = gate([quota("acme", {"requests.memory": "100Gi"})], policy=settings)
-        self.gate.enlist(Policies([Enlisted(NAME, self.policy, mode == "Audit")]))
+        self.gate.enlist(Policies([Enlisted(MEMORY_PRESSURE, self.policy, mode == "Audit")]))
         for tree in objects or (placed("web", 2, "a"), placed("api", 2, "a"), placed("job", 2, "b"), placed("any", 2)):
             ref, observed = observe(tree)
             observed.placement = placement(tree, TEMPLATE)
@@ -83,7 +84,7 @@ def test_growth_is_held_above_the_upper_mark_and_the_sentence_says_pool_use_and_
         'deployments.apps "web" is forbidden: policy memory-pressure: nodes of pool a use 93 % of their memory, growth '
         "waits from 90 % on until it is 80 %; ask again in about 20 s"
     )
-    assert [(row.policy, row.step, row.again_s) for row in held.policies] == [(NAME, "permit", 20)]
+    assert [(row.policy, row.step, row.again_s) for row in held.policies] == [(MEMORY_PRESSURE, "permit", 20)]
 
 
 def test_zero_and_less_and_what_costs_no_memory_pass() -> None:
@@ -175,14 +176,14 @@ def test_where_nothing_is_refused_nobody_waits(settings: Policy | None, mode: st
     house.use(93)
     passed = house(scale("web", 4))
     assert passed.verdict is Verdict.ALLOW
-    assert [row.policy for row in passed.policies] == [NAME]
+    assert [row.policy for row in passed.policies] == [MEMORY_PRESSURE]
     assert house.waiting() == [0, 0]
 
 
 def test_one_that_audits_is_not_told_what_another_has_refused() -> None:
     house = House(mode="Audit")
     strict = House().policy
-    house.gate.enlist(Policies([Enlisted(NAME, house.policy, audits=True), Enlisted("strict", strict)]))
+    house.gate.enlist(Policies([Enlisted(MEMORY_PRESSURE, house.policy, audits=True), Enlisted("strict", strict)]))
     nodes = [NodeMemory("n1", A, 100, 93), NodeMemory("n2", B, 100, 50)]
     for policy in (house.policy, strict):
         policy.look(nodes, 0)
@@ -313,7 +314,7 @@ class TestUnknown:
     def test_before_the_first_look_nothing_is_known(self) -> None:
         house = House()
         house.policy = MemoryPressure(house.policy._options)
-        house.gate.enlist(Policies([Enlisted(NAME, house.policy)]))
+        house.gate.enlist(Policies([Enlisted(MEMORY_PRESSURE, house.policy)]))
         assert "nobody says how much memory is used in pool a, b" in house(scale("web", 4)).sentence
 
     @pytest.mark.parametrize(("known", "used"), [(1, None), (2, 0.93), (3, 0.93)])

@@ -11,9 +11,9 @@ from extauthz.cli import main
 from extauthz.core.pressure import Marks
 from extauthz.files.problems import FilesError
 from extauthz.policies.pressure_options import PressureOptionsError, parse
-from extauthz.service.loading import SettingsError
 from extauthz.service.loading import load as load_settings
 from extauthz.service.pressure import load
+from extauthz.service.setting_errors import SettingsError
 
 ALL = {"name": "all", "nodeSelector": {}}
 
