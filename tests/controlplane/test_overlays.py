@@ -1,4 +1,4 @@
-"""``overlays/``: each builds on ``deploy/``, by itself and with the others, and a real API server takes the result."""
+"""``examples/overlays``: each builds on ``deploy/``, alone and with the others; a real API server takes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.controlplane
 
 Tree = Any
 ROOT = Path(__file__).parents[2]
-OVERLAYS = ROOT / "overlays"
+OVERLAYS = ROOT / "examples/overlays"
 COMPONENTS = sorted(file.parent.name for file in OVERLAYS.glob("*/*.yaml") if "kind: Component" in file.read_text())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from release import docs
+from tools.release import docs
 
 ROOT = Path(__file__).parents[3]
 
