@@ -7,7 +7,7 @@ COPY LICENSE README.md constraints.txt pyproject.toml ./
 RUN mkdir extauthz /keys && touch extauthz/__init__.py \
     && pip install --no-cache-dir --no-compile --constraint constraints.txt --prefix /packages ".[cel]"
 COPY extauthz extauthz
-COPY release/slim.py ./
+COPY tools/release/slim.py ./
 RUN pip install --no-cache-dir --no-compile --no-deps --force-reinstall --prefix /packages . \
     && python slim.py /packages/lib/python3.11/site-packages \
     && sed -i '1s|.*|#!/usr/bin/python3|' /packages/bin/extauthz

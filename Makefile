@@ -38,8 +38,8 @@ chromium: setup  ## install Debian's Chromium (as root or with sudo) where missi
 screenshots: chromium  ## take the pictures of docs/page.md anew
 	@SCREENSHOTS=docs/pictures EXTAUTHZ_REQUIRE=chromium $(BIN)/python -m pytest -q tests/page/test_pictures.py
 
-helm: setup  ## build or find Helm and kubeconform, which the tests of charts/ and `make render` need (Go builds them once; a minute or four)
-	@$(BIN)/python -m tests.controlplane.build --only helm kubeconform
+helm: setup  ## build or find Helm, kubeconform and actionlint, for the tests of charts/ and .github/ and for `make render` (Go builds them once; a minute or four)
+	@$(BIN)/python -m tests.controlplane.build --only helm kubeconform actionlint
 
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
@@ -48,7 +48,7 @@ older: istiod  ## the same, and istiod and Knative's autoscaler of older release
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2
 
 full: older keda containers promtool chromium  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(or $(PYTEST_ARGS),-q -n 2 --dist loadfile)"
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(or $(PYTEST_ARGS),-q -n 2 --dist loadfile)"
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator
@@ -105,10 +105,10 @@ render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ a
 	@$(BIN)/python -m tests.rendering
 
 docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere are errors
-	@$(BIN)/python -m mkdocs build --strict
+	@$(BIN)/python -m mkdocs build --strict --config-file tools/mkdocs.yml
 
 release: helm  ## sdist, wheel, chart, image (where a container engine is), list of packages and checksums, in dist/ (docs/release.md)
-	@$(BIN)/python -m release
+	@$(BIN)/python -m tools.release
 
 clean:  ## remove what the targets above have made
 	rm -rf $(VENV) build dist site bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

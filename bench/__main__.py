@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from . import bystanders, check, cluster, decision, latency, neighbours, policies, report, sharing, webhook
+from . import bystanders, check, cluster, commands, decision, latency, neighbours, policies, report, sharing, webhook
 from .figures import Figure
 from .population import WORKLOADS_PER_TEMPLATE
 
@@ -24,6 +24,8 @@ NOTES = (
     "runs (docs/peers.md).",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
+    "Commands: processor time of whole processes, the interpreter's start in both; tests/unit/test_loads.py names what "
+    "each loads.",
     "Bystanders: one client asks for growth, 5 ms after each answer, by turns alone and beside four attackers, each of "
     "which sends the next body of 3 MB as soon as one is answered: those that cost the reader most. "
     "Peak memory is that of the gate and of the process that reads long bodies.",
@@ -67,6 +69,7 @@ def measure(*, quick: bool) -> list[Figure]:
     return [
         *decision.measure(decision.QUICK if quick else decision.FULL, say),
         policies.measure(decision.QUICK if quick else decision.FULL),
+        *commands.measure(commands.QUICK if quick else commands.FULL, say),
         *check.measure(check.QUICK if quick else check.FULL, say),
         *bystanders.measure(bystanders.QUICK if quick else bystanders.FULL, say),
         *latency.measure(latency.QUICK if quick else latency.FULL, say),

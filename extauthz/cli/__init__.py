@@ -1,4 +1,4 @@
-"""The command line: one module for each command, imported only when that command is used.
+"""The command line: for each command one module of flags and one that runs it, imported only when it is used.
 
 In: words of the command line, environment, files. Out: text, and an exit code.
 """
@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from extauthz.cli import exits
-from extauthz.service.version import VERSION
 
 COMMANDS = {
     "serve": "run the gate",
@@ -26,7 +25,8 @@ COMMANDS = {
     "render": "print configuration: Envoy, the gate on a cluster, certificates",
     "doctor": "check whether the gate is really asked",
 }
-"""Each is a module of this package with ``add_parser(commands)`` and ``run(arguments) -> exit code``."""
+"""Each has its flags in ``flags.NAME``, with ``add_parser(commands)``, and what it does in ``NAME``, with
+``run(arguments) -> exit code``. So help loads nothing that only doing it needs."""
 
 EPILOG = """\
 examples:
@@ -63,16 +63,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="A quota gate between Kubernetes autoscalers and the API server, as an Envoy external authorizer.",
         epilog=EPILOG,
     )
-    parser.add_argument("--version", action="version", version=f"extauthz {VERSION}")
+    parser.add_argument("--version", action="version", version=_version() if "--version" in words else "")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
         if name != chosen:
             commands.add_parser(name, help=text)
         else:
-            module = import_module(f"extauthz.cli.{name}")
-            module.add_parser(commands)
+            import_module(f"extauthz.cli.flags.{name}").add_parser(commands)
     arguments = parser.parse_args(words, argparse.Namespace(words=words))
-    return _piped(module.run, arguments)
+    return _piped(import_module(f"extauthz.cli.{chosen}").run, arguments)
+
+
+def _version() -> str:
+    from extauthz.service.version import VERSION  # to look it up takes as long as Python takes to start
+
+    return f"extauthz {VERSION}"
 
 
 def _piped(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:

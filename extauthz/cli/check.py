@@ -7,54 +7,15 @@ import os
 import sys
 from pathlib import Path
 
-from extauthz.cli import asking, report
+from extauthz.cli import asking, asking_files, report
 from extauthz.core.intake.read import read
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.servers.api import shown
 from extauthz.servers.api.shown import Json
-from extauthz.service.deciding import new_id
-from extauthz.service.loading import SettingsError
+from extauthz.service.ids import new_id
+from extauthz.service.setting_errors import SettingsError
 
 EXITS = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
-
-DESCRIPTION = """\
-Decides one write as the gate would, from the same files or by a gate that runs, and charges nothing. The write is a
-workload and the count that it should get, or a request as it would come over the wire."""
-
-EPILOG = """\
-examples:
-  extauthz check deploy/web -n shop --replicas 9 --quotas quotas/ --state state.yaml
-  extauthz check deploy/web -n shop --replicas 9 --server http://127.0.0.1:9192
-  extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
-      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
-      --header content-type:application/merge-patch+json --body patch.json
-  echo '{"spec":{"replicas":9}}' | extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
-      --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
-      --header content-type:application/merge-patch+json --body - -o json
-
-exit codes: 0 allow, 1 deny, 2 unavailable (for example unreadable), 64 wrong usage, 65 a file is wrong,
-69 no server"""
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "check",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
-    parser.add_argument(
-        "workload", nargs="?", type=asking.workload, metavar="KIND/NAME", help="Such as deploy/web, with --replicas."
-    )
-    parser.add_argument("-n", "--namespace", help="Namespace of the workload.")
-    parser.add_argument("--replicas", type=int, metavar="N", help="The count that the workload should get.")
-    parser.add_argument("--method", help="In place of a workload: PUT, PATCH or POST, or any other.")
-    parser.add_argument("--path", help="The request target with its query, escaped as it would be sent.")
-    parser.add_argument(
-        "--header", type=_header, action="append", default=[], metavar="NAME:VALUE", help="May be repeated."
-    )
-    parser.add_argument("--body", metavar="FILE|-", help="The body as it would be sent; - reads standard input.")
-    asking.add(parser)
 
 
 @asking.answered
@@ -74,7 +35,7 @@ def _decide(arguments: argparse.Namespace) -> Json:
         raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE --replicas N, or --method and --path")
     if arguments.server is not None or arguments.port_forward is not None:
         raise SettingsError("a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files")
-    return shown.decision(asking.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))
+    return shown.decision(asking_files.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))
 
 
 def _of_workload(arguments: argparse.Namespace) -> Json:
@@ -96,13 +57,6 @@ def _request(arguments: argparse.Namespace) -> Request:
     # Bytes that are not UTF-8 reach the gate as Envoy's stand-in for them would: as something that is no name.
     target = os.fsencode(arguments.path).decode("utf-8", "replace")
     return Request(arguments.method, target, headers, _body(arguments.body))
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:VALUE; write for example content-type:application/json")
-    return name.strip().lower(), value.strip()
 
 
 def _body(source: str | None) -> bytes:

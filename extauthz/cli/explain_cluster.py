@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,9 @@ from extauthz.explain.knative import rules, service
 from extauthz.explain.knative import scene as knative
 from extauthz.explain.objects import POD_METRICS, ExplainError, Objects, at
 from extauthz.kube.calls import Calls
-from extauthz.kube.connection import ApiError, connect
+from extauthz.kube.connection import ApiError, Unreachable, connect
+from extauthz.kube.credentials import NoClusterError
+from extauthz.servers.api.problems import Problem
 
 WITHIN_S: Final = 15.0
 NOT_FOUND: Final = 404
@@ -31,6 +34,19 @@ def kubeconfig(given: Path | None) -> Path | None:
         return Path(os.environ["KUBECONFIG"].split(os.pathsep)[0])
     usual = Path("~/.kube/config").expanduser()
     return usual if usual.is_file() else None
+
+
+def objects(given: Path | None, namespace: str, kind: str, name: str) -> Objects:
+    """All that an explanation needs.
+
+    Raises:
+        Problem: the cluster cannot be read.
+        ExplainError: there is no such HPA.
+    """
+    try:
+        return asyncio.run(read(given, namespace, kind, name))
+    except (NoClusterError, ApiError, Unreachable) as error:
+        raise Problem(503, str(error)) from error
 
 
 async def read(given: Path | None, namespace: str, kind: str, name: str) -> Objects:

@@ -15,7 +15,7 @@ from extauthz.explain.decide import at_tolerance, decide, scene_of
 from extauthz.explain.flags import Flags
 from extauthz.explain.objects import ExplainError, Objects, milli
 from extauthz.explain.specs import Scene
-from extauthz.service.loading import SettingsError
+from extauthz.service.setting_errors import SettingsError
 
 
 def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: float) -> Json:

@@ -17,7 +17,7 @@ from extauthz.explain.knative.rules import KPA
 from extauthz.explain.knative.scene import Scene
 from extauthz.explain.knative.sentence import HOLDS, sentence
 from extauthz.explain.objects import ExplainError, Objects
-from extauthz.service.loading import SettingsError
+from extauthz.service.setting_errors import SettingsError
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 

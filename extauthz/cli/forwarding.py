@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Final
 
+from extauthz.cli.flags.asking import PLACE
 from extauthz.servers.api.problems import Problem
-from extauthz.service.loading import SettingsError
-
-PLACE: Final = "extauthz-system/extauthz"
-"""Namespace and Service, as the chart is installed by default."""
+from extauthz.service.setting_errors import SettingsError
 
 PORT: Final = 9192
 """Of health, metrics and the API."""

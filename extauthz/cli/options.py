@@ -1,77 +1,23 @@
-"""Flags made from the settings, so that flag, variable, file and help never disagree."""
+"""The settings that flags, environment and ``--config`` make together."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, get_args, get_origin
 
-from pydantic.fields import FieldInfo
-
-from extauthz.service import loading
-from extauthz.service.setting_types import Listen, Url
-from extauthz.service.settings import Settings, variable, word
-
-LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
-"""A page of the documentation, as descriptions name it in Markdown."""
-
-SET = "setting_"
-"""Prefix of settings among the parsed arguments, so no other argument is taken for a setting."""
-
-
-def add(parser: argparse.ArgumentParser, fields: Iterable[str]) -> None:
-    """A flag for each of ``fields``, and ``--config``."""
-    group = parser.add_argument_group(
-        "settings", "Each is also a variable (named below) and a key of the --config file (the flag without dashes)."
-    )
-    group.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help=f"Settings in YAML; flags and environment win over it. [{loading.CONFIG}]",
-    )
-    for field in fields:
-        info = Settings.model_fields[field]
-        kind: dict[str, Any] = {"metavar": _metavar(info)}
-        if info.annotation is bool:
-            kind = {"action": argparse.BooleanOptionalAction}
-        elif get_origin(info.annotation) is tuple:
-            kind = {"action": "append", "metavar": "TEXT"}
-        group.add_argument(
-            f"--{word(field)}", dest=SET + field, default=argparse.SUPPRESS, help=_help(field, info), **kind
-        )
+from extauthz.cli.flags.settings import SET
+from extauthz.service.settings import ENV_PREFIX, Settings
 
 
 def settings(arguments: argparse.Namespace) -> Settings:
-    """The effective settings of a command that has the flags of ``add``.
+    """The effective settings of a command that has the flags of ``flags.settings``.
 
     Raises:
         SettingsError: one line a problem.
     """
     given = {name.removeprefix(SET): value for name, value in vars(arguments).items() if name.startswith(SET)}
+    if not given and arguments.config is None and not any(name.startswith(ENV_PREFIX) for name in os.environ):
+        return Settings()
+    from extauthz.service import loading  # it brings pydantic, which takes longer than a whole decision on files
+
     return loading.load(given, os.environ, arguments.config)
-
-
-def _metavar(info: FieldInfo) -> str:
-    choices = [str(choice) for choice in get_args(info.annotation)]
-    for kind, shown in ((str, "TEXT"), (int, "N"), (float, "SECONDS")):
-        if info.annotation is kind:
-            return shown
-    kinds = get_args(info.annotation)
-    if Path in kinds:
-        words = [choice for kind in kinds for choice in get_args(kind) if isinstance(choice, str)]
-        return "|".join([*words, *(["URL"] if Url in kinds else []), "PATH"])
-    if Url in kinds:
-        return "URL"
-    if Listen in kinds:
-        return "TEXT"
-    return "|".join(choices) or "LEVEL"
-
-
-def _help(field: str, info: FieldInfo) -> str:
-    default = "" if info.default in (None, "", ()) else f"Default: {info.default}. "
-    text = LINK.sub(r"docs/\1", info.description or "")
-    return f"{text} {default}[{variable(field)}]".replace("%", "%%")

@@ -14,12 +14,12 @@ from typing import Any as Tree
 
 import yaml
 
-from extauthz.cli import render_tls, sidecar_flags
+from extauthz.cli.flags import render_tls, sidecar
 from extauthz.files import options as file_options
 
 KINDS: dict[object, str] = {
     render_tls.days: "integer",
-    sidecar_flags.duration: "number",
+    sidecar.duration: "number",
 }
 """What JSON Schema calls the values of flags that are no strings."""
 
@@ -28,13 +28,6 @@ NOT_IN_A_FILE = ("help", "values")
 
 class ValuesError(Exception):
     """The file is wrong. The message names file, key and cure."""
-
-
-def add_flag(parser: argparse.ArgumentParser) -> None:
-    """Add ``--values``."""
-    what = "Options in YAML, as `extauthz render schema` describes it; flags win over it. Default: none."
-    parser.add_argument("--values", type=Path, metavar="FILE", help=what)
-    parser.set_defaults(parser=parser)
 
 
 def fill_in(arguments: argparse.Namespace, sections: Iterable[str]) -> None:

@@ -13,7 +13,6 @@ from extauthz.files import content, lines
 from extauthz.files.content import Content
 from extauthz.files.objects import Placed, objects
 from extauthz.files.problems import FileProblem, FilesError
-from extauthz.files.watch import Watched
 
 _CURES = {"listed-twice": "keep one of them"}
 _ANOTHER_CURE = "write it as `kubectl get -o yaml` prints it"
@@ -34,11 +33,6 @@ def load(path: Path) -> StateFile:
         FilesError: with each object that is not as an API server prints it.
     """
     return parse(content.read(path))
-
-
-def watched(path: Path) -> Watched[StateFile]:
-    """The same, for ``load`` now and ``watch`` from then on."""
-    return Watched(path, parse)
 
 
 def parse(contents: Sequence[Content]) -> StateFile:

@@ -13,10 +13,9 @@ from extauthz.core.model import Growth
 from extauthz.core.policies import Enlisted, GrowthPolicy
 from extauthz.policies.live import LivePolicy
 
-GROUP: Final = "extauthz.policies"
+from .names import AUDIT
 
-AUDIT: Final = "=Audit"
-"""Ends the name of one that only audits."""
+GROUP: Final = "extauthz.policies"
 
 AGAIN_S: Final = 10.0
 """How long a policy that was slow is not asked."""

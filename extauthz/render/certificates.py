@@ -6,6 +6,7 @@ Each is a Secret with ``tls.crt``, ``tls.key`` and ``ca.crt``, which is how cert
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any as Tree
 from typing import NamedTuple
@@ -236,3 +237,7 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+ISSUERS: Mapping[str, Callable[[TlsOptions], list[Part]]] = {"files": files, "cert-manager": cert_manager}
+"""Who makes them → how to ask."""

@@ -16,7 +16,7 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
 from . import failover, secrets
-from .options import Endpoint, SidecarOptions
+from .options import APISERVER_CA, GATE_CA, GATE_CLIENT, SERVING, Endpoint, SidecarOptions
 
 APISERVER, APISERVER_UPGRADE, GATE = "apiserver", "apiserver-upgrade", "extauthz"
 
@@ -83,13 +83,13 @@ def downstream_tls(options: SidecarOptions) -> core.TransportSocket:
     common = tls.CommonTlsContext(
         tls_params=_tls_params(),
         alpn_protocols=["h2", "http/1.1"],
-        **secrets.shown(secrets.SERVING, options),
+        **secrets.shown(SERVING, options),
     )
     return _tls_socket(tls.DownstreamTlsContext(common_tls_context=common))
 
 
 def _apiserver(name: str, protocol: upstream.HttpProtocolOptions, options: SidecarOptions) -> cluster.Cluster:
-    socket = _upstream_tls(options.apiserver_name, secrets.APISERVER_CA, None, options)
+    socket = _upstream_tls(options.apiserver_name, APISERVER_CA, None, options)
     rendered = _cluster(name, [options.apiserver], protocol, socket)
     rendered.circuit_breakers = cluster.CircuitBreakers(
         thresholds=[
@@ -107,8 +107,8 @@ def _gate(options: SidecarOptions) -> cluster.Cluster:
     )
     socket = None
     if options.gate_tls is not None:
-        certificate = secrets.GATE_CLIENT if options.gate_tls.cert_file is not None else None
-        socket = _upstream_tls(options.gate_tls.server_name, secrets.GATE_CA, certificate, options)
+        certificate = GATE_CLIENT if options.gate_tls.cert_file is not None else None
+        socket = _upstream_tls(options.gate_tls.server_name, GATE_CA, certificate, options)
     bounded = core.HttpProtocolOptions(max_connection_duration=timedelta(seconds=GATE_CONNECTION_S))
     protocol = upstream.HttpProtocolOptions(explicit_http_config=http2, common_http_protocol_options=bounded)
     rendered = _cluster(GATE, failover.gates(options), protocol, socket)

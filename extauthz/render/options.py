@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+SERVING, APISERVER_CA, GATE_CA, GATE_CLIENT = "serving", "apiserver-ca", "gate-ca", "gate-client"
+PARTS = (SERVING, APISERVER_CA, GATE_CA, GATE_CLIENT)
+"""What of the configuration has a file of its own (``secrets``)."""
+
 
 class Endpoint(NamedTuple):
     """Where something listens: host and port, or the path of a unix socket."""

@@ -16,10 +16,7 @@ from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 from envoy_data_plane.envoy.service.discovery import v3 as discovery
 from envoy_data_plane.google.protobuf import Any
 
-from .options import SidecarOptions
-
-SERVING, APISERVER_CA, GATE_CA, GATE_CLIENT = "serving", "apiserver-ca", "gate-ca", "gate-client"
-NAMES = (SERVING, APISERVER_CA, GATE_CA, GATE_CLIENT)
+from .options import APISERVER_CA, GATE_CA, GATE_CLIENT, SERVING, SidecarOptions
 
 
 class Shown(TypedDict, total=False):

@@ -38,12 +38,12 @@ from extauthz.service import certificates, listening
 from extauthz.service.addresses import Address
 from extauthz.service.aside import AsideProcess
 from extauthz.service.assembly import Assembly, Decide, Surroundings
-from extauthz.service.deciding import new_id
 from extauthz.service.handover import HandoverFile
+from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
-from extauthz.service.loading import SettingsError
 from extauthz.service.policies import levels as levels_of_policies
 from extauthz.service.selfsigning import SelfSigned
+from extauthz.service.setting_errors import SettingsError
 from extauthz.service.setting_types import OFF
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.version import VERSION

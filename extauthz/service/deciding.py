@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -18,6 +17,7 @@ from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.recent import Recent
+from extauthz.service.ids import new_id
 from extauthz.service.inputs import Look
 
 Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None], Awaitable[Decision]]
@@ -226,8 +226,3 @@ def _briefly(look: Look) -> Look:
                 await look(ref)
 
     return look_briefly
-
-
-def new_id() -> str:
-    """64 random bits in hex that nobody can guess: an access log that names an id may end its pending write."""
-    return secrets.token_hex(8)

@@ -10,7 +10,7 @@ from extauthz.core.decision.handover import HandoverError
 from extauthz.observe.log import Log
 from extauthz.service.handover import Handover
 from extauthz.service.inputs import Clock
-from extauthz.service.loading import SettingsError
+from extauthz.service.setting_errors import SettingsError
 from extauthz.service.settings import KUBERNETES, Settings
 
 

@@ -6,28 +6,22 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from extauthz.files import options
-from extauthz.service.settings import ENV_PREFIX, Settings, variable, word
-
-CONFIG = "EXTAUTHZ_CONFIG"
-"""The variable for ``--config``, which is no setting itself: a file names no other file."""
+from extauthz.notify import receivers
+from extauthz.service.setting_errors import ConfigFileError, SettingsError
+from extauthz.service.settings import CONFIG, ENV_PREFIX, Settings, described, variable, word
 
 SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """What Kubernetes puts into a pod's environment for a Service named ``extauthz`` or ``extauthz-…``, after the prefix
 (k8s.io/kubernetes/pkg/kubelet/envvars). They are not ours, and no setting may have a name of this form."""
 
 
-class SettingsError(Exception):
-    """The settings cannot be used. The text is one line a problem: flag, variable or field, what is wrong, the cure."""
-
-
-class ConfigFileError(SettingsError):
-    """The settings file itself is at fault (bad data, not bad usage)."""
+_SETTINGS: Final[TypeAdapter[Settings]] = TypeAdapter(Settings)
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None) -> Settings:
@@ -47,13 +41,20 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | No
     from_file = {} if config is None else _read(config, origin)
     from_environ = _environment(environ)
     try:
-        return Settings(**{**from_file, **from_environ, **flags})
+        return _SETTINGS.validate_python({**from_file, **from_environ, **flags})
     except ValidationError as error:
         raise _explained(error, flags, from_environ, config) from None
 
 
+def shown(settings: Settings) -> dict[str, Any]:
+    """The effective settings under the names that flags and files use, without the URLs of receivers, which are
+    secrets."""
+    told = _SETTINGS.dump_python(settings, mode="json") | {"notify": [receivers.shown(one) for one in settings.notify]}
+    return {word(name): value for name, value in told.items()}
+
+
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    known = {variable(field): field for field in Settings.model_fields}
+    known = {variable(field): field for field in described()}
     ours = {name: value for name, value in environ.items() if name.startswith(ENV_PREFIX) and value and name != CONFIG}
     for name in ours:
         if name not in known and not SERVICE_LINK.fullmatch(name.removeprefix(ENV_PREFIX)):
@@ -72,7 +73,7 @@ def _read(path: Path, origin: str) -> dict[str, Any]:
         return {}
     if not isinstance(tree, dict):
         raise ConfigFileError(f"{path}: must hold a mapping of settings; write for example `grpc: 127.0.0.1:9191`")
-    fields = {word(field): field for field in Settings.model_fields}
+    fields = {word(field): field for field in described()}
     for key in tree:
         if key not in fields:
             raise ConfigFileError(f"{path}: {key}: no such setting{_did_you_mean(str(key), fields)}")

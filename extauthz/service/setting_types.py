@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Annotated
+from collections.abc import Callable, Collection
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
-
 from extauthz.notify import receivers
-from extauthz.policies.plugins import AUDIT
+from extauthz.policies.names import AUDIT
 from extauthz.service import addresses
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+SECONDS: Final = {"gt": 0, "le": 86400, "allow_inf_nan": False}
+"""Bounds of most times."""
 
 HTTP = ("https", "http")
 """Schemes of a service that is asked for bounds of replicas."""
@@ -24,6 +31,37 @@ POLICY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 """Names of objects (RFC 1123), and of namespaces among them."""
+
+
+def setting(default: Any, *, description: str, **bounds: Any) -> Any:  # noqa: ANN401 (of any type, as dataclasses.field)
+    """One setting: what it is by default, what it means in Markdown, and bounds by pydantic's names of them."""
+    return field(default=default, metadata={"description": description, **bounds})
+
+
+class After(NamedTuple):
+    """Checks a value that has its type.
+
+    Pydantic knows it by its method, and has the like. But whoever imports that imports all of pydantic, which a page of
+    help does not need.
+    """
+
+    check: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(self.check, handler(source))
+
+
+class Before(NamedTuple):
+    """Reads a value as it was given."""
+
+    read: Callable[[object], object]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core.core_schema import no_info_before_validator_function
+
+        return no_info_before_validator_function(self.read, handler(source))
 
 
 def _listen(text: str) -> str:
@@ -118,12 +156,39 @@ def _is_url(text: str) -> str:
     return text
 
 
-Url = Annotated[str, AfterValidator(_is_url)]
-Listen = Annotated[str, AfterValidator(_listen)]
-ListenOrOff = Annotated[str, AfterValidator(_listen_or_off)]
-NamespacedName = Annotated[str, AfterValidator(_object)]
-Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
-Receivers = Annotated[tuple[str, ...], BeforeValidator(_receivers)]
-Policies = Annotated[tuple[str, ...], BeforeValidator(_policies)]
-Mode = Annotated[str, AfterValidator(_mode)]
-Templates = Annotated[str, AfterValidator(_templates)]
+def bounds_url(value: object) -> object:
+    """Whatever has a scheme is a URL or wrong: never a path."""
+    return checked_url(value, HTTP) if isinstance(value, str) and scheme(value) else value
+
+
+def quotas_url(value: object) -> object:
+    """The same of a service that quotas come from."""
+    if not (isinstance(value, str) and scheme(value)):
+        return value
+    from extauthz.sources.services import SERVICES  # it brings an HTTP client
+
+    return checked_url(value, SERVICES)
+
+
+def _file(path: Path) -> Path:
+    if not path.is_file():
+        raise ValueError(f"no such file: {path}")
+    return path
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise ValueError(f"no such folder: {path}")
+    return path
+
+
+Url = Annotated[str, After(_is_url)]
+File = Annotated[Path, After(_file)]
+Folder = Annotated[Path, After(_folder)]
+Listen = Annotated[str, After(_listen)]
+ListenOrOff = Annotated[str, After(_listen_or_off)]
+NamespacedName = Annotated[str, After(_object)]
+Receivers = Annotated[tuple[str, ...], Before(_receivers)]
+Policies = Annotated[tuple[str, ...], Before(_policies)]
+Mode = Annotated[str, After(_mode)]
+Templates = Annotated[str, After(_templates)]

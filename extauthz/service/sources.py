@@ -10,6 +10,7 @@ from typing import NamedTuple
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
 from extauthz.files.problems import FileProblem
+from extauthz.files.watch import Watched
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.kubernetes import KubernetesStore
@@ -101,7 +102,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, gate, log, metrics, clock)
     assert settings.quotas is not None
-    return QuotaFileInput("quotas", quota_file.watched(settings.quotas), from_file, log, metrics)
+    return QuotaFileInput("quotas", Watched(settings.quotas, quota_file.parse), from_file, log, metrics)
 
 
 def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
@@ -131,4 +132,4 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
             connection, gate, watchdog, log, metrics, clock, templates=declared, write_events=settings.write_events
         )
     assert settings.state is not None
-    return StateFileInput(state_file.watched(settings.state), from_file, log, metrics)
+    return StateFileInput(Watched(settings.state, state_file.parse), from_file, log, metrics)

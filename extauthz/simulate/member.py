@@ -20,6 +20,7 @@ from extauthz.servers.ext_authz import Checks
 from extauthz.servers.webhook import Webhook
 from extauthz.service.assembly import Assembly, Decide, Surroundings
 from extauthz.service.handover import RUNNING, Record, Taken, left, parsed
+from extauthz.service.loading import load
 from extauthz.service.settings import Settings
 
 from . import wire
@@ -67,7 +68,7 @@ class Wiring:
 
 def settings(window_s: float, ledger: str, objects: str) -> Settings:
     """The numbers of all gates of a world."""
-    return Settings.model_validate(
+    return load(
         {
             "quotas": "kubernetes",
             "state": "kubernetes",
@@ -79,7 +80,9 @@ def settings(window_s: float, ledger: str, objects: str) -> Settings:
             "max_intents_per_tree": PENDING_PER_TREE,
             "write_status": False,
             "write_events": False,
-        }
+        },
+        {},
+        None,
     )
 
 

@@ -15,7 +15,6 @@ from extauthz.files import content
 from extauthz.files.content import Content
 from extauthz.files.objects import Placed, objects
 from extauthz.files.problems import FileProblem, FilesError
-from extauthz.files.watch import Watched
 from extauthz.policies import cel
 
 
@@ -34,11 +33,6 @@ def load(path: Path) -> Quotas:
         FilesError: with everything that is wrong with them.
     """
     return parse(content.read(path))
-
-
-def watched(path: Path) -> Watched[Quotas]:
-    """The same, for ``load`` now and ``watch`` from then on."""
-    return Watched(path, parse)
 
 
 def parse(contents: Sequence[Content]) -> Quotas:

@@ -12,6 +12,7 @@ import yaml
 
 from extauthz.core.quota.spec import Mode
 from extauthz.files.problems import FilesError
+from extauthz.files.watch import Watched
 from extauthz.sources import file as quota_file
 
 
@@ -139,7 +140,7 @@ def test_what_is_no_workspace_quota_is_refused_with_the_cure(spell, tmp_path, th
 
 async def test_a_watched_source_keeps_to_the_good_and_tells_the_bad(spell, tmp_path):
     path = spell(tmp_path, CORP, ACME)
-    watched = quota_file.watched(path)
+    watched = Watched(path, quota_file.parse)
     in_force = [watched.load()]
     refused: list[FilesError] = []
     changed = asyncio.Event()

@@ -15,7 +15,7 @@ from extauthz.cluster.live import PHASES, LiveCluster
 from extauthz.core.decision.gate import Gate
 from extauthz.kube.connection import connect
 from extauthz.ledger_store.kubernetes import WORKSPACE_LEDGERS
-from extauthz.service.settings import Settings, word
+from extauthz.service.settings import described, word
 from extauthz.service.version import VERSION
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas
 from tests.controlplane.access import service_account
@@ -98,7 +98,7 @@ def test_the_flags_of_the_deployment_are_settings():
     container = manifest("Deployment")["spec"]["template"]["spec"]["containers"][0]
     flags = {argument.partition("=")[0] for argument in container["args"]}
     assert container["command"] == ["extauthz", "serve"]
-    assert flags <= {f"--{word(field)}" for field in Settings.model_fields}
+    assert flags <= {f"--{word(field)}" for field in described()}
 
 
 def test_the_image_is_the_version_of_the_package():

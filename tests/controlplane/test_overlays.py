@@ -1,4 +1,4 @@
-"""``overlays/``: each builds on ``deploy/``, by itself and with the others, and a real API server takes the result."""
+"""``examples/overlays``: each builds on ``deploy/``, alone and with the others; a real API server takes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extauthz.render import istio
+from extauthz.render import mesh
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane
 from tests.rendering import chart
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.controlplane
 
 Tree = Any
 ROOT = Path(__file__).parents[2]
-OVERLAYS = ROOT / "overlays"
+OVERLAYS = ROOT / "examples/overlays"
 COMPONENTS = sorted(file.parent.name for file in OVERLAYS.glob("*/*.yaml") if "kind: Component" in file.read_text())
 
 
@@ -91,10 +91,10 @@ def test_nodes_are_let_to_the_grpc_port_and_nowhere_else(kubectl: Kubectl, tmp_p
     assert all("ipBlock" not in each for each in look["from"])
 
 
-@pytest.mark.parametrize("client", [name for name in istio.CLIENTS if name != "hpa-controller"])
+@pytest.mark.parametrize("client", [name for name in mesh.CLIENTS if name != "hpa-controller"])
 def test_the_mesh_is_laid_over_what_an_autoscaler_ships(kubectl: Kubectl, tmp_path: Path, client: str):
     """As docs/istio.md shows it."""
-    whose = istio.CLIENTS[client]
+    whose = mesh.CLIENTS[client]
     own = {"name": whose.container, "image": "theirs", "volumeMounts": [{"name": "own", "mountPath": "/own"}]}
     template = {"metadata": {"labels": dict(whose.labels)}, "spec": {"containers": [own]}}
     shipped = {

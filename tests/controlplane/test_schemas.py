@@ -21,7 +21,7 @@ OF_OTHERS = "PrometheusRule,ServiceMonitor,Kustomization,Component,Config,Custom
 """Kinds of which this API server has no schema. Definitions are applied to it elsewhere (``test_crd.py``)."""
 FILES = sorted(
     file
-    for folder in ("deploy", "overlays", "envoy/static-pod")
+    for folder in ("deploy", "examples/overlays", "envoy/static-pod")
     for file in (ROOT / folder).rglob("*.yaml")
     if "\nkind: " in f"\n{file.read_text()}" and "apiVersion: kubeadm" not in file.read_text()
 )

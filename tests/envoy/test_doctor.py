@@ -11,7 +11,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.doctor import names
-from extauthz.render import clusters, envoy, replies, secrets
+from extauthz.render import clusters, envoy, options, replies
 from extauthz.render.options import Endpoint, Outage, Profile
 from extauthz.servers import ext_authz as door
 from extauthz.testing import authz
@@ -61,7 +61,7 @@ def admin(stack: Stack) -> list[str]:
 def test_the_doctor_looks_for_what_renderer_and_door_really_call_it():
     assert (clusters.GATE, replies.EXT_AUTHZ, replies.RBAC) == (names.GATE_CLUSTER, names.EXT_AUTHZ, names.RBAC)
     assert (envoy.MAX_BODY_BYTES, envoy.GATE_SEES_HEADERS) == (names.MAX_BODY_BYTES, names.GATE_SEES_HEADERS)
-    assert secrets.NAMES == names.SECRETS
+    assert options.PARTS == names.SECRETS
     assert door.DECISION_ID_HEADER == names.DECISION_ID_HEADER
     assert replies.OUTAGE.startswith(names.OUTAGE)
 

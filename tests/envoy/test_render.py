@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, ext_proc, routes, secrets
+from extauthz.render import envoy, ext_proc, options, routes
 from extauthz.render.options import Endpoint, GateTls, Outage, Profile, SidecarOptions
 from extauthz.testing.certs import Authority, Pair
 from extauthz.testing.envoy import Envoy, validate, write_secrets
@@ -245,7 +245,7 @@ GATE_CA = ["--gate-ca", "/g/ca"]
 )
 def test_there_is_a_part_for_each_file_that_the_bootstrap_looks_for(capsys, tls: list[str]):
     there = set()
-    for part in secrets.NAMES:
+    for part in options.PARTS:
         if main(["render", "envoy", *tls, "--part", part]) == 0:
             (secret,) = yaml.safe_load(capsys.readouterr().out)["resources"]
             assert secret["name"] == part

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, istio, pods
+from extauthz.render import envoy, istio, mesh, pods
 from extauthz.render.options import Outage, Profile
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
@@ -59,7 +59,7 @@ def values(tree: object, key: str) -> Iterator[Any]:
 
 
 def test_the_repository_shows_filter_and_pod_of_each_client():
-    wanted = [f"{what} --client {client}" for client in istio.CLIENTS for what in ("istio", "istio-pod")]
+    wanted = [f"{what} --client {client}" for client in mesh.CLIENTS for what in ("istio", "istio-pod")]
     assert sorted(" ".join(made_by(file)) for file in SHOWN) == sorted(wanted)
 
 
@@ -71,9 +71,9 @@ def test_what_the_repository_shows_is_what_render_prints(capsys, file: Path):
 @pytest.mark.parametrize("profile", Profile)
 @pytest.mark.parametrize("outage", Outage)
 def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profile, outage: Outage):
-    sidecar = replace(istio.SIDECAR, profile=profile, on_outage=outage)
+    sidecar = replace(mesh.SIDECAR, profile=profile, on_outage=outage)
     alone = envoy.to_tree(envoy.sidecar(sidecar))["static_resources"]
-    tree = istio.envoy_filter(istio.MeshOptions(sidecar=sidecar))
+    tree = istio.envoy_filter(mesh.MeshOptions(sidecar=sidecar))
     (chain,) = patches(tree, "LISTENER")[0]["filter_chains"]
     assert chain.pop("name") == "extauthz"
     assert chain.pop("filter_chain_match") == {"transport_protocol": "tls"}
@@ -132,7 +132,7 @@ def test_the_pods_sidecar_has_every_file_that_the_filter_names(capsys, words: li
     assert watched == {file.rpartition("/")[0] for file in values(secrets, "filename")}
 
 
-@pytest.mark.parametrize("client", istio.CLIENTS)
+@pytest.mark.parametrize("client", mesh.CLIENTS)
 def test_filter_and_pod_are_about_the_same_client(capsys, client: str):
     words = ["--client", client, "--namespace", "elsewhere"]
     tree = yaml.safe_load(rendered(capsys, "istio", *words))
@@ -144,7 +144,7 @@ def test_filter_and_pod_are_about_the_same_client(capsys, client: str):
 def test_the_hpa_is_asked_about_scales_alone_and_its_pods_are_those_that_the_filter_selects(capsys):
     tree = yaml.safe_load(rendered(capsys, "istio", "--client", "hpa-controller"))
     scale_alone = istio.envoy_filter(
-        istio.MeshOptions(istio.CLIENTS["hpa-controller"], sidecar=replace(istio.SIDECAR, profile=Profile.SCALE))
+        mesh.MeshOptions(mesh.CLIENTS["hpa-controller"], sidecar=replace(mesh.SIDECAR, profile=Profile.SCALE))
     )
     assert tree == json.loads(json.dumps(scale_alone))
     *_, deployment = yaml.safe_load_all((REPOSITORY / "deploy/hpa-controller/hpa-controller.yaml").read_text())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import release.__main__ as release
+import tools.release.__main__ as release
 from tests.controlplane.marker import asked_for, skip
 
 INDEX = "wheel"

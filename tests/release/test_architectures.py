@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import release.__main__ as release
-from release import slim
+import tools.release.__main__ as release
+from tools.release import slim
 
 ARM64 = 183
 """``EM_AARCH64`` of elf(5)."""

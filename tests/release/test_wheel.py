@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import release.__main__ as release
+import tools.release.__main__ as release
 
 ROOT = Path(__file__).parents[2]
 

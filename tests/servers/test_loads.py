@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.testing.apiserver import ApiServer
-from release import slim
+from tools.release import slim
 
 from .test_serve_live import Live, api
 

@@ -22,6 +22,8 @@ ROWS = (
     "top, a quota printed",
     "top QUOTA, a workload printed",
     "memory a workload",
+    "`extauthz check --help` over `python -c pass`",
+    "`extauthz check` on files over `python -c pass`",
     "check over gRPC against a no-op handler: throughput",
     "check over gRPC against a no-op handler: checks a second of processor time",
     "check over gRPC against one that answers in groups too: throughput",

@@ -25,7 +25,8 @@ from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.recent import Recent
-from extauthz.service.deciding import Deciding, new_id
+from extauthz.service.deciding import Deciding
+from extauthz.service.ids import new_id
 
 READING = NotAWrite("read", "it reads")
 REQUEST = Request("PUT", "/", {"user-agent": "kpa", "x-secret": "hush"}, b"")

@@ -20,7 +20,7 @@ from extauthz.testing.builders import Asker, gate, quota, scale, workload
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
-    for folder in (".", "docs", "envoy", "istio", "overlays", "examples/memory-pressure")
+    for folder in (".", "docs", "envoy", "istio", "examples/overlays", ".github", "examples/memory-pressure")
     for page in (ROOT / folder).glob("*.md")
 )
 
@@ -118,11 +118,11 @@ def test_each_rule_names_a_test_that_exists(number: str):
 
 def sources() -> list[Path]:
     """Every text that we wrote: code, tests, configuration, pages."""
-    folders = ("extauthz", "tests", "bench", "docs", "deploy", "charts", "envoy", "istio", "overlays", "compose")
+    folders = ("extauthz", "tests", "bench", "docs", "deploy", "charts", "envoy", "istio", "examples", "tools")
     inside = [
         file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".yaml")
     ]
-    return [*inside, *ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"]
+    return [*inside, *ROOT.glob("*.md"), *(ROOT / ".github").glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"]
 
 
 def test_rules_are_cited_from_the_project_s_own_page():

@@ -12,9 +12,10 @@ import yaml
 from extauthz.cli import main
 from extauthz.kube import credentials
 from extauthz.service import selfsigning
-from extauthz.service.loading import SERVICE_LINK, ConfigFileError, SettingsError, load
+from extauthz.service.loading import SERVICE_LINK, load, shown
+from extauthz.service.setting_errors import ConfigFileError, SettingsError
 from extauthz.service.setting_types import templates
-from extauthz.service.settings import MATTER, Settings, markdown, shown, variable, word
+from extauthz.service.settings import MATTER, Level, Settings, described, markdown, variable, word
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def test_the_variables_that_kubernetes_adds_for_a_service_of_our_name_are_left_a
 
 
 def test_no_setting_has_a_name_that_kubernetes_may_set() -> None:
-    assert not [field for field in Settings.model_fields if SERVICE_LINK.fullmatch(field.upper())]
+    assert not [field for field in described() if SERVICE_LINK.fullmatch(field.upper())]
 
 
 def test_every_setting_is_described_and_is_a_flag_and_a_variable(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +159,7 @@ def test_every_setting_is_described_and_is_a_flag_and_a_variable(capsys: pytest.
         main(["serve", "--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
-    for field, info in Settings.model_fields.items():
+    for field, info in described().items():
         assert info.description
         assert f"--{word(field)}" in text
         assert variable(field) in text.replace("\n", "")
@@ -175,7 +176,7 @@ def test_print_settings_shows_what_would_be_in_force_and_can_be_the_next_file(
     assert main(["serve", "--grpc", "unix:/run/gate.sock", "--reflection", "--print-settings"]) == 0
     config.write_text(capsys.readouterr().out)
     again = load({}, {}, config)
-    assert again == Settings(grpc="unix:/run/gate.sock", reflection=True, log_level="error")
+    assert again == Settings(grpc="unix:/run/gate.sock", reflection=True, log_level=Level.ERROR)
     assert shown(again)["log-level"] == "error"
 
 
@@ -306,4 +307,4 @@ def test_ten_settings_stand_first_in_the_docs_and_none_stands_twice() -> None:
     assert len(MATTER) == 10
     named = [line.split("`")[1] for line in markdown().splitlines() if line.startswith("| `--")]
     assert named[:10] == [f"--{word(field)}" for field in MATTER]
-    assert sorted(named) == sorted(f"--{word(field)}" for field in Settings.model_fields)
+    assert sorted(named) == sorted(f"--{word(field)}" for field in described())

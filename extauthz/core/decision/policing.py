@@ -39,7 +39,6 @@ from extauthz.core.quota.policies import MAX_MESSAGE
 
 _MAX_AGAIN_S: Final = 24 * 3600.0
 
-_TEMPLATE: Final = ("spec", "template")
 """Where objects of the built-in kinds have their pod template."""
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from extauthz.core.model import OnUnknown, Requester, Unknown
-from extauthz.core.quota.tree import QuotaNode
+
+if TYPE_CHECKING:
+    from extauthz.core.quota.tree import QuotaNode
 
 GateMode: TypeAlias = Literal["enforce", "audit"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice
@@ -93,6 +92,8 @@ class Answers:
     ) -> Json:
         """Workloads that count in one quota, of namespaces that are ``visible``: those that use most of ``sort`` first,
         or by name."""
+        import asyncio  # a command that asks files has no loop for most questions
+
         self.quota(quota)
         found: list[WorkloadUse] = []
         total = 0
@@ -131,6 +132,8 @@ class Answers:
 
     async def headrooms(self, refs: Sequence[WorkloadRef | Problem], visible: Container[str] = ALL) -> Json:
         """The same of several workloads, of the namespaces that are ``visible``."""
+        import asyncio
+
         items = []
         for number, ref in enumerate(refs):
             try:

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from enum import Enum
 from ipaddress import ip_address
-from typing import Final, Protocol
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Final, Protocol
 
 from extauthz.servers.api.problems import Problem
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 BROUGHT = ("x-forwarded-", "x-envoy-", "forwarded", "via")
 """How headers begin that a proxy adds (RFC 7239, RFC 9110 §7.6.3, and Envoy's own)."""

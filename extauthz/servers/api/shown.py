@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from extauthz.core import quantities
 from extauthz.core.model import Amounts, Decision, Shortage, WorkloadRef
-from extauthz.core.queries import Headroom, Pending, QuotaUse, WorkloadUse
+
+if TYPE_CHECKING:
+    from extauthz.core.queries import Headroom, Pending, QuotaUse, WorkloadUse
 
 Json: TypeAlias = dict[str, Any]
 

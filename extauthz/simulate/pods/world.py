@@ -91,7 +91,7 @@ class World:
         self._wiring = Wiring(
             self.loop,
             self.server,
-            settings(W_S, plan.ledger),
+            settings(W_S, plan.ledger, "webhook"),
             None,
             lambda: f"d{next(self._ids):015d}",
             self.tell,

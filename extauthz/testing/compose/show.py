@@ -1,4 +1,4 @@
-"""Installs what ``compose/`` describes, watches the HPA grow until its quota stops it, and says how to look."""
+"""Installs what ``examples/compose`` describes, watches the HPA grow until its quota stops it, and says how to look."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ class Kubectl:
 def _install(kubectl: Kubectl) -> None:
     _say("waiting for the API server")
     _until(lambda: kubectl("get", "--raw", "/readyz"))
-    _say("the gate's definitions and rights, as deploy/ has them; a quota of two CPUs: compose/quota.yaml")
-    kubectl("apply", f"--kustomize={MANIFESTS}/compose/cluster")
+    _say("the gate's definitions and rights, as deploy/ has them; a quota of two CPUs: examples/compose/quota.yaml")
+    kubectl("apply", f"--kustomize={MANIFESTS}/examples/compose/cluster")
     kubectl("wait", "--for=condition=Established", "crd/workspacequotas.extauthz.dev", "--timeout=60s")
-    kubectl("apply", f"--filename={MANIFESTS}/compose/quota.yaml")
+    kubectl("apply", f"--filename={MANIFESTS}/examples/compose/quota.yaml")
     _say("waiting for the gate")
     _until(_gate_ready)
     kubectl("wait", "--for=condition=Ready", "workspacequota/acme", "--timeout=120s")
-    _say("a Deployment of 500m a pod, always busy, and its HPA, from 1 to 10: compose/shop.yaml")
-    kubectl("apply", f"--filename={MANIFESTS}/compose/shop.yaml")
+    _say("a Deployment of 500m a pod, always busy, and its HPA, from 1 to 10: examples/compose/shop.yaml")
+    kubectl("apply", f"--filename={MANIFESTS}/examples/compose/shop.yaml")
 
 
 def _watch(kubectl: Kubectl) -> str:

@@ -16,6 +16,7 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.model import OwnerRef, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.files.problems import FilesError
+from extauthz.files.watch import Watched
 from extauthz.testing.builders import gate, quota
 
 CPU = 10**9
@@ -358,4 +359,4 @@ def test_every_bad_object_and_the_end_of_the_text_are_told_together(tmp_path):
 
 async def test_a_watched_state_file_loads_as_one_that_is_read_once(tmp_path):
     (tmp_path / "s.json").write_text(json.dumps(listed(SHOP, workload("Deployment"))))
-    assert state_file.watched(tmp_path / "s.json").load() == state_file.load(tmp_path / "s.json")
+    assert Watched(tmp_path / "s.json", state_file.parse).load() == state_file.load(tmp_path / "s.json")

@@ -1,4 +1,4 @@
-"""A request from its first byte to its last: what ``read`` makes of it, and that nothing makes it raise or cost much."""
+"""A request from its first byte to its last: what ``read`` makes of it; nothing makes it raise or cost much."""
 
 from __future__ import annotations
 

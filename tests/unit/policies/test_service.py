@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from extauthz.core.model import Growth, Verdict
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies, Refused
 from extauthz.policies import Host, LivePolicy
 from extauthz.policies.plugins import AGAIN_S
+from extauthz.service.loading import load
 from extauthz.service.policies import levels, notes, policies, running
+from extauthz.service.setting_errors import SettingsError
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
@@ -34,18 +35,18 @@ class Lines:
     [("a, b=Audit c", ("a", "b=Audit", "c")), (["a", "b"], ("a", "b")), ("", ())],
 )
 def test_names_come_as_a_list_or_a_text(text: Any, names: tuple[str, ...]) -> None:
-    assert Settings(policies=text).policies == names
+    assert load({"policies": text}, {}, None).policies == names
 
 
 @pytest.mark.parametrize("text", ["a=Enforce", "a/b", "a a", "a a=Audit", 5, "-a"])
 def test_what_is_no_list_of_names_is_refused(text: Any) -> None:
-    with pytest.raises(ValidationError):
-        Settings(policies=text)
+    with pytest.raises(SettingsError, match=r"^--policies: "):
+        load({"policies": text}, {}, None)
 
 
 def test_one_that_is_missing_is_logged_and_noted() -> None:
     lines: Any = Lines()
-    found = policies(Settings(policies="nobody"), lines, lines, lambda: 0.0)
+    found = policies(Settings(policies=("nobody",)), lines, lines, lambda: 0.0)
     assert [(level, event, fields["policy"]) for level, event, fields in lines.events] == [
         ("error", "policy-missing", "nobody")
     ]
@@ -60,7 +61,7 @@ class Broken(GrowthPolicy):
 
 def test_those_beside_the_settings_come_first_and_their_failures_are_counted() -> None:
     lines: Any = Lines()
-    found = policies(Settings(policies="nobody"), lines, lines, lambda: 0.0, [Enlisted("broken", Broken())])
+    found = policies(Settings(policies=("nobody",)), lines, lines, lambda: 0.0, [Enlisted("broken", Broken())])
     assert [one.name for one in found.all] == ["broken", "nobody"]
     found.reserve(Growth("d", None, "patch", 1, 2, {}, None, (), None, 0.0, 0.0))  # type: ignore[arg-type]
     assert lines.failed == [("broken", "reserve")]

@@ -8,13 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from release import docs
+from tools.release import docs
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_site_is_built_strictly(tmp_path: Path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--config-file",
+        "tools/mkdocs.yml",
+        "--site-dir",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "upgrade" / "index.html").is_file()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from release import slim
+from tools.release import slim
 
 KEPT = {
     "kubernetes/__init__.py", "kubernetes/aio/__init__.py", "kubernetes/aio/client/__init__.py",

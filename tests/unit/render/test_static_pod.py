@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import secrets
+from extauthz.render import options
 
 ROOT = Path(__file__).parents[3]
 ENVOY = ROOT / "envoy"
@@ -44,7 +44,7 @@ def test_the_pod_has_every_file_that_envoy_reads(capsys):
     (container,) = spec["containers"]
     mounted = tuple(each["mountPath"] for each in container["volumeMounts"])
     words, parts = shlex.split(BOOTSTRAP.partition("`")[2].partition("`")[0])[1:], BOOTSTRAP
-    for name in secrets.NAMES:
+    for name in options.PARTS:
         assert main([*words, "--part", name]) == 0
         parts += capsys.readouterr().out
     read = [*re.findall(r"(?:filename|path): (/etc/.*)$", parts, re.MULTILINE), container["args"][1]]

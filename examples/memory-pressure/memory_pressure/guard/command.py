@@ -17,7 +17,7 @@ from extauthz.core.quantities import QuantityError
 from extauthz.kube.connection import connect
 from extauthz.kube.credentials import NoClusterError
 from extauthz.render.manifests import Part, to_yaml
-from extauthz.service.loading import SettingsError
+from extauthz.service.setting_errors import SettingsError
 from memory_pressure.marks import Marks
 
 from . import rights

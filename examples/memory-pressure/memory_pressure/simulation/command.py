@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from extauthz.cli import Parser, exits, tables
-from extauthz.service.loading import SettingsError
+from extauthz.service.setting_errors import SettingsError
 from memory_pressure.marks import Marks
 
 from . import chart, table

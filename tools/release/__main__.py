@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.compose import engine
 from tests.controlplane.parts import find
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 WITHIN_S = 1800
 

@@ -1,0 +1,90 @@
+"""``.github``: workflows call targets of the Makefile and hold no logic of their own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.controlplane.parts import find
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+TARGETS = set(re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+each = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+
+
+def jobs(workflow: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load(workflow.read_text())["jobs"])
+
+
+def steps(workflow: Path) -> list[dict[str, Any]]:
+    return [step for job in jobs(workflow).values() for step in job["steps"]]
+
+
+@pytest.mark.actionlint
+def test_a_linter_of_workflows_finds_nothing():
+    command = [str(find("actionlint")), "-shellcheck=", "-pyflakes=", *map(str, WORKFLOWS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@each
+def test_a_step_is_an_action_or_targets_of_the_makefile(workflow: Path):
+    for step in steps(workflow):
+        if "uses" not in step:
+            said = re.fullmatch(r"make((?: [a-z0-9-]+)+)(?: [A-Z_]+=\"[^\"$`]*\")?", step["run"])
+            assert said, step["run"]
+            assert set(said[1].split()) <= TARGETS
+
+
+@each
+def test_an_action_is_of_one_version(workflow: Path):
+    for step in steps(workflow):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", step.get("uses", "a/b@v1.0.0"))
+
+
+@each
+def test_a_job_ends_and_may_write_nothing(workflow: Path):
+    assert yaml.safe_load(workflow.read_text())["permissions"] == {"contents": "read"}
+    assert all(job["timeout-minutes"] for job in jobs(workflow).values())
+
+
+def test_each_python_of_the_classifiers_is_tested_on_each_machine():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pythons = [one.rpartition(" ")[2] for one in project["classifiers"] if "Python :: 3." in one]
+    found = jobs(ROOT / ".github/workflows/tests.yml")
+    assert pythons
+    assert [found[job]["strategy"]["matrix"]["python"] for job in ("linux", "macos")] == [pythons, pythons]
+    assert found["linux"]["strategy"]["matrix"]["machine"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+
+
+def test_tests_that_a_workflow_names_are_there():
+    named = re.findall(r"tests/[\w/]+", "".join(step.get("run", "") for path in WORKFLOWS for step in steps(path)))
+    assert named
+    assert all((ROOT / one).exists() for one in named)
+
+
+def test_a_commit_is_checked_as_ci_checks_it():
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [hook["entry"] for hook in repository["hooks"]] == ["make check"]
+
+
+def test_forms_ask_for_what_is_needed():
+    for form in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")):
+        tree = yaml.safe_load(form.read_text())
+        assert {"name", "description", "body"} <= tree.keys()
+        assert any(field.get("validations", {}).get("required") for field in tree["body"])
+    updated = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text())["updates"]
+    assert {one["package-ecosystem"] for one in updated} == {"pip", "github-actions"}
+
+
+def test_few_names_greet_a_visitor():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = {line.partition("/")[0] for line in listed.splitlines()}
+    assert len([name for name in names if not name.startswith(".")]) < 20
