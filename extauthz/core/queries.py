@@ -28,8 +28,13 @@ class QuotaUse(NamedTuple):
     """Those that are charged by themselves, descendants' included: a ReplicaSet of a Deployment is not."""
     unpriced: int
     """Those among them whose cost is not known."""
-    selects_namespace: bool
-    """Its own ``namespaceSelector`` selects some namespace."""
+    namespaces: tuple[str, ...]
+    """Those that its own ``namespaceSelector`` selects."""
+
+    @property
+    def selects_namespace(self) -> bool:
+        """Whether there is one."""
+        return bool(self.namespaces)
 
 
 class WorkloadUse(NamedTuple):
@@ -97,7 +102,7 @@ class Queries:
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
         for node in self._following(below, after):
             _, workloads, unpriced = accounts.covered_by(node)
-            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, bool(selection.of(node)))
+            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node))
 
     def _following(self, below: str | None, after: str | None) -> Iterator[QuotaNode]:
         tree, last = self._ledger.coverage.tree, self._node(after) if after is not None else None
@@ -117,6 +122,11 @@ class Queries:
         """Those that a quota or one below it selects."""
         selection = self._ledger.coverage.selection
         return list({name: None for node in self._subtree(quota) for name in selection.of(node)})
+
+    def selected(self, use: QuotaUse) -> dict[str, Mapping[str, str]]:
+        """The labels of the namespaces that a quota itself selects."""
+        labels = self._ledger.coverage.labels
+        return {name: found for name in use.namespaces if (found := labels(name)) is not None}
 
     def tree_warnings(self) -> tuple[TreeProblem, ...]:
         """What is allowed of the quotas, but hardly meant."""

@@ -263,6 +263,7 @@ class App:
             stale=self._gate.stale is not None,
             watches=[(one.resource, one.age_s, one.relists) for each in inputs or () for one in each.watches()],
             calls=self._connection.calls if self._connection is not None else {},
+            failing=inputs.quotas.failing() if inputs is not None else {},
             status_writes=inputs.quotas.status_writes() if inputs is not None else {},
             event_writes=inputs.state.event_writes() if inputs is not None else {},
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},

@@ -20,6 +20,7 @@ from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
+from extauthz.observe import serving
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.recent import Recent
@@ -27,6 +28,7 @@ from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
 from extauthz.service.aside import Aside
+from extauthz.service.asked import Asked
 from extauthz.service.clamping import Clamping
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
@@ -107,6 +109,7 @@ class Assembly:
         self._clock = around.clock
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
+        self.asked = Asked(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
 
     async def run(
@@ -133,6 +136,8 @@ class Assembly:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(one.follow()) for one in inputs]
                 running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
+                if connection is not None:
+                    running.append(group.create_task(self.asked.run(connection)))
                 if self.notifying is not None:
                     running.append(group.create_task(self.notifying.run()))
                 if self.pressure is not None:
@@ -159,7 +164,7 @@ class Assembly:
         if asked is not None:
             await stack.enter_async_context(asked.client)
             self.gate.bounds = asked.bounds
-        into = sources.Into(self.gate, log, metrics, clock, self.notifying)
+        into = sources.Into(self.gate, log, metrics, clock, self.notifying, self.asked.serving)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         aside = self._around.aside
         reader = Reader(aside.at_once_bytes) if aside is not None else Reader()
@@ -241,6 +246,7 @@ class Assembly:
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
+        notes += serving.notes(self.queries, self.asked.serving())
         notes += notes_of_policies(self.gate.policies)
         notes += self.pressure.notes() if self.pressure is not None else []
         if self._settings.mode == "audit":

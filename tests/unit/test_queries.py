@@ -99,6 +99,15 @@ class TestQuotas:
         assert [one.node.quota.name for one in queries.quotas()] == ["new"]
         assert queries.quota("acme") is None
 
+    def test_one_tells_the_labels_of_the_namespaces_that_it_selects_itself(self):
+        _, queries = asker()
+        acme, corp = queries.quota("acme"), queries.quota("corp")
+        assert acme is not None
+        assert corp is not None
+        assert all("workspace" in labels for labels in queries.selected(acme).values())
+        assert queries.selected(acme).keys() == set(acme.namespaces) != set()
+        assert queries.selected(corp) == {}
+
     def test_what_is_odd_of_them_is_told(self):
         _, queries = asker(quotas=[quota("a", {"pods": "1"}), quota("b", {"pods": "2"}, parent="a")])
 
