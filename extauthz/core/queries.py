@@ -128,6 +128,11 @@ class Queries:
         labels = self._ledger.coverage.labels
         return {name: found for name in use.namespaces if (found := labels(name)) is not None}
 
+    def own_namespaces(self, quota: str) -> tuple[str, ...]:
+        """Those that a quota itself selects."""
+        node = self._node(quota)
+        return self._ledger.coverage.selection.of(node) if node is not None else ()
+
     def tree_warnings(self) -> tuple[TreeProblem, ...]:
         """What is allowed of the quotas, but hardly meant."""
         return self._ledger.coverage.tree.warnings

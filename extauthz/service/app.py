@@ -129,7 +129,9 @@ class App:
             return None
         assert self._connection is not None
         app = web.Application()
-        self._add_api(app, People(self._connection, self._log.event, audience=self._settings.api_audience))
+        covers = self._gate.queries.own_namespaces
+        people = People(self._connection, self._log.event, audience=self._settings.api_audience, covers=covers)
+        self._add_api(app, people)
         runner, address = await listening.bind_api(app, self._settings, tls.context)
         stack.push_async_callback(runner.cleanup)
         return address

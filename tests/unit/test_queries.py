@@ -107,6 +107,8 @@ class TestQuotas:
         assert all("workspace" in labels for labels in queries.selected(acme).values())
         assert queries.selected(acme).keys() == set(acme.namespaces) != set()
         assert queries.selected(corp) == {}
+        assert queries.own_namespaces("acme") == acme.namespaces
+        assert queries.own_namespaces("nobody") == ()
 
     def test_what_is_odd_of_them_is_told(self):
         _, queries = asker(quotas=[quota("a", {"pods": "1"}), quota("b", {"pods": "2"}, parent="a")])

@@ -463,6 +463,13 @@ def test_the_api_for_others_has_a_port_and_the_rights_to_judge_people():
 
 
 @pytest.mark.helm
+def test_who_may_view_a_namespace_may_see_the_quotas_that_cover_it():
+    role = made()["ClusterRole/extauthz-quota-viewer"]
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
+@pytest.mark.helm
 def test_the_gates_may_list_events_only_where_the_page_is_to_show_them():
     may, may_not = (rules["ClusterRole/extauthz"]["rules"] for rules in (made(*setting("page.events=true")), made()))
     assert [one for one in may if one not in may_not] == [
@@ -569,7 +576,7 @@ def test_the_install_command_of_the_readme_makes_a_gate_that_the_api_server_asks
     (command,) = re.findall(r"^helm install (.*?)\nkubectl", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     words = shlex.split(command.replace("\\\n", " "))
     values = words[words.index("--set") + 1].replace("<yours>", "registry.test/extauthz")
-    objects = made("--set", values)
+    objects = made("--values", str(ROOT / words[words.index("-f") + 1]), "--set", values)
     assert "ValidatingWebhookConfiguration/extauthz" in objects
     arguments = container(objects)["args"]
     assert "--webhook-self-signed" in arguments
