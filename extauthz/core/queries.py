@@ -62,6 +62,10 @@ class Headroom(NamedTuple):
     """The resourceVersion that was looked at; empty where it was never observed."""
     is_certain: bool
     """Every cost, usage and limit that it rests on is known. If not, growth is refused unless a setting allows it."""
+    audited: int | None = None
+    """The most that would fit if quotas in mode Audit refused, where that is less; ``None``: it is not."""
+    audits: Shortage | None = None
+    """With that, what one replica more would lack of such a quota."""
 
 
 class Pending(NamedTuple):
@@ -220,10 +224,21 @@ class Queries:
         version = entry.observed.resource_version if entry.observed is not None else ""
         most = self._propose(entry, MAX_REPLICAS)
         is_certain = not (most.step.after.unknown or most.growth.unpriced or most.growth.illegible)
-        if not most.growth.shortages:
-            return Headroom(None, None, observed, version, is_certain)
-        fits, bound = self._fitting(entry, most)
-        return Headroom(fits, bound, observed, version, is_certain)
+        fits, bound = self._fitting(entry, most) if most.growth.shortages else (None, None)
+        found = Headroom(fits, bound, observed, version, is_certain)
+        return self._audited(entry, found) if most.growth.audit else found
+
+    def _audited(self, entry: Entry, found: Headroom) -> Headroom:
+        """With what quotas in mode Audit would say: the highest count that none of them has too little room for."""
+        low = found.observed
+        high = MAX_REPLICAS if found.replicas is None else found.replicas
+        if not self._propose(entry, high).growth.audit:
+            return found
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._propose(entry, middle).growth.audit else (middle, high)
+        short = self._propose(entry, low + 1).growth.audit
+        return found._replace(audited=low, audits=short[0]) if short else found
 
     def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
         if most.step.before.pod is not None and entry is most.head:

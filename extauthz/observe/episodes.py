@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
+from extauthz.core.decision.granting import WOULD_REFUSE
 from extauthz.core.decision.sentences import subject
 from extauthz.core.model import Decision, Verdict, WorkloadRef
 
@@ -65,10 +66,15 @@ class Ended(NamedTuple, Generic[Note]):
 
 
 class Episodes(Generic[Note]):
-    """All open episodes."""
+    """All open episodes.
 
-    def __init__(self, most: int = MAX_OPEN) -> None:
+    Args:
+        audits: they are of writes that quotas in mode Audit would have refused. Such a one ends when nobody asks.
+    """
+
+    def __init__(self, most: int = MAX_OPEN, *, audits: bool = False) -> None:
         self._most = most
+        self._audits = audits
         self._open: dict[WorkloadRef, Episode[Note]] = {}
         self._ended: list[Ended[Note]] = []
         self.dropped = 0
@@ -91,6 +97,9 @@ class Episodes(Generic[Note]):
         ref = decision.ref
         if ref is None or decision.dry_run:
             return False
+        if self._audits:
+            is_new_count = decision.replicas_before is not None and decision.reason == WOULD_REFUSE
+            return is_new_count and self._refused(ref, decision, now_s)
         if decision.verdict is Verdict.DENY:
             return decision.replicas_before is not None and self._refused(ref, decision, now_s)
         return bool(self._open) and ref in self._open and self._allowed(ref, decision)

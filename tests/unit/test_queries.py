@@ -246,10 +246,43 @@ class TestHeadroom:
 
         assert queries.headroom(WEB)[:4:2] == (10, 0)
 
+    def test_a_quota_that_only_audits_says_what_it_would_allow(self):
+        quotas = [quota("acme", {"requests.cpu": "5"}, mode="Audit")]
+        _, queries = asker(workload("web", 2), quotas=quotas)
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert (found.replicas, found.bound, found.audited) == (None, None, 5)
+        assert found.audits is not None
+        assert (found.audits.quota, found.audits.hard) == ("acme", 5 * CPU)
+
+    def test_beside_a_quota_that_refuses_one_that_audits_counts_where_it_would_allow_less(self):
+        both = [
+            quota("acme", {"requests.cpu": "5"}, mode="Audit"),
+            quota("all", {"requests.cpu": "8"}, namespaces={}),
+        ]
+        _, queries = asker(workload("web", 2), quotas=both)
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert (found.replicas, found.audited) == (8, 5)
+        turned = [
+            quota("acme", {"requests.cpu": "8"}, mode="Audit"),
+            quota("all", {"requests.cpu": "5"}, namespaces={}),
+        ]
+        _, queries = asker(workload("web", 2), quotas=turned)
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert (found.replicas, found.audited, found.audits) == (5, None, None)
+
+    def test_where_one_that_audits_is_over_it_would_allow_no_more_than_there_is(self):
+        _, queries = asker(workload("web", 2), quotas=[quota("acme", {"requests.cpu": "1"}, mode="Audit")])
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert found.audited == 2
+
     @pytest.mark.parametrize(
         "quotas",
         [
-            pytest.param([quota("acme", {"requests.cpu": "3"}, mode="Audit")], id="it-only-audits"),
+            pytest.param([quota("acme", {"requests.cpu": "9999999999"}, mode="Audit")], id="it-only-audits-a-lot"),
             pytest.param([quota("acme", {"limits.cpu": "3"})], id="nothing-that-it-limits"),
             pytest.param([quota("else", {"requests.cpu": "3"})], id="it-covers-others"),
         ],
