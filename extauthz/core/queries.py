@@ -6,7 +6,7 @@ let decisions pass in between; what it then shows is of different moments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
@@ -66,6 +66,20 @@ class Headroom(NamedTuple):
     """The most that would fit if quotas in mode Audit refused, where that is less; ``None``: it is not."""
     audits: Shortage | None = None
     """With that, what one replica more would lack of such a quota."""
+
+
+class WouldGrow(NamedTuple):
+    """What a count would meet now."""
+
+    observed: int
+    shortages: tuple[Shortage, ...]
+    """What quotas have too little of; empty: it fits."""
+    fits: int | None
+    """The largest count that fits in its place; ``None``: it fits, or none can be named."""
+    never_fits: bool
+    """What it would come to by itself is more than a limit."""
+    is_certain: bool
+    """As of ``Headroom``."""
 
 
 class Pending(NamedTuple):
@@ -227,6 +241,26 @@ class Queries:
         fits, bound = self._fitting(entry, most) if most.growth.shortages else (None, None)
         found = Headroom(fits, bound, observed, version, is_certain)
         return self._audited(entry, found) if most.growth.audit else found
+
+    def growth(self, ref: WorkloadRef, replicas: int, refused: Container[str]) -> WouldGrow:
+        """What a count of a known workload would meet now. Nothing is reserved.
+
+        Args:
+            refused: names of quotas that have refused it. Of others, those that bind only some people are left out:
+                whoever asked may not be one of them.
+        """
+        entry = self._ledger.get(ref)
+        assert entry is not None, "who asks has seen it"
+        proposal = self._propose(entry, replicas)
+        growth = proposal.growth
+        bound = {node.quota.name for node in growth.grows if node.quota.requesters is None}
+        short = tuple(row for row in growth.shortages if row.quota in bound or row.quota in refused)
+        fits = self._ledger.largest_replicas(ref, _count(replicas), proposal) if short else None
+        observed = entry.observed.replicas if entry.observed is not None else 0
+        is_certain = not (proposal.step.after.unknown or growth.unpriced or growth.illegible)
+        alone = proposal.step.own.envelope.amounts
+        never_fits = any(alone.get(row.resource, 0) > row.hard for row in short)
+        return WouldGrow(observed, short, fits, never_fits, is_certain)
 
     def _audited(self, entry: Entry, found: Headroom) -> Headroom:
         """With what quotas in mode Audit would say: the highest count that none of them has too little room for."""

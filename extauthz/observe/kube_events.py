@@ -28,6 +28,7 @@ from extauthz.kube.resource import Resource
 from extauthz.observe.autoscalers import Autoscalers, Subject
 from extauthz.observe.episodes import Ended, Episode, Episodes
 from extauthz.observe.log import Tell
+from extauthz.observe.outlook import outlook
 from extauthz.observe.quota_status import cut
 
 CONTROLLER = "extauthz.dev/gate"
@@ -92,6 +93,7 @@ class KubeEvents:
     ) -> None:
         self._connection = connection
         self._queries = Queries(gate.ledger)
+        self._outlook = outlook(self._queries, lambda: gate.synced and not gate.is_stale)
         self._resources = resources
         self._instance = instance[:128] or "extauthz"
         self._tell = tell
@@ -136,6 +138,7 @@ class KubeEvents:
                 if not well:
                     return
         self._audits.take_ended()  # nothing was held, and nothing goes on
+        self._episodes.look(self._outlook)
         for ended in self._episodes.take_ended():
             await self._trying(self._tell_the_end(ended))
 

@@ -27,6 +27,7 @@ from extauthz.notify.receivers import Receiver
 from extauthz.observe import notice_data
 from extauthz.observe.episodes import Ended, Episode, Episodes
 from extauthz.observe.log import Tell
+from extauthz.observe.outlook import outlook
 from extauthz.observe.quota_facts import in_slices
 from extauthz.observe.quota_status import WITHIN_HARD, Facts
 
@@ -81,6 +82,7 @@ class Notices:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._queries = queries
+        self._outlook = outlook(queries, is_known)
         self._receivers = {one.name: one for one in receivers}
         self._by_default = frozenset(one.name for one in self._receivers.values() if not one.named)
         self._wants_grants = frozenset(one.name for one in self._receivers.values() if one.grants)
@@ -176,6 +178,7 @@ class Notices:
                 if is_new:
                     yield partial(self._begun, episode)
         self._audits.take_ended()
+        self._episodes.look(self._outlook)
         for end in self._episodes.take_ended():
             if end.good_news and end.episode.told:
                 yield partial(self._ended, end)

@@ -23,6 +23,7 @@ from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe import serving
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.outlook import outlook
 from extauthz.observe.recent import Recent
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
@@ -93,7 +94,8 @@ class Assembly:
         self.gate.enlist(found)
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
-        self.recent = Recent()
+        is_known = lambda: self.gate.synced and not self.gate.is_stale  # noqa: E731
+        self.recent = Recent(outlook=outlook(self.queries, is_known))
         heard = around.metrics.answer
         self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
