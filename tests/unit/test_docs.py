@@ -14,7 +14,7 @@ from extauthz.core.ledger.pending_write import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe import quota_status
+from extauthz.observe import quota_status, reasons
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +27,9 @@ PAGES = sorted(page for folder in (".", "docs", "envoy", "istio", "overlays") fo
         ("docs/ledger.md", diagram()),
         ("docs/counting.md", resources.markdown().strip()),
         ("docs/status.md", quota_status.markdown()),
+        ("docs/reasons.md", reasons.markdown()),
     ],
-    ids=["ledger", "counting", "status"],
+    ids=["ledger", "counting", "status", "reasons"],
 )
 def test_a_drawing_is_the_tables_own(page: str, drawn: str):
     assert drawn in (ROOT / page).read_text(), f"{page} no longer shows what the code's table says; paste it anew"
