@@ -6,7 +6,9 @@ In: words of the command line, environment, files. Out: text, and an exit code.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -18,6 +20,7 @@ COMMANDS = {
     "serve": "run the gate",
     "demo": "show recorded autoscalers, a real Envoy and the gate at work",
     "check": "decide one write without sending it",
+    "why": "what the reason of a decision means, and how to cure it",
     "explain": "why an autoscaler does not scale, and what would have to change",
     "headroom": "how many replicas a workload may have, and what stands in the way",
     "top": "what quotas are used for, and by which workloads",
@@ -51,7 +54,31 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**shared | how)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(exits.USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+        self.exit(exits.USAGE, f"{self.prog}: {message}{self._cure(message)}; see `{self.prog} --help`\n")
+
+    def _cure(self, message: str) -> str:
+        """What was meant, as far as it can be told."""
+        if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            return _near(choice[1], re.findall(r"[^\s,']+", choice[2]))
+        if unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message):
+            return _near(unknown[1], self._options())
+        if number := re.search(r"invalid (int|float) value: '", message):
+            return ", write a whole number such as 3" if number[1] == "int" else ", write a number such as 0.5"
+        return ""
+
+    def _options(self) -> list[str]:
+        """All of this parser, and of the command that was chosen."""
+        found: list[str] = []
+        for action in self._actions:
+            found += action.option_strings
+            for one in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+                found += one._options()
+        return found
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {close[0]}?" if close else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

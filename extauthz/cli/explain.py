@@ -50,9 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _explained(arguments: argparse.Namespace, objects: Objects, now: float) -> int:
     kind, name = explain_finding.meant(objects, arguments.namespace, *arguments.what)
     tree = explain_finding.one(objects, arguments.namespace, kind, name)
-    found = EXPLAINED[kind](arguments, objects, tree, now)
+    found = EXPLAINED[kind](arguments, objects, tree, now) | {"notSeen": list(objects.missing)}
     as_text = explain_knative.service_as_text if kind == KSVC else explain_report.as_text
-    sys.stdout.write(report.as_json(found) if arguments.output == "json" else as_text(found))
+    text = report.as_json(found) if arguments.output == "json" else as_text(found) + explain_report.not_seen(found)
+    sys.stdout.write(text)
     return 1 if found["held"] else 0
 
 

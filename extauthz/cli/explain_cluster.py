@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import quote
 
 from extauthz.cli.explain_finding import API, HPA, KPA, KSVC, OBJECT_KINDS, RESOURCES, SCALED_OBJECT, scales
+from extauthz.cluster.selectors import spelled
 from extauthz.core.model import Tree
 from extauthz.explain import keda, specs, target
 from extauthz.explain.knative import rules, service
@@ -69,6 +70,8 @@ class Reading:
         self._asked: set[str] = set()
         self._hpas_found: list[Tree] | None = None
         self._scaled_found: set[str] = set()
+        self._missing: list[str] = []
+        """Rights."""
 
     async def objects(self, kind: str, name: str) -> Objects:
         if kind == KSVC:
@@ -80,7 +83,7 @@ class Reading:
         else:
             await self._of_workload(kind, name)
         await self._controller()
-        return Objects(self._found, self._asked)
+        return Objects(self._found, self._asked, self._missing)
 
     async def _of_workload(self, kind: str, name: str) -> None:
         """All that scales a workload. A cluster without Knative or KEDA knows no such kinds."""
@@ -132,7 +135,15 @@ class Reading:
 
     async def _hpa(self, name: str) -> bool:
         """False: there is none of this name."""
-        found = [one for one in await self._hpas() if one["metadata"]["name"] == name]
+        try:
+            await self._hpas()
+        except ApiError as error:
+            if error.status not in FORBIDDEN:
+                raise
+            self._lacks(self._place(HPA))
+            own = await self._optional(f"{self._place(HPA)}/{quote(name, safe='')}", (NOT_FOUND,))
+            self._take([own | {"kind": OBJECT_KINDS[HPA]}] if own is not None else [])
+        found = [one for one in self._hpas_found or [] if one["metadata"]["name"] == name]
         for hpa in found:
             await self._scaled(hpa)
         return bool(found)
@@ -141,9 +152,12 @@ class Reading:
         """All of the namespace: two that have the same pods do nothing."""
         if self._hpas_found is None:
             listed = await self._get(self._place(HPA))
-            self._hpas_found = [one | {"kind": OBJECT_KINDS[HPA]} for one in listed["items"]]
-            self._found += self._hpas_found
-        return self._hpas_found
+            self._take([one | {"kind": OBJECT_KINDS[HPA]} for one in listed["items"]])
+        return self._hpas_found or []
+
+    def _take(self, hpas: list[Tree]) -> None:
+        self._hpas_found = hpas
+        self._found += hpas
 
     async def _events(self, about: str) -> None:
         path = f"/api/v1/namespaces/{self._namespace}/events?fieldSelector={quote(about, safe='')}"
@@ -164,9 +178,15 @@ class Reading:
         try:
             return await self._get(path)
         except ApiError as error:
-            if error.status in unless:
-                return None
-            raise
+            if error.status not in unless:
+                raise
+            if error.status in FORBIDDEN:
+                self._lacks(path)
+            return None
+
+    def _lacks(self, path: str) -> None:
+        """Note the right that this read would have taken."""
+        self._missing.append(right(path))
 
     def _place(self, kind: str) -> str:
         return f"/apis/{API[kind]}/namespaces/{self._namespace}/{RESOURCES[kind].partition('.')[0]}"
@@ -177,14 +197,15 @@ class Reading:
         self._scaled_found.add(hpa["metadata"]["name"])
         ref = hpa["spec"]["scaleTargetRef"]
         path = await self._path(ref.get("apiVersion", "v1"), ref["kind"], ref["name"])
-        try:
-            scale = await self._get(f"{path}/scale")
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                return
-            raise
-        self._found.append(scale | {"kind": "Scale"})
-        selector = quote(at(scale, "status", "selector") or "", safe="")
+        await self._events(f"involvedObject.kind={OBJECT_KINDS[HPA]},involvedObject.name={hpa['metadata']['name']}")
+        scale = await self._optional(f"{path}/scale")
+        if scale is not None:
+            self._found.append(scale | {"kind": "Scale"})
+            text = at(scale, "status", "selector") or ""
+        else:  # an owner may have the right to read the object, and not its scale
+            whole = await self._add(path, ref["kind"])
+            text = spelled(at(whole, "spec", "selector") or {}) if whole is not None else ""
+        selector = quote(text, safe="")
         if not selector:
             return
         await self._pods(self._namespace, selector)
@@ -220,6 +241,7 @@ class Reading:
                 self._found += (await self._get(path))["items"]
             except ApiError as error:
                 if error.status in FORBIDDEN:
+                    self._lacks(path)
                     return
                 continue
             break
@@ -249,6 +271,21 @@ class Reading:
 
     async def _get(self, path: str) -> Tree:
         return await self._connection.call("GET", path, timeout_s=WITHIN_S)
+
+
+def right(path: str) -> str:
+    """What a read of a path needs, as a rule of RBAC has it.
+
+    >>> right("/apis/apps/v1/namespaces/shop/deployments/web/scale")
+    'get deployments.apps/scale in shop'
+    >>> right("/api/v1/namespaces/shop/pods?labelSelector=app%3Dweb")
+    'list pods in shop'
+    """
+    before, _, after = path.partition("?")[0].partition("/namespaces/")
+    group = before.split("/")[2] if before.startswith("/apis/") else ""
+    namespace, plural, *named = after.split("/")
+    resource = plural + (f".{group}" if group else "") + (f"/{named[1]}" if len(named) > 1 else "")
+    return f"{'get' if named else 'list'} {resource} in {namespace}"
 
 
 def _root(version: str) -> str:

@@ -9,7 +9,7 @@ from extauthz.cli.explain_report import Json
 from extauthz.core.model import Tree
 from extauthz.core.quantities import QuantityError
 from extauthz.explain import flags as controller
-from extauthz.explain import specs
+from extauthz.explain import refused, specs
 from extauthz.explain.changes import changes
 from extauthz.explain.decide import at_tolerance, decide, scene_of
 from extauthz.explain.flags import Flags
@@ -32,6 +32,8 @@ def explained(arguments: argparse.Namespace, objects: Objects, hpa: Tree, now: f
         )
     scene = _with_fields(scene_of(objects, hpa, _flags(arguments, objects), now), arguments.tolerance)
     answer = decide(scene, _values(hpa, arguments.at))
+    if not (arguments.at or arguments.tolerance or arguments.controller):  # what if: nobody has refused that yet
+        answer = refused.believed(scene, answer)
     would = changes(scene, answer) if not arguments.at else []
     ref = explain_quota.workload(hpa["spec"]["scaleTargetRef"], scene.namespace)
     wanted = max(answer.desired, scene.target.asked + 1)

@@ -65,6 +65,16 @@ def as_text(found: Json) -> str:
     return "\n".join(lines) + "\n"
 
 
+def not_seen(found: Json) -> str:
+    """What would have been looked at too, by the rights that are missing."""
+    if not found["notSeen"]:
+        return ""
+    lines = ["", "not seen, because you may not:"]
+    for right in found["notSeen"]:
+        lines += _indented(f"- {right}")
+    return "\n".join(lines) + "\n"
+
+
 def is_denied(quota: Json | None) -> bool:
     """Whether the gate was asked, and does not allow it."""
     return quota is not None and quota["decision"]["verdict"] != "allow"

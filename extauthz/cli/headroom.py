@@ -71,6 +71,10 @@ def as_text(found: dict[str, Any]) -> str:
         head = ("quota", "resource", *AMOUNTS)
         row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in AMOUNTS))
         lines += ["", "One more replica does not fit:", *tables.lines([head, row], "  ")]
+    if (short := found.get("auditBound")) is not None:
+        limit = f"{short['resource']}: used {short['used']}, hard {short['hard']}"
+        who = f"{'/'.join(short['path'])}, in mode Audit, refuses nothing and"
+        lines += ["", f"{who} would allow {found['auditReplicas']} ({limit})."]
     if not found["certain"]:
         lines += ["", "Not all that this rests on is known, so growth may be refused (docs/modes.md)."]
     return "\n".join(lines) + "\n"

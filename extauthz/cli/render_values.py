@@ -71,8 +71,14 @@ def schema(parsers: Mapping[str, argparse.ArgumentParser]) -> str:
 
 def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     """Each flag by its name in a file."""
-    named = {action.option_strings[-1].lstrip("-"): action for action in parser._actions if action.option_strings}
+    named = {_name(action): action for action in parser._actions if action.option_strings}
     return {name: action for name, action in named.items() if name not in NOT_IN_A_FILE}
+
+
+def _name(action: argparse.Action) -> str:
+    """Its last spelling; of a flag that has a ``--no-`` form, the other one."""
+    spelled = [one for one in action.option_strings if not one.startswith("--no-")]
+    return (spelled or action.option_strings)[-1].lstrip("-")
 
 
 def _read(path: Path) -> object:
@@ -104,8 +110,9 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _said(words: Iterable[str], action: argparse.Action) -> bool:
-    long, short = action.option_strings[-1], tuple(each for each in action.option_strings if not each.startswith("--"))
-    return any(word.partition("=")[0] == long or word.startswith(short) for word in words)
+    long = [each for each in action.option_strings if each.startswith("--")]
+    short = tuple(each for each in action.option_strings if not each.startswith("--"))
+    return any(word.partition("=")[0] in long or word.startswith(short) for word in words)
 
 
 def _value(place: str, action: argparse.Action, value: object) -> object:

@@ -21,6 +21,10 @@ def rendered(arguments: argparse.Namespace) -> str:
         port=port,
         url=arguments.url or "",
         except_namespaces=tuple(arguments.except_namespace),
+        namespace_selector=arguments.namespace_selector,
+        object_selector=arguments.object_selector,
+        conditions=tuple(arguments.match_condition),
+        workload_labels=arguments.workload_labels,
         custom=tuple(arguments.custom),
         clamp=arguments.clamp,
     )

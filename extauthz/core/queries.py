@@ -6,7 +6,7 @@ let decisions pass in between; what it then shows is of different moments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from extauthz.core.ledger.accounts import UsageRow
@@ -28,8 +28,13 @@ class QuotaUse(NamedTuple):
     """Those that are charged by themselves, descendants' included: a ReplicaSet of a Deployment is not."""
     unpriced: int
     """Those among them whose cost is not known."""
-    selects_namespace: bool
-    """Its own ``namespaceSelector`` selects some namespace."""
+    namespaces: tuple[str, ...]
+    """Those that its own ``namespaceSelector`` selects."""
+
+    @property
+    def selects_namespace(self) -> bool:
+        """Whether there is one."""
+        return bool(self.namespaces)
 
 
 class WorkloadUse(NamedTuple):
@@ -57,6 +62,24 @@ class Headroom(NamedTuple):
     """The resourceVersion that was looked at; empty where it was never observed."""
     is_certain: bool
     """Every cost, usage and limit that it rests on is known. If not, growth is refused unless a setting allows it."""
+    audited: int | None = None
+    """The most that would fit if quotas in mode Audit refused, where that is less; ``None``: it is not."""
+    audits: Shortage | None = None
+    """With that, what one replica more would lack of such a quota."""
+
+
+class WouldGrow(NamedTuple):
+    """What a count would meet now."""
+
+    observed: int
+    shortages: tuple[Shortage, ...]
+    """What quotas have too little of; empty: it fits."""
+    fits: int | None
+    """The largest count that fits in its place; ``None``: it fits, or none can be named."""
+    never_fits: bool
+    """What it would come to by itself is more than a limit."""
+    is_certain: bool
+    """As of ``Headroom``."""
 
 
 class Pending(NamedTuple):
@@ -97,7 +120,7 @@ class Queries:
         accounts, selection = self._ledger.usage.accounts, self._ledger.coverage.selection
         for node in self._following(below, after):
             _, workloads, unpriced = accounts.covered_by(node)
-            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, bool(selection.of(node)))
+            yield QuotaUse(node, tuple(accounts.rows_of(node)), workloads, unpriced, selection.of(node))
 
     def _following(self, below: str | None, after: str | None) -> Iterator[QuotaNode]:
         tree, last = self._ledger.coverage.tree, self._node(after) if after is not None else None
@@ -117,6 +140,16 @@ class Queries:
         """Those that a quota or one below it selects."""
         selection = self._ledger.coverage.selection
         return list({name: None for node in self._subtree(quota) for name in selection.of(node)})
+
+    def selected(self, use: QuotaUse) -> dict[str, Mapping[str, str]]:
+        """The labels of the namespaces that a quota itself selects."""
+        labels = self._ledger.coverage.labels
+        return {name: found for name in use.namespaces if (found := labels(name)) is not None}
+
+    def own_namespaces(self, quota: str) -> tuple[str, ...]:
+        """Those that a quota itself selects."""
+        node = self._node(quota)
+        return self._ledger.coverage.selection.of(node) if node is not None else ()
 
     def tree_warnings(self) -> tuple[TreeProblem, ...]:
         """What is allowed of the quotas, but hardly meant."""
@@ -205,10 +238,41 @@ class Queries:
         version = entry.observed.resource_version if entry.observed is not None else ""
         most = self._propose(entry, MAX_REPLICAS)
         is_certain = not (most.step.after.unknown or most.growth.unpriced or most.growth.illegible)
-        if not most.growth.shortages:
-            return Headroom(None, None, observed, version, is_certain)
-        fits, bound = self._fitting(entry, most)
-        return Headroom(fits, bound, observed, version, is_certain)
+        fits, bound = self._fitting(entry, most) if most.growth.shortages else (None, None)
+        found = Headroom(fits, bound, observed, version, is_certain)
+        return self._audited(entry, found) if most.growth.audit else found
+
+    def growth(self, ref: WorkloadRef, replicas: int, refused: Container[str]) -> WouldGrow:
+        """What a count of a known workload would meet now. Nothing is reserved.
+
+        Args:
+            refused: names of quotas that have refused it. Of others, those that bind only some people are left out:
+                whoever asked may not be one of them.
+        """
+        entry = self._ledger.get(ref)
+        assert entry is not None, "who asks has seen it"
+        proposal = self._propose(entry, replicas)
+        growth = proposal.growth
+        bound = {node.quota.name for node in growth.grows if node.quota.requesters is None}
+        short = tuple(row for row in growth.shortages if row.quota in bound or row.quota in refused)
+        fits = self._ledger.largest_replicas(ref, _count(replicas), proposal) if short else None
+        observed = entry.observed.replicas if entry.observed is not None else 0
+        is_certain = not (proposal.step.after.unknown or growth.unpriced or growth.illegible)
+        alone = proposal.step.own.envelope.amounts
+        never_fits = any(alone.get(row.resource, 0) > row.hard for row in short)
+        return WouldGrow(observed, short, fits, never_fits, is_certain)
+
+    def _audited(self, entry: Entry, found: Headroom) -> Headroom:
+        """With what quotas in mode Audit would say: the highest count that none of them has too little room for."""
+        low = found.observed
+        high = MAX_REPLICAS if found.replicas is None else found.replicas
+        if not self._propose(entry, high).growth.audit:
+            return found
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._propose(entry, middle).growth.audit else (middle, high)
+        short = self._propose(entry, low + 1).growth.audit
+        return found._replace(audited=low, audits=short[0]) if short else found
 
     def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
         if most.step.before.pod is not None and entry is most.head:

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from extauthz.kube import webhooks
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
+from extauthz.render.webhook import CLAMP_NAME
 
 from . import apiserver, canary, webhook
 from .canary import Answer, Canary
@@ -46,7 +48,15 @@ async def rows(api: Calls, deployments: Sequence[tuple[str, str]], account: str,
     wanted = webhook.certificate_rights(found.configuration, secret)
     is_ours = webhook.gates_make(found, answered=answered)
     rights = await apiserver.rights(api, account, wanted) if is_ours else None
-    return [webhook.installed(found), authority, told, webhook.certificate(rights)]
+    return [webhook.installed(found), authority, told, webhook.certificate(rights), *await _scope(api, found)]
+
+
+async def _scope(api: Calls, found: webhook.Found) -> list[Row]:
+    """What it leaves out of what quotas cover."""
+    lowers = webhook.find(await apiserver.mutating_webhooks(api), CLAMP_NAME)
+    asked = webhooks.of(found.hook, lowers.hook if lowers is not None else None)
+    about = await apiserver.quotas(api), await apiserver.namespaces(api)
+    return [webhook.namespaces(asked, *about), webhook.clamp(asked, *about)]
 
 
 async def _canary(api: Calls, deployments: Sequence[tuple[str, str]]) -> tuple[list[str], list[Answer]]:

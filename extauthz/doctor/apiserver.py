@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
+from extauthz.core.quota.spec import API_VERSION, QuotaSpecError, WorkspaceQuota, parse
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError
 
@@ -99,6 +101,26 @@ async def backstops(api: Calls) -> tuple[list[Tree], list[Tree]]:
 async def webhooks(api: Calls) -> list[Tree]:
     """All configurations of validating ones."""
     return await _items(api, f"{ADMISSION}/validatingwebhookconfigurations")
+
+
+async def mutating_webhooks(api: Calls) -> list[Tree]:
+    """All configurations of mutating ones."""
+    return await _items(api, f"{ADMISSION}/mutatingwebhookconfigurations")
+
+
+async def quotas(api: Calls) -> list[WorkspaceQuota]:
+    """The first of them, without those that cannot be read."""
+    found = []
+    for tree in await _items(api, f"/apis/{API_VERSION}/workspacequotas"):
+        with suppress(QuotaSpecError):
+            found.append(parse(tree))
+    return found
+
+
+async def namespaces(api: Calls) -> dict[str, dict[str, str]]:
+    """The labels of the first of them."""
+    found = await _items(api, "/api/v1/namespaces")
+    return {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in found}
 
 
 async def some_deployments(api: Calls, exempt: Sequence[str]) -> list[tuple[str, str]]:

@@ -7,11 +7,18 @@ rules, its conditions, its authority and its network.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from extauthz.core.quota import selectors
+from extauthz.core.quota.problems import Problems
+from extauthz.core.quota.selectors import LabelSelector
+from extauthz.core.quota.spec import Mode, WorkspaceQuota
+from extauthz.kube.webhooks import Webhooks
+from extauthz.observe.serving import named
 from extauthz.render import webhook as rendered
 from extauthz.render.webhook import NAME, WebhookOptions
 from extauthz.selfsigned import configurations, issuing
@@ -24,7 +31,14 @@ from .trust import Handshake
 
 Tree: TypeAlias = Any
 
-NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate")
+NAMES = (
+    "webhook",
+    "webhook authority",
+    "webhook canary",
+    "webhook certificate",
+    "webhook namespaces",
+    "webhook clamp",
+)
 INSTALL = "where no Envoy can stand before the API server, install it (docs/webhook.md)"
 RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
 TRUSTED = (
@@ -37,6 +51,11 @@ INJECTED = "cert-manager.io/inject-ca-from"
 MAY_MAKE = (
     "webhook.certificates: self-signed of the chart lets the gates do that; if the certificate is made otherwise,"
     " write its authority into caBundle (docs/webhook.md)"
+)
+MOST_QUOTAS = 5
+LABEL = "label these namespaces as namespaceSelector of the webhook selects, or change that (webhook.namespaceSelector)"
+LOWER = (
+    "set webhook.clamp of the chart, or apply all that `extauthz render webhook` prints; or render Envoy with --clamp"
 )
 COVERED = (
     "name with --canary a Deployment that a quota in mode Enforce covers; if there is none, or the gate only audits,"
@@ -65,11 +84,11 @@ class Found(NamedTuple):
     """cert-manager writes its authority."""
 
 
-def find(configurations: Sequence[Tree]) -> Found | None:
-    """Our webhook among all validating ones."""
+def find(configurations: Sequence[Tree], called: str = NAME) -> Found | None:
+    """Our webhook among all of a kind."""
     for one in configurations:
         for hook in one.get("webhooks") or ():
-            if hook.get("name") == NAME:
+            if hook.get("name") == called:
                 metadata = one["metadata"]
                 return Found(metadata["name"], hook, INJECTED in (metadata.get("annotations") or {}))
     return None
@@ -79,15 +98,59 @@ def installed(found: Found) -> Row:
     """Whether it matches what this version renders. More rules, more namespaces left out and less time are choices."""
     name = NAMES[0]
     wanted, hook = rendered.configuration(WebhookOptions())["webhooks"][0], found.hook
-    same = ("matchConditions", "matchPolicy", "sideEffects")
+    same = ("matchPolicy", "sideEffects")
     problems = [f"it is not asked about {each}" for each in sorted(_asked(wanted) - _asked(hook))]
     problems += [f"{field} is not that of this version" for field in same if hook.get(field) != wanted[field]]
     if hook.get("failurePolicy") != wanted["failurePolicy"]:
         problems.append(f"failurePolicy is {hook.get('failurePolicy')}: growth passes while no gate answers")
-    if hook.get("objectSelector"):
-        problems.append("objectSelector leaves objects out; a Scale has no labels")
-    well = f"{found.configuration} asks as this version does; not about {_left_out(hook)}"
+    more, missing = _conditions(hook)
+    if missing:
+        problems.append(f"matchConditions {', '.join(missing)} are not those of this version")
+    if not _selector(hook.get("objectSelector")).matches({}):
+        problems.append("objectSelector leaves every autoscaler out: a Scale has no labels")
+    only = f"; only where {', '.join(more)} holds too" if more else ""
+    well = f"{found.configuration} asks as this version does; not about {_left_out(hook)}{only}"
     return judged(name, well, problems, RENDER_AGAIN)
+
+
+def _conditions(hook: Tree) -> tuple[list[str], list[str]]:
+    """Names of those that somebody has added, and of ours that are missing or changed. Which labels of workloads are
+    compared is a choice."""
+    there = {str(one.get("name")): str(one.get("expression")) for one in hook.get("matchConditions") or ()}
+    named = tuple(dict.fromkeys(re.findall(r"labels\[\?'([^']+)'\]", there.get("may-grow", ""))))
+    choices = [dict(rendered.conditions(labels)) for labels in (None, (), named)]
+    ours = next((one for one in choices if one.items() <= there.items()), choices[0])
+    return [name for name in there if name not in ours], [name for name in ours if there.get(name) != ours[name]]
+
+
+def _selector(tree: Tree | None) -> LabelSelector:
+    return selectors.parse(tree or {}, (), Problems())
+
+
+def namespaces(asked: Webhooks, quotas: Sequence[WorkspaceQuota], there: Mapping[str, Mapping[str, str]]) -> Row:
+    """Whether it is asked about each namespace that a quota covers. ``there``: their labels."""
+    name = NAMES[4]
+    left_out = {quota.name: out for quota in quotas if (out := asked.unasked(_covered(quota, there)))}
+    told = [f"{quota} covers {named(out)}, which it is not asked about" for quota, out in left_out.items()]
+    shown = told[:MOST_QUOTAS] + ([f"and {len(told) - MOST_QUOTAS} quotas more"] if len(told) > MOST_QUOTAS else [])
+    return judged(name, "it is asked about each namespace that a quota covers", shown, LABEL)
+
+
+def clamp(asked: Webhooks, quotas: Sequence[WorkspaceQuota], there: Mapping[str, Mapping[str, str]]) -> Row:
+    """Whether counts are lowered where quotas have the mode Clamp."""
+    name = NAMES[5]
+    clamping = [quota for quota in quotas if quota.mode is Mode.CLAMP]
+    plain = tuple(one.name for one in clamping if asked.lowers is None or asked.unlowered(_covered(one, there)))
+    if not clamping:
+        return ok(name, "no quota has the mode Clamp")
+    if plain:
+        return warn(name, f"it lowers no count for {named(plain)}, in mode Clamp: what does not fit is refused", LOWER)
+    return ok(name, f"it lowers counts for {named(tuple(one.name for one in clamping))}")
+
+
+def _covered(quota: WorkspaceQuota, there: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    selector = quota.namespace_selector
+    return {name: labels for name, labels in there.items() if selector is not None and selector.matches(labels)}
 
 
 def _asked(hook: Tree) -> set[str]:

@@ -29,10 +29,12 @@ class Objects:
         trees: all of them.
         asked: names of metrics of which the trees hold the whole answer of a metrics server, however empty.
             ``POD_METRICS`` stands for CPU and memory of pods.
+        missing: rights that whoever asks lacks, so that something is not seen: ``list pods in shop``.
     """
 
-    def __init__(self, trees: Iterable[Tree], asked: Iterable[str] = ()) -> None:
+    def __init__(self, trees: Iterable[Tree], asked: Iterable[str] = (), missing: Iterable[str] = ()) -> None:
         self.asked = frozenset(asked)
+        self.missing = tuple(dict.fromkeys(missing))
         self._by_kind: dict[str, list[Tree]] = {}
         self._by_name: dict[tuple[str, str, str], Tree] = {}
         for tree in trees:

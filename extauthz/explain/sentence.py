@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from . import words
+from . import refused, words
 from .answer import Answer, Proposal
 from .changes import Change
 from .specs import Scene
@@ -20,7 +20,7 @@ REASONS: Final = {
     "disabled": "a count of 0 turns it off",
     "pods-not-counted": "with the pods that are unready or have no metric, its metrics ask for no more",
 }
-HOLDS: Final = frozenset(REASONS) - {"on-target"} | {"tolerance", "failed"}
+HOLDS: Final = frozenset(REASONS) - {"on-target"} | {"tolerance", "failed", refused.OUTCOME}
 """Outcomes in which something keeps an HPA from a count that its metrics, or its owner, may want."""
 
 
@@ -28,6 +28,9 @@ def sentence(scene: Scene, answer: Answer, changes: Sequence[Change]) -> str:
     """What the HPA does, and why."""
     name = f"hpa/{scene.hpa['metadata']['name']}"
     sure = "" if answer.certain else "probably "
+    if answer.outcome == refused.OUTCOME:
+        asks = f"asks for {answer.desired}" if answer.desired > answer.current else "asked for more when it last looked"
+        return f"{name} {sure}stays at {_replicas(answer.current)}: it {asks}, and is refused: {answer.steps[-1].text}."
     if answer.desired != answer.current:
         return f"{name} {sure}goes from {answer.current} to {_replicas(answer.desired)}: {_why_it_moves(answer)}."
     stays = f"{name} {sure}stays at {_replicas(answer.current)}: "

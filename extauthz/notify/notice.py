@@ -25,6 +25,8 @@ class Kind(StrEnum):
     """A workload may not grow."""
     CLAMPED = "clamped"
     """A workload gets fewer replicas than it asked for."""
+    WOULD_REFUSE = "would-refuse"
+    """A workload grows, and a quota in mode Audit would have refused that."""
     ROOM = "room"
     """What was refused may grow."""
     OVER = "over"

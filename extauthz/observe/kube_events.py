@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from extauthz.core.decision.gate import Gate
+from extauthz.core.decision.granting import WOULD_REFUSE
 from extauthz.core.model import Decision, Tree, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.kube.calls import Calls
@@ -27,6 +28,7 @@ from extauthz.kube.resource import Resource
 from extauthz.observe.autoscalers import Autoscalers, Subject
 from extauthz.observe.episodes import Ended, Episode, Episodes
 from extauthz.observe.log import Tell
+from extauthz.observe.outlook import outlook
 from extauthz.observe.quota_status import cut
 
 CONTROLLER = "extauthz.dev/gate"
@@ -35,6 +37,8 @@ EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 BLOCKED = "WorkspaceQuotaExceeded"
 LOWERED = "WorkspaceQuotaClamped"
 UNBLOCKED = "WorkspaceQuotaHasRoom"
+AUDITED = "WorkspaceQuotaWouldRefuse"
+NORMAL = (UNBLOCKED, AUDITED)
 ACTION = "Growing"
 
 REFUSAL = "extauthz.dev/refusal"
@@ -89,6 +93,7 @@ class KubeEvents:
     ) -> None:
         self._connection = connection
         self._queries = Queries(gate.ledger)
+        self._outlook = outlook(self._queries, lambda: gate.synced and not gate.is_stale)
         self._resources = resources
         self._instance = instance[:128] or "extauthz"
         self._tell = tell
@@ -97,6 +102,7 @@ class KubeEvents:
         self._pause_s = 1 / calls_per_s
         self._autoscalers = Autoscalers(connection, clock)
         self._episodes: Episodes[Note] = Episodes()
+        self._audits: Episodes[Note] = Episodes(audits=True)
         self._wake = asyncio.Event()
         self._failing = False
         self.results: Counter[str] = Counter()
@@ -105,11 +111,13 @@ class KubeEvents:
     @property
     def dropped(self) -> int:
         """Episodes that went untold, as there were too many at once."""
-        return self._episodes.dropped
+        return self._episodes.dropped + self._audits.dropped
 
     def decision(self, decision: Decision) -> None:
         """Take note of a decision. Does no I/O."""
-        if self._episodes.decided(decision, self._clock()):
+        now_s = self._clock()
+        is_due = self._episodes.decided(decision, now_s)
+        if self._audits.decided(decision, now_s) or is_due:
             self._wake.set()
 
     async def run(self) -> None:
@@ -122,12 +130,15 @@ class KubeEvents:
 
     async def write(self) -> None:
         """Write all that is due, until something cannot be written: the rest is tried at the next tick."""
-        for episode in self._episodes.due(self._clock()):
-            count = episode.count
-            well = await self._trying(self._tell_of(episode, count))
-            self._episodes.told(episode, count, self._clock(), well=well)
-            if not well:
-                return
+        for episodes in (self._episodes, self._audits):
+            for episode in episodes.due(self._clock()):
+                count = episode.count
+                well = await self._trying(self._tell_of(episode, count))
+                episodes.told(episode, count, self._clock(), well=well)
+                if not well:
+                    return
+        self._audits.take_ended()  # nothing was held, and nothing goes on
+        self._episodes.look(self._outlook)
         for ended in self._episodes.take_ended():
             await self._trying(self._tell_the_end(ended))
 
@@ -155,6 +166,7 @@ class KubeEvents:
                 note.name = ""
             if not note.name:
                 reason = LOWERED if episode.lowered else BLOCKED
+                reason = AUDITED if episode.reason == WOULD_REFUSE else reason
                 told = fitted(episode.sentence, hint(episode.ref))
                 note.name = await self._created(note.about, episode, reason, told, count)
 
@@ -185,7 +197,7 @@ class KubeEvents:
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"name": name, "namespace": about.namespace, "annotations": _annotations(episode)},
-            "type": "Normal" if reason == UNBLOCKED else "Warning",
+            "type": "Normal" if reason in NORMAL else "Warning",
             "reason": reason,
             "action": ACTION,
             "note": told,

@@ -23,6 +23,7 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from extauthz.core import quantities, texts
+from extauthz.core.decision.granting import WOULD_REFUSE
 from extauthz.core.model import Decision, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log_text
 
@@ -173,16 +174,17 @@ class Bridge(logging.Handler):
 
 def decision_fields(decision: Decision, user_agent: str, at: float, user: str = "") -> Fields:
     """The line of a decision as documented in ``docs/log.md``. Fields without a value are left out."""
+    would = Verdict.DENY if decision.reason == WOULD_REFUSE else decision.would
     fields: Fields = {
         "time": _stamp(at),
-        "level": DECISION_LEVELS[decision.would or decision.verdict],
+        "level": DECISION_LEVELS[would or decision.verdict],
         "event": "decision",
         "id": decision.id,
         "verdict": decision.verdict,
         "reason": decision.reason,
     }
-    if decision.would is not None:
-        fields["would"] = decision.would
+    if would is not None:
+        fields["would"] = would
     if decision.refusal is not None:
         fields["refusal"] = decision.refusal
     if decision.ref is not None:

@@ -33,6 +33,8 @@ class Levels(NamedTuple):
     """Resource, age in seconds, relists."""
     calls: Mapping[str, int] = {}
     """Requests to the API server by verb."""
+    failing: Mapping[str, int] = {}
+    """Quotas with a condition that is False, by its type."""
     status_writes: Mapping[str, int] = {}
     """Of quotas, by what became of them."""
     event_writes: Mapping[str, int] = {}
@@ -184,6 +186,7 @@ class Metrics:
             "extauthz_policy_answers_total": dict(self._policies),
             "extauthz_policy_level": dict(now.policies),
             "extauthz_quotas": {(): now.quotas},
+            "extauthz_quotas_failing": {(condition,): count for condition, count in now.failing.items()},
             "extauthz_quotas_left_out": {(): now.left_out},
             "extauthz_intents": {(): now.pending_writes},
             "extauthz_answers_total": dict(self._answers),

@@ -24,19 +24,19 @@ _HOUR_S: Final = 3600
 
 
 def begun(episode: Episode[None], observed: Observed | None, workspaces: Sequence[str]) -> Notice:
-    """An episode that begins: a refusal, or a count that was lowered."""
+    """An episode that begins: a refusal, one that mode Audit only reports, or a count that was lowered."""
     latest = episode.latest
-    assert latest.refusal is not None, "it is refused"
-    kind = Kind.CLAMPED if episode.lowered else Kind.REFUSED
+    kind = Kind.CLAMPED if episode.lowered else Kind.REFUSED if latest.refusal is not None else Kind.WOULD_REFUSE
     replicas = {"from": latest.replicas_before, "asked": latest.replicas, "fits": latest.fits}
     if episode.lowered:
         replicas = {"from": latest.replicas_before, "asked": latest.replicas, "to": latest.clamped_to}
     data = _of_workload(episode.ref, episode.sentence, workspaces) | {
         "reason": latest.reason,
-        "refusal": latest.refusal.value,
         "replicas": replicas,
-        "shortages": [_shortage(row) for row in latest.shortages[:MOST_ROWS]],
+        "shortages": [_shortage(row) for row in (*latest.shortages, *latest.audit)[:MOST_ROWS]],
     }
+    if latest.refusal is not None:
+        data["refusal"] = latest.refusal.value
     said = _looked_at(observed, episode.began_s)
     return Notice(_id(kind, _subject(episode.ref), *said), kind, _subject(episode.ref), episode.began_s, data)
 

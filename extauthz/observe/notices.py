@@ -27,6 +27,7 @@ from extauthz.notify.receivers import Receiver
 from extauthz.observe import notice_data
 from extauthz.observe.episodes import Ended, Episode, Episodes
 from extauthz.observe.log import Tell
+from extauthz.observe.outlook import outlook
 from extauthz.observe.quota_facts import in_slices
 from extauthz.observe.quota_status import WITHIN_HARD, Facts
 
@@ -81,6 +82,7 @@ class Notices:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._queries = queries
+        self._outlook = outlook(queries, is_known)
         self._receivers = {one.name: one for one in receivers}
         self._by_default = frozenset(one.name for one in self._receivers.values() if not one.named)
         self._wants_grants = frozenset(one.name for one in self._receivers.values() if one.grants)
@@ -90,6 +92,7 @@ class Notices:
         self._sweeps = sweeps
         self._clock = clock
         self._episodes: Episodes[None] = Episodes()
+        self._audits: Episodes[None] = Episodes(audits=True)
         self._grants: deque[_Grant] = deque()
         self._granted: LRUCache[tuple[str, ...], bool] = LRUCache(MOST_GRANTS)
         """Keys of grants that were told, or wait to be."""
@@ -103,14 +106,15 @@ class Notices:
     @property
     def dropped(self) -> int:
         """Notices that were never made: there was too much to tell at once."""
-        return self._episodes.dropped + self._grants_dropped
+        return self._episodes.dropped + self._audits.dropped + self._grants_dropped
 
     # What happens. None of these waits for anything.
 
     def decided(self, decision: Decision, user: str = "", user_agent: str = "") -> None:
         """Take note of a decision."""
         now_s = self._clock()
-        if self._episodes.decided(decision, now_s):
+        is_due = self._episodes.decided(decision, now_s)
+        if self._audits.decided(decision, now_s) or is_due:
             self._wake.set()
         if self._wants_grants and _grows(decision):
             self._grant(decision, user, user_agent, now_s)
@@ -167,11 +171,14 @@ class Notices:
     def _due(self) -> Iterator[Callable[[], None]]:
         """Steps that tell one thing each."""
         now_s = self._clock()
-        for episode in self._episodes.due(now_s):
-            is_new = not episode.told
-            self._episodes.told(episode, episode.count, now_s)
-            if is_new:
-                yield partial(self._begun, episode)
+        for episodes in (self._episodes, self._audits):
+            for episode in episodes.due(now_s):
+                is_new = not episode.told
+                episodes.told(episode, episode.count, now_s)
+                if is_new:
+                    yield partial(self._begun, episode)
+        self._audits.take_ended()
+        self._episodes.look(self._outlook)
         for end in self._episodes.take_ended():
             if end.good_news and end.episode.told:
                 yield partial(self._ended, end)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from extauthz.core.queries import Queries, QuotaUse
 from extauthz.core.quota.problems import shown
+from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Standing
 from extauthz.observe.quota_status import Facts, Selected
+from extauthz.observe.serving import NOBODY_KNOWN, Serving
 
 SLICE = 200
 """Quotas looked at in one go: about a millisecond, which is the most that a decision waits."""
@@ -28,6 +30,11 @@ class Survey:
     """Those that have children."""
     receivers: frozenset[str] = frozenset()
     """Names that ``spec.notify`` may have."""
+    serving: Serving = NOBODY_KNOWN
+    unasked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Namespaces of a quota that the webhook is not asked about."""
+    unlowered: frozenset[str] = frozenset()
+    """Quotas in mode Clamp that have a namespace where nothing lowers a count."""
 
     def facts(self, standing: Standing) -> Facts:
         """What the status of one object depends on."""
@@ -43,6 +50,9 @@ class Survey:
             selected=self._selected(use),
             unpriced=use.unpriced,
             strangers=strangers(use.node.quota.notify or (), self.receivers),
+            serving=self.serving,
+            unasked=self.unasked.get(name, ()),
+            lowers=name not in self.unlowered,
         )
 
     def _selected(self, use: QuotaUse) -> Selected:
@@ -66,17 +76,24 @@ def strangers(notify: Iterable[str], receivers: Container[str]) -> tuple[str, ..
     )
 
 
-async def survey(queries: Queries, receivers: frozenset[str] = frozenset()) -> Survey:
+async def survey(queries: Queries, receivers: frozenset[str] = frozenset(), serving: Serving | None = None) -> Survey:
     """Look at all quotas, letting decisions pass in between: different quotas may be as of different moments."""
     above: dict[str, tuple[str, ...]] = {}
     for warning in queries.tree_warnings():
         above[warning.quota] = (*above.get(warning.quota, ()), str(warning.problem))
     uses = await in_slices(queries.quotas())
+    served = serving or NOBODY_KNOWN
+    selected = await in_slices((use.node.quota, queries.selected(use)) for use in uses)
     return Survey(
         quotas={use.node.quota.name: use for use in uses},
         above_parent=above,
         parents=frozenset(use.node.parent.quota.name for use in uses if use.node.parent is not None),
         receivers=receivers,
+        serving=served,
+        unasked={quota.name: found for quota, there in selected if (found := served.unasked(there))},
+        unlowered=frozenset(
+            quota.name for quota, there in selected if quota.mode is Mode.CLAMP and not served.lowers(there)
+        ),
     )
 
 

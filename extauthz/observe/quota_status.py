@@ -16,6 +16,7 @@ from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Tree
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing
+from extauthz.observe.serving import Serving, in_force, named
 
 MAX_MESSAGE = 4096
 """Characters of a condition's message. ``metav1.Condition`` allows 32,768; a person reads a few lines."""
@@ -26,6 +27,9 @@ MAX_SUMMARY = 256
 
 WITHIN_HARD = "WithinHard"
 """The condition that says whether a quota is over a limit."""
+
+MODE_IN_FORCE = "ModeInForce"
+"""The condition that says whether its mode is what is done."""
 
 
 class Selected(StrEnum):
@@ -53,6 +57,11 @@ class Facts(NamedTuple):
     """Workloads whose cost is not known."""
     strangers: tuple[str, ...] = ()
     """A sentence for each name in ``spec.notify`` that is none of a receiver."""
+    serving: Serving = Serving()
+    unasked: tuple[str, ...] = ()
+    """Namespaces that it covers and that the webhook is not asked about."""
+    lowers: bool = True
+    """Something lowers counts in all its namespaces."""
 
 
 class Finding(NamedTuple):
@@ -76,8 +85,15 @@ class Condition(NamedTuple):
 def _ready(facts: Facts) -> Finding:
     standing = facts.standing
     if standing.fault is None:
-        return Finding("True", "InForce", "the limits are in force as they are written")
+        return Finding("True", "InForce", _IN_FORCE[in_force(facts.mode, facts.serving, lowers=_lowers(facts))])
     return Finding("False", standing.fault, f"{standing.why}; {_meanwhile(standing)}")
+
+
+_IN_FORCE: Mapping[Mode, str] = {
+    Mode.ENFORCE: "the limits are in force as they are written",
+    Mode.CLAMP: "the limits are in force as they are written: a count is lowered to what fits",
+    Mode.AUDIT: "the limits are only audited: nothing is refused for them, and what would be is told",
+}
 
 
 def _meanwhile(standing: Standing) -> str:
@@ -148,6 +164,54 @@ def _receivers_known(facts: Facts) -> Finding:
     return Finding("True", "Known", "each receiver of spec.notify is known")
 
 
+_NOT_KNOWN = "NotKnown"
+_BY_ENVOY = "somebody asks to lower counts"
+"""Said for good: it is seen by the gate that is asked, and by no other."""
+
+
+def _asked(facts: Facts) -> Finding:
+    serving = facts.serving
+    if serving.unknown:
+        return Finding("Unknown", _NOT_KNOWN, f"what the webhook is asked about cannot be read: {serving.unknown}")
+    if facts.unasked and serving.webhooks is not None and serving.webhooks.decides is None:
+        cure = "apply what `extauthz render webhook` prints, or set webhook.enabled of the chart"
+        return Finding("False", "NoWebhook", f"no webhook configuration leads to the gates, and growth passes; {cure}")
+    if facts.unasked:
+        cure = "label them as namespaceSelector of the webhook selects, or change that (webhook.namespaceSelector)"
+        some = (
+            f"the webhook is not asked about {named(facts.unasked)}, so that growth there passes and is only observed"
+        )
+        return Finding("False", "NotAsked", f"{some}; {cure}")
+    return Finding("True", "Asked", "the gates are asked about all that it covers, as far as they can know")
+
+
+def _lowers(facts: Facts) -> bool:
+    """An Envoy that asks is known to one gate. What that gate has once said, the others believe."""
+    return facts.lowers or (facts.serving.by_envoy and _said_of_mode(facts) == _BY_ENVOY)
+
+
+def _said_of_mode(facts: Facts) -> str:
+    there = json.loads(facts.standing.status).get("conditions", ())
+    return next((str(one.get("message")) for one in there if one.get("type") == MODE_IN_FORCE), "")
+
+
+def _mode_in_force(facts: Facts) -> Finding:
+    mode, serving = facts.mode, facts.serving
+    if serving.audits and mode is not Mode.AUDIT:
+        return Finding("False", "GateAudits", "the gates run with mode audit: nothing is refused; set mode to enforce")
+    if mode is not Mode.CLAMP:
+        return Finding("True", "InForce", f"it is {mode}")
+    if serving.unknown:
+        return Finding("Unknown", _NOT_KNOWN, f"whether a webhook lowers counts cannot be read: {serving.unknown}")
+    if not _lowers(facts):
+        cure = "install the mutating webhook (webhook.clamp of the chart, `extauthz render webhook`)"
+        more = ", or render Envoy with --clamp" if serving.by_envoy else ""
+        some = "nobody asks to lower counts in all its namespaces: what does not fit is refused, as in mode Enforce"
+        return Finding("False", "NothingLowers", f"{some}; {cure}{more}")
+    by_webhook = serving.webhooks is not None and serving.webhooks.lowers is not None
+    return Finding("True", "InForce", "a webhook lowers counts" if by_webhook else _BY_ENVOY)
+
+
 TABLE: tuple[Condition, ...] = (
     Condition(
         "Ready",
@@ -202,6 +266,26 @@ TABLE: tuple[Condition, ...] = (
         },
         _receivers_known,
     ),
+    Condition(
+        "Asked",
+        {
+            "Asked": "No namespace is known that it covers and that the gates are not asked about.",
+            "NotAsked": "The webhook leaves out some; the message names them. Growth there passes, and is observed.",
+            "NoWebhook": "The API server does not ask, and no Envoy can. Growth passes, and is observed.",
+            _NOT_KNOWN: "The gate may not read the webhook configurations; the message names the right.",
+        },
+        _asked,
+    ),
+    Condition(
+        MODE_IN_FORCE,
+        {
+            "InForce": "`spec.mode` is what is done at the limit. `status.mode` says what is done.",
+            "NothingLowers": "Mode Clamp, and no webhook or Envoy asks to lower counts: it refuses as Enforce does.",
+            "GateAudits": "The gates run with `--mode audit`: nothing is refused.",
+            _NOT_KNOWN: "Mode Clamp, and the gate may not read the webhook configurations.",
+        },
+        _mode_in_force,
+    ),
 )
 
 _NOT_IN_FORCE = Finding("Unknown", "NotInForce", "no limit of it is in force")
@@ -213,6 +297,7 @@ def markdown() -> str:
     for one in TABLE:
         for number, (reason, meaning) in enumerate(one.reasons.items()):
             name, status = ("", "False") if number else (f"`{one.type}`", "True")
+            status = "Unknown" if reason == _NOT_KNOWN else status
             lines.append(f"| {name} | {status} | `{reason}` | {meaning} |")
     return "\n".join(lines) + "\n"
 
@@ -224,8 +309,10 @@ def status_of(facts: Facts, now: str) -> Tree:
         now: RFC 3339, in UTC, to the second.
     """
     before = {one["type"]: one for one in json.loads(facts.standing.status).get("conditions", ())}
+    mode = in_force(facts.mode, facts.serving, lowers=_lowers(facts))
     return {
         "observedGeneration": facts.standing.generation,
+        "mode": str(mode) if facts.standing.in_force is not None else "",
         "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
         "used": {row.resource: _text(row, row.used) for row in facts.rows},
         "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
@@ -239,7 +326,13 @@ def same(status: Tree, seen: bytes) -> bool:
     there = json.loads(seen)
     ours = {one.type for one in TABLE}
     there["conditions"] = [one for one in there.get("conditions", ()) if one.get("type") in ours]
-    missing: dict[str, Tree] = {"hard": {}, "used": {}, "reserved": {}, "summary": {}}  # what is empty may be left out
+    missing: dict[str, Tree] = {
+        "mode": "",
+        "hard": {},
+        "used": {},
+        "reserved": {},
+        "summary": {},
+    }  # what is empty may be left out
     return bool({**missing, **there} == status)
 
 

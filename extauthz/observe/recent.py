@@ -13,6 +13,7 @@ from typing import NamedTuple
 from extauthz.core import texts
 from extauthz.core.model import Decision
 from extauthz.observe.episodes import Episode, Episodes
+from extauthz.observe.outlook import Outlook
 
 MOST = 10_000
 """Decisions that are kept."""
@@ -41,7 +42,14 @@ class Noted(NamedTuple):
 class Recent:
     """Takes note of decisions. One costs a few microseconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        most: int = MOST,
+        most_bytes: int = MOST_BYTES,
+        outlook: Outlook = lambda refused: refused,
+    ) -> None:
+        self._outlook = outlook
         self._clock = clock
         self._most = most
         self._most_bytes = most_bytes
@@ -70,11 +78,15 @@ class Recent:
 
     def episodes(self) -> list[Episode[None]]:
         """Workloads that are refused and go on asking, those first that have waited longest."""
-        self.tick()
+        self._end_silent()
         return self._episodes.open()
 
     def tick(self) -> None:
-        """End episodes that nobody asks about any more."""
+        """End episodes that nobody asks about any more, whose workload is gone, or whose write would be granted."""
+        self._episodes.look(self._outlook)
+        self._end_silent()
+
+    def _end_silent(self) -> None:
         self._episodes.due(self._clock())
         self._episodes.take_ended()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from extauthz.core.decision.gate import Gate
@@ -22,7 +22,8 @@ from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.log import Tell
 from extauthz.observe.quota_facts import SLICE, survey
-from extauthz.observe.quota_status import Facts, same, status_of
+from extauthz.observe.quota_status import TABLE, Facts, same, status_of
+from extauthz.observe.serving import Serving
 
 SWEEP_S = 5.0
 """How old a status may be, and the least time between two writes of one."""
@@ -56,6 +57,7 @@ class StatusWriter:
         writes_per_s: at most so many writes a second.
         receivers: names that ``spec.notify`` may have.
         wrote: told of each status that was written: what it was made from, and what it says.
+        serving: who asks the gates.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class StatusWriter:
         writes_per_s: float = WRITES_PER_S,
         receivers: frozenset[str] = frozenset(),
         wrote: Callable[[Facts, Tree], None] | None = None,
+        serving: Callable[[], Serving] = Serving,
     ) -> None:
         self._connection = connection
         self._gate = gate
@@ -81,10 +84,13 @@ class StatusWriter:
         self._pause_s = 1 / writes_per_s
         self._receivers = receivers
         self._wrote = wrote
+        self._serving = serving
         self._said: dict[str, Facts] = {}
         """What each quota's status says, by name."""
         self._answers: dict[str, tuple[str, bytes]] = {}
         """resourceVersion and status that our last write of each left: for a while newer than what its source saw."""
+        self._false: dict[str, tuple[str, ...]] = {}
+        """Which conditions of each are False."""
         self._failing = False
         self.results: Counter[str] = Counter()
         """Writes by what became of them: ``written``, ``failed``, ``lost`` (the object has gone or has changed)."""
@@ -105,7 +111,7 @@ class StatusWriter:
         """
         if not self._gate.synced or self._gate.is_stale:
             return True
-        seen = await survey(self._queries, self._receivers)
+        seen = await survey(self._queries, self._receivers, self._serving())
         standings = list(self._standings())
         for number, standing in enumerate(standings, 1):
             facts = seen.facts(self._newest(standing))
@@ -116,6 +122,13 @@ class StatusWriter:
         self._forget_all_but({standing.name for standing in standings})
         return True
 
+    def failing(self) -> Mapping[str, int]:
+        """How many quotas there are for which a condition is False, by its type."""
+        found = Counter({one.type: 0 for one in TABLE})
+        for types in self._false.values():
+            found.update(types)
+        return found
+
     def _newest(self, standing: Standing) -> Standing:
         """The source may lag behind our own write: what that left is then what the object says."""
         version, status = self._answers.get(standing.name, ("", b""))
@@ -124,6 +137,9 @@ class StatusWriter:
     async def _say(self, facts: Facts) -> bool:
         """Whether the others of this sweep may be tried."""
         status = status_of(facts, self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._false[facts.standing.name] = tuple(
+            one["type"] for one in status["conditions"] if one["status"] == "False"
+        )
         if not same(status, facts.standing.status):
             try:
                 await self._write(facts.standing.name, status)
@@ -137,7 +153,7 @@ class StatusWriter:
 
     async def _write(self, name: str, status: Tree) -> None:
         # The API server makes null, and refuses it, of a map that had members and is applied as an empty one.
-        said = {key: value for key, value in status.items() if value != {}}
+        said = {key: value for key, value in status.items() if value not in ({}, "")}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": said}
         path = f"{COLLECTION}/{name}/status"
         content_type = "application/apply-patch+yaml"
@@ -165,6 +181,6 @@ class StatusWriter:
         return its_own_fault
 
     def _forget_all_but(self, names: set[str]) -> None:
-        for kept in (self._said, self._answers):
+        for kept in (self._said, self._answers, self._false):
             for name in kept.keys() - names:
                 del kept[name]

@@ -93,6 +93,10 @@ TABLE = (
     ),
     Family("extauthz_quotas", "gauge", "quotas", (), "Quotas in force."),
     Family(
+        "extauthz_quotas_failing", "gauge", "quotas", ("condition",),
+        "WorkspaceQuotas whose status has this condition with the status False: Ready, Asked, ModeInForce and so on.",
+    ),
+    Family(
         "extauthz_quotas_left_out", "gauge", "quotas", (),
         "Quotas in force without series of their own (setting metrics-max-quotas).",
     ),

@@ -9,21 +9,32 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from typing import Any as Tree
+from typing import TypeAlias
 
 from extauthz.core.kinds import GATED
+from extauthz.core.quota.selectors import LabelSelector
 from extauthz.render.manifests import Part
 
 NAME = "workspacequotas.extauthz.dev"
 """What a refusal names: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that each namespace has."""
 
 CLAMP_NAME = f"clamp.{NAME}"
 """What the API server's own metrics and log call the mutating one."""
 
 TIMEOUT_S = 2
 
+Condition: TypeAlias = tuple[str, str]
+"""Of ``matchConditions``: a name, and an expression in CEL."""
+
 CONTROLLERS = ("system:serviceaccount:kube-system:deployment-controller", "system:kube-controller-manager")
 """Who writes the ReplicaSets of Deployments. The second one is for control planes where all controllers share one
 identity."""
+
+
+ANYTHING = LabelSelector()
 
 
 @dataclass(frozen=True)
@@ -47,8 +58,17 @@ class WebhookOptions:
     """In place of a Service: ``https://host:port``."""
     except_namespaces: tuple[str, ...] = ()
     """Namespaces that nothing is asked about, besides kube-system and the gate's own."""
+    namespace_selector: LabelSelector = ANYTHING
+    """Labels of the namespaces that it is asked about. An empty one selects all."""
+    object_selector: LabelSelector = ANYTHING
+    """Labels of workloads that are left out: it must match what has no labels, as a Scale."""
+    conditions: tuple[Condition, ...] = ()
+    """What must hold too, each by a name and an expression in CEL."""
+    workload_labels: tuple[str, ...] | None = None
+    """Keys of the labels that a workload is selected by. A change of another one is not asked about. ``None``: each
+    label may be one."""
     custom: tuple[Custom, ...] = ()
-    clamp: bool = False
+    clamp: bool = True
     """Counts may be lowered (mode Clamp)."""
 
 
@@ -71,7 +91,7 @@ def parts(options: WebhookOptions) -> list[Part]:
 
 def configuration(options: WebhookOptions) -> dict[str, Tree]:
     """What decides."""
-    webhook = {"name": NAME} | _about(options, "/validate", ["CREATE", "UPDATE"], CONDITIONS)
+    webhook = {"name": NAME} | _about(options, "/validate", ["CREATE", "UPDATE"], conditions(options.workload_labels))
     webhook |= {"failurePolicy": "Fail", "sideEffects": "NoneOnDryRun", "timeoutSeconds": TIMEOUT_S}
     return _object("ValidatingWebhookConfiguration", webhook)
 
@@ -83,23 +103,30 @@ def clamp_configuration(options: WebhookOptions) -> dict[str, Tree]:
     return _object("MutatingWebhookConfiguration", webhook | {"reinvocationPolicy": "IfNeeded"})
 
 
-def _about(
-    options: WebhookOptions, path: str, operations: list[str], conditions: tuple[tuple[str, str], ...]
-) -> dict[str, Tree]:
+def _about(options: WebhookOptions, path: str, operations: list[str], asked: tuple[Condition, ...]) -> dict[str, Tree]:
     """Where the gate is, and what it is asked about."""
     left_out = ["kube-system", options.namespace, *options.except_namespaces]
+    spared = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": list(dict.fromkeys(left_out))}
+    objects = _selector(options.object_selector)
     return {
         "admissionReviewVersions": ["v1"],
         "clientConfig": _client(options, path),
         "rules": _rules(options, operations),
         "matchPolicy": "Equivalent",
-        "namespaceSelector": {
-            "matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(dict.fromkeys(left_out))}
-            ]
-        },
-        "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
+        "namespaceSelector": _selector(options.namespace_selector, spared),
+        **({"objectSelector": objects} if objects else {}),
+        "matchConditions": [{"name": name, "expression": text} for name, text in (*asked, *options.conditions)],
     }
+
+
+def _selector(selector: LabelSelector, *more: dict[str, Tree]) -> dict[str, Tree]:
+    """As the API has it."""
+    expressions = [
+        {"key": one.key, "operator": one.operator} | ({"values": sorted(one.values)} if one.values else {})
+        for one in selector.requirements
+    ]
+    found: dict[str, Tree] = {"matchLabels": dict(selector.match_labels)} if selector.match_labels else {}
+    return found | ({"matchExpressions": [*more, *expressions]} if more or expressions else {})
 
 
 def _object(kind: str, webhook: dict[str, Tree]) -> dict[str, Tree]:
@@ -158,7 +185,6 @@ _SAME = (
     "spec.ordinals",
     "spec.strategy",
     "spec.selector",
-    "metadata.labels",
     "metadata.ownerReferences",
 )
 """Fields of a workload that bear on what its pods cost, or on whom they are charged to."""
@@ -168,12 +194,15 @@ _SAME_IN_EACH = ((f"{_POD}.containers", ("resources",)), (f"{_POD}.initContainer
 
 
 def _field(root: str, path: str) -> str:
-    return f"{root}.?{path.replace('.', '.?')}"
+    fields, bracket, key = path.partition("[")
+    return f"{root}.?{fields.replace('.', '.?')}{bracket}{key}"
 
 
-def _changed() -> list[str]:
+def _changed(labels: tuple[str, ...] | None) -> list[str]:
     """Expressions that hold where one of these fields differs."""
-    found = [f"{_field('object', path)} != {_field('oldObject', path)}" for path in _SAME]
+    keys_of_labels = [""] if labels is None else [f"[?{key!r}]" for key in labels]
+    paths = [*_SAME, *(f"metadata.labels{key}" for key in keys_of_labels)]
+    found = [f"{_field('object', path)} != {_field('oldObject', path)}" for path in paths]
     for path, keys in _SAME_IN_EACH:
         for key in keys:
             now, was = (f"{_field(root, path)}.orValue([]).map(c, c.?{key})" for root in ("object", "oldObject"))
@@ -183,16 +212,23 @@ def _changed() -> list[str]:
 
 MORE_REPLICAS = "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)"
 
-MAY_GROW = " || ".join(
-    [
-        "request.operation != 'UPDATE'",
-        "request.?subResource.orValue('') == 'resize'",
-        MORE_REPLICAS,
-        f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed())})",
-    ]
-)
-"""More replicas; a pod that is resized; or, of what pods cost and whom they are charged to, something else. In a Scale,
-zero is left out."""
+
+def may_grow(labels: tuple[str, ...] | None) -> str:
+    """More replicas; a pod that is resized; or, of what pods cost and whom they are charged to, something else. In a
+    Scale, zero is left out.
+
+    Args:
+        labels: as ``WebhookOptions.workload_labels``.
+    """
+    return " || ".join(
+        [
+            "request.operation != 'UPDATE'",
+            "request.?subResource.orValue('') == 'resize'",
+            MORE_REPLICAS,
+            f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed(labels))})",
+        ]
+    )
+
 
 NOT_BY_A_CONTROLLER = (
     "request.resource.resource != 'replicasets' || request.?subResource.orValue('') != ''"
@@ -207,11 +243,16 @@ NOT_BY_THE_COLLECTOR = f"request.userInfo.username != {COLLECTOR!r}"
 """It takes owners off what a deleted owner leaves behind (``kubectl delete --cascade=orphan``). For a moment both are
 charged. Were that refused for want of room, the deletion would never end."""
 
-CONDITIONS = (
+BY_WHOM: tuple[Condition, ...] = (
     ("not-by-a-controller", NOT_BY_A_CONTROLLER),
     ("not-by-the-garbage-collector", NOT_BY_THE_COLLECTOR),
-    ("may-grow", MAY_GROW),
 )
 
-CLAMP_CONDITIONS = (*CONDITIONS[:2], ("asks-for-more-replicas", MORE_REPLICAS))
+
+def conditions(labels: tuple[str, ...] | None = None) -> tuple[Condition, ...]:
+    """All that must hold for a write to be decided upon."""
+    return (*BY_WHOM, ("may-grow", may_grow(labels)))
+
+
+CLAMP_CONDITIONS: tuple[Condition, ...] = (*BY_WHOM, ("asks-for-more-replicas", MORE_REPLICAS))
 """Nothing but a count is ever lowered."""

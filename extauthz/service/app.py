@@ -130,7 +130,9 @@ class App:
             return None
         assert self._connection is not None
         app = web.Application()
-        self._add_api(app, People(self._connection, self._log.event, audience=self._settings.api_audience))
+        covers = self._gate.queries.own_namespaces
+        people = People(self._connection, self._log.event, audience=self._settings.api_audience, covers=covers)
+        self._add_api(app, people)
         runner, address = await listening.bind_api(app, self._settings, tls.context)
         stack.push_async_callback(runner.cleanup)
         return address
@@ -264,6 +266,7 @@ class App:
             stale=self._gate.stale is not None,
             watches=[(one.resource, one.age_s, one.relists) for each in inputs or () for one in each.watches()],
             calls=self._connection.calls if self._connection is not None else {},
+            failing=inputs.quotas.failing() if inputs is not None else {},
             status_writes=inputs.quotas.status_writes() if inputs is not None else {},
             event_writes=inputs.state.event_writes() if inputs is not None else {},
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},

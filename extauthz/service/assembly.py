@@ -20,13 +20,16 @@ from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
+from extauthz.observe import serving
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.outlook import outlook
 from extauthz.observe.recent import Recent
 from extauthz.policies.live import Host
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
+from extauthz.service.asked import Asked
 from extauthz.service.clamping import Clamping
 from extauthz.service.deciding import Deciding
 from extauthz.service.handover import Handover
@@ -83,7 +86,8 @@ class Assembly:
         self.gate.enlist(policies(settings, around.log, around.metrics, around.clock, around.policies))
         self.gate.epoch_s = around.wall() - around.clock()
         self.queries = Queries(self.gate.ledger)
-        self.recent = Recent()
+        is_known = lambda: self.gate.synced and not self.gate.is_stale  # noqa: E731
+        self.recent = Recent(outlook=outlook(self.queries, is_known))
         heard = around.metrics.answer
         self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
@@ -99,6 +103,7 @@ class Assembly:
         self._clock = around.clock
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
+        self.asked = Asked(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
 
     async def run(
@@ -125,6 +130,8 @@ class Assembly:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(one.follow()) for one in inputs]
                 running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
+                if connection is not None:
+                    running.append(group.create_task(self.asked.run(connection)))
                 if self.notifying is not None:
                     running.append(group.create_task(self.notifying.run()))
                 host = Host(connection, self._clock, self._around.wall, self._log.event)
@@ -150,7 +157,7 @@ class Assembly:
         if asked is not None:
             await stack.enter_async_context(asked.client)
             self.gate.bounds = asked.bounds
-        into = sources.Into(self.gate, log, metrics, clock, self.notifying)
+        into = sources.Into(self.gate, log, metrics, clock, self.notifying, self.asked.serving)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         reader = Reader()
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
@@ -228,6 +235,7 @@ class Assembly:
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
+        notes += serving.notes(self.queries, self.asked.serving())
         notes += notes_of_policies(self.gate.policies)
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")

@@ -69,9 +69,12 @@ class Clamping:
         self._new_id = ids
         self._read = read
         self._is_terse = is_terse
+        self.asked = False
+        """Somebody has."""
 
     async def body(self, request: Request) -> Lowered | None:
         """The body to send in place of the one that came; ``None``: send it as it is."""
+        self.asked = True
         try:
             reading = self._read(request)
             who = by_name(request.requester) if request.requester else None
@@ -88,6 +91,7 @@ class Clamping:
 
     async def review(self, question: Question) -> Lowered | None:
         """The count to store in place of the one that is asked for; ``None``: leave it as it is."""
+        self.asked = True
         try:
             found = await self._found(question.reading, question.user, question.requester)
             if found is None or found.clamped_to is None:

@@ -86,6 +86,10 @@ class ServiceQuotaInput:
         """A service has no status to write."""
         return {}
 
+    def failing(self) -> Mapping[str, int]:
+        """Nor conditions."""
+        return {}
+
     def watches(self) -> Iterable[Watch]:
         """No watches: it is asked."""
         return ()

@@ -73,6 +73,9 @@ class QuotaInput(Input, Protocol):
     def status_writes(self) -> Mapping[str, int]:
         """Statuses written, by result."""
 
+    def failing(self) -> Mapping[str, int]:
+        """How many quotas have a condition that is False, by its type."""
+
 
 class StateInput(Input, Protocol):
     """Where the state comes from. It also ends pending writes."""
@@ -177,6 +180,10 @@ class QuotaFileInput(FileInput[Value]):
 
     def status_writes(self) -> Mapping[str, int]:
         """A file has no status to write."""
+        return {}
+
+    def failing(self) -> Mapping[str, int]:
+        """Nor conditions."""
         return {}
 
 

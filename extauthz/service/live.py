@@ -22,6 +22,7 @@ from extauthz.observe.kube_events import KubeEvents
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.quota_status import Facts
+from extauthz.observe.serving import Serving
 from extauthz.observe.status import StatusWriter
 from extauthz.service.inputs import Clock, Stale
 from extauthz.settlement.reads import ConsistentReads, Result
@@ -72,6 +73,8 @@ class StatusWritten(NamedTuple):
     receivers: frozenset[str]
     """Names that ``spec.notify`` may have."""
     wrote: Callable[[Facts, Tree], None] | None
+    serving: Callable[[], Serving]
+    """Who asks the gates."""
 
 
 class LiveQuotaInput:
@@ -101,7 +104,13 @@ class LiveQuotaInput:
         self._status: StatusWriter | None = None
         if status is not None:
             self._status = StatusWriter(
-                connection, gate, self._standings, tell=log.event, receivers=status.receivers, wrote=status.wrote
+                connection,
+                gate,
+                self._standings,
+                tell=log.event,
+                receivers=status.receivers,
+                wrote=status.wrote,
+                serving=status.serving,
             )
         self._in_force: Quotas | None = None
         self._faults: dict[str, str] = {}
@@ -124,6 +133,10 @@ class LiveQuotaInput:
     def status_writes(self) -> Mapping[str, int]:
         """How many there were, by what became of them."""
         return self._status.results if self._status is not None else {}
+
+    def failing(self) -> Mapping[str, int]:
+        """How many quotas have a condition that is False, by its type."""
+        return self._status.failing() if self._status is not None else {}
 
     def _standings(self) -> Iterable[Standing]:
         return self._in_force.standings if self._in_force is not None else ()

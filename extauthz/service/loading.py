@@ -85,6 +85,19 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else "; `extauthz serve --help` lists them"
 
 
+_NUMBERS: Final = ("float_parsing", "int_parsing", "int_from_float", "finite_number", "greater_than", "less_than")
+
+
+def _number(field: str, kind: str, given: object) -> str:
+    """What to write in place of a wrong number."""
+    info = described().get(field)
+    if info is None or not kind.startswith(_NUMBERS):
+        return ""
+    instead = f"write for example {info.default:g}" if isinstance(info.default, int | float) else "write a number"
+    unit = " (seconds)" if field.endswith("_s") else ""
+    return f", not {str(given)[:60]!r}; {instead}{unit}"
+
+
 def _explained(
     error: ValidationError, flags: Mapping[str, Any], environ: Mapping[str, str], config: Path | None
 ) -> SettingsError:
@@ -92,7 +105,7 @@ def _explained(
     lines = []
     for problem in error.errors():
         field = str(problem["loc"][0]) if problem["loc"] else ""
-        what = problem["msg"].removeprefix("Value error, ")
+        what = problem["msg"].removeprefix("Value error, ") + _number(field, problem["type"], problem["input"])
         if field in flags:
             lines.append(f"--{word(field)}: {what}")
         elif field in environ:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from extauthz.ledger_store.kubernetes import KubernetesStore
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.serving import Serving
 from extauthz.service import notifying, unmatched
 from extauthz.service.agreeing import LedgerInput
 from extauthz.service.http import ServiceQuotaInput
@@ -38,6 +39,8 @@ class Into(NamedTuple):
     clock: Clock
     notifying: Notifying | None = None
     """``None``: there are no receivers of notices."""
+    serving: Callable[[], Serving] = Serving
+    """Who asks the gates."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
 
 
 def _quotas(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> QuotaInput:
-    gate, log, metrics, clock, notices = into
+    gate, log, metrics, clock, notices, serving = into
     known = notifying.names(settings)
 
     def from_file(quotas: quota_file.Quotas) -> Taken:
@@ -97,7 +100,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
     if settings.quotas == KUBERNETES:
         assert connection is not None
         wrote = notices.status_written if notices is not None else None
-        written = StatusWritten(known, wrote) if settings.write_status else None
+        written = StatusWritten(known, wrote, serving) if settings.write_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
         return ServiceQuotaInput(settings, gate, log, metrics, clock)
@@ -113,7 +116,7 @@ def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
 
 
 def _state(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> StateInput:
-    gate, log, metrics, clock, _ = into
+    gate, log, metrics, clock, *_ = into
 
     def from_file(file: state_file.StateFile) -> Taken:
         state = file.state

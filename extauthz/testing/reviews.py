@@ -26,7 +26,8 @@ class Reviewer:
     tokens: dict[str, Tree] = field(default_factory=dict)
     """Token to ``status.user`` of its review."""
     allowed: set[tuple[str, str, str]] = field(default_factory=set)
-    """User or group, plural, and name; an empty name allows all. In place of a name ``list in NAMESPACE``."""
+    """User or group, plural, and name; an empty name allows all. In place of a name ``list in NAMESPACE``; for a
+    quota by a RoleBinding, ``in NAMESPACE``."""
     fault: ApiError | Unreachable | None = None
     """Raised in place of each answer."""
     gate: asyncio.Event | None = None
@@ -80,6 +81,8 @@ class Reviewer:
         asked = spec["resourceAttributes"]
         assert asked["verb"] in ("get", "list")
         names = ("", asked.get("name", "")) if asked["verb"] == "get" else (f"list in {asked['namespace']}",)
+        if asked["resource"] == "workspacequotas" and asked.get("namespace"):
+            names = (f"in {asked['namespace']}",)
         return {"allowed": any((who, asked["resource"], n) in self.allowed for who in _of(spec) for n in names)}
 
 

@@ -97,6 +97,7 @@ STATUS = {
     "observedGeneration": 1,
     "used": {"requests.cpu": "3", "pods": 12},
     "reserved": {"requests.cpu": "500m"},
+    "mode": "Enforce",
     "summary": {"cpu": "3/10", "memory": "12Gi/64Gi", "gpu": "4/4", "pods": "12/100", "storage": "1Ti/2Ti"},
     "conditions": [
         {

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.render import webhook
 from extauthz.render.webhook import Custom, WebhookOptions
 from tests.controlplane import fixtures
@@ -233,6 +235,37 @@ def test_the_scale_of_a_custom_resource_is_asked_about_where_it_grows(guarded: P
     guarded.api.call("PATCH", scale, {"spec": {"replicas": 1}}, MERGE)
     with pytest.raises(RefusedError, match=ASKED):
         guarded.api.call("PATCH", scale, {"spec": {"replicas": 3}}, MERGE)
+
+
+def test_of_labels_only_those_are_asked_about_that_a_workload_is_selected_by(guarded: Plane):
+    """So that a label which costs nothing passes while no gate lives."""
+    scoped = replace(DEAD, workload_labels=("tier", "example.com/team"), url="https://127.0.0.1:2")
+    path = path_of("ValidatingWebhookConfiguration", group="admissionregistration.k8s.io/v1") + "/extauthz"
+    guarded.api.call("PATCH", path, {"webhooks": webhook.configuration(scoped)["webhooks"]}, MERGE)
+    patches = [{"metadata": {"labels": {key: "b"}}} for key in ("tier", "example.com/team", "app.kubernetes.io/name")]
+    try:
+        eventually(lambda: [is_asked(guarded, "Deployment", one) for one in patches] == [True, True, False])
+        assert is_asked(guarded, "Deployment", {"metadata": {"labels": None}}), "the one that counts goes too"
+        assert is_asked(guarded, "Deployment", {"spec": {"replicas": 3}})
+    finally:
+        guarded.api.call("PATCH", path, {"webhooks": webhook.configuration(DEAD)["webhooks"]}, MERGE)
+        eventually(lambda: is_asked(guarded, "Deployment", patches[2]))
+
+
+def test_nothing_is_asked_about_namespaces_without_the_label_that_it_selects(guarded: Plane):
+    selector = LabelSelector((), (Requirement("workspace", "Exists"),))
+    path = path_of("ValidatingWebhookConfiguration", group="admissionregistration.k8s.io/v1") + "/extauthz"
+    hooks = webhook.configuration(replace(DEAD, namespace_selector=selector))["webhooks"]
+    guarded.api.call("PATCH", path, {"webhooks": hooks}, MERGE)
+    more = {"spec": {"replicas": 3}}
+    try:
+        eventually(lambda: not is_asked(guarded, "Deployment", more))
+        guarded.api.patch("Namespace", "shop", None, {"metadata": {"labels": {"workspace": "acme"}}})
+        eventually(lambda: is_asked(guarded, "Deployment", more))
+    finally:
+        guarded.api.call("PATCH", path, {"webhooks": webhook.configuration(DEAD)["webhooks"]}, MERGE)
+        guarded.api.patch("Namespace", "shop", None, {"metadata": {"labels": {"workspace": None}}})
+        eventually(lambda: is_asked(guarded, "Deployment", more))
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,14 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
 Tree = Any
 Doctor = Callable[..., Rows]
 CLUSTER = ("server version", "definitions", "rights")
-WEBHOOK = ("webhook", "webhook authority", "webhook canary", "webhook certificate")
+WEBHOOK = (
+    "webhook",
+    "webhook authority",
+    "webhook canary",
+    "webhook certificate",
+    "webhook namespaces",
+    "webhook clamp",
+)
 
 
 @pytest.fixture(scope="module")

@@ -78,6 +78,8 @@ NEEDS_A_CLUSTER = (
     "webhook authority",
     "webhook canary",
     "webhook certificate",
+    "webhook namespaces",
+    "webhook clamp",
     "way around",
     "backstop",
 )

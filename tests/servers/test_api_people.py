@@ -50,7 +50,8 @@ class World:
         self.write = Asker(known)
         decide = lambda reading: known.decide(reading, "q", 0.0, charge=False)  # noqa: E731
         self.answers = Answers(Queries(known.ledger), decide, lambda: 0.0)
-        self.access: Access = People(self.reviewer, self.tell, lambda: self.now_s)
+        covers = Queries(known.ledger).own_namespaces
+        self.access: Access = People(self.reviewer, self.tell, lambda: self.now_s, covers=covers)
 
     async def rights(self, request: web.Request) -> Rights:
         return await self.access.rights(request)
@@ -292,3 +293,16 @@ async def test_a_server_that_knows_nothing_of_audiences_lets_nobody_in_by_one(wo
     world.reviewer.audiences = None
     world.access = People(world.reviewer, world.tell, lambda: world.now_s, "extauthz")
     assert (await world.ask("/api/v1/quotas"))[0] == 401
+
+
+async def test_an_owner_by_a_role_binding_in_a_namespace_sees_the_quotas_that_cover_it(world: World):
+    """``view`` has that right by aggregation. What covers other namespaces, and ancestors, stay hidden."""
+    world.reviewer.tokens["nina-token"] = {"username": "nina", "groups": []}
+    world.reviewer.allowed |= {("nina", "namespaces", "team-b"), ("nina", "workspacequotas", "in team-b")}
+    _, page = await world.ask("/api/v1/quotas", "nina-token")
+    assert [one["name"] for one in page["items"]] == ["acme"]
+    assert (await world.ask("/api/v1/quotas/acme", "nina-token"))[0] == 200
+    assert (await world.ask("/api/v1/quotas/corp", "nina-token"))[0] == 403
+    assert (await world.ask("/api/v1/quotas/bolt", "nina-token"))[0] == 403
+    status, uses = await world.ask("/api/v1/quotas/acme/workloads", "nina-token")
+    assert (status, [one["namespace"] for one in uses["items"]]) == (200, ["team-b"]), "not those of others"

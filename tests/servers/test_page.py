@@ -91,7 +91,9 @@ async def test_a_workload_s_page_has_its_headroom_its_quotas_and_its_history(wor
         world.ask("web", count)
         world.now_s += 60
     page = await world.get(WEB)
-    assert page.texts("p", "answer") == ["It has 3 replicas and may have 5."]
+    assert page.texts("p", "answer") == [
+        "It has 3 replicas and may have 5. In mode Audit, over refuses nothing and would allow 3."
+    ]
     assert page.texts("dd") == ["corp, acme, over", "3 + 2 reserved", "3 + 2 reserved"]
     assert page.texts("td")[:5] == ["requests.cpu", "1", "8", "2", "10"]
     assert page.texts("span", "badge") == ["✓ granted", "✕ refused", "✓ granted"]

@@ -104,7 +104,7 @@ def test_the_json_has_every_field_of_the_page(ask):
 
 def test_every_outcome_is_on_the_page():
     table = PAGE.partition("## Outcomes")[2].partition("\n## ")[0]
-    others = {"scales-up", "scales-down", "above-max", "below-min", "tolerance", "failed"}
+    others = {"scales-up", "scales-down", "above-max", "below-min", "tolerance", "failed", "refused"}
     assert set(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == {*REASONS, *others}
 
 

@@ -18,6 +18,12 @@ Tree = Any
 
 PODS = "/api/v1/namespaces/shop/pods?labelSelector=app%3Dweb"
 METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods?labelSelector=app%3Dweb"
+EVENTS = (
+    "/api/v1/namespaces/shop/events?fieldSelector="
+    "involvedObject.kind%3DHorizontalPodAutoscaler%2CinvolvedObject.name%3Dweb"
+)
+HPAS = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
+DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web"
 SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
 
 
@@ -30,7 +36,9 @@ class Calls:
         autoscaler = hpa(cpu(75), status=status(12) | {"currentMetrics": current})
         del autoscaler["kind"]  # as in a list
         self.answers: dict[str, Tree] = {
-            "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers": {"items": [autoscaler]},
+            HPAS: {"items": [autoscaler]},
+            EVENTS: {"items": []},
+            DEPLOYMENT: 404,
             "/apis/apps/v1": {"resources": [{"name": "deployments", "kind": "Deployment"}]},
             SCALE: {
                 "metadata": {"name": "web", "namespace": "shop"},
@@ -82,3 +90,42 @@ def test_where_we_may_not_read_pods_they_are_taken_as_ready():
 def test_a_target_that_is_gone_is_said_to_be_gone():
     with pytest.raises(ExplainError, match="Deployment shop/web"):
         explained(**{SCALE: 404})
+
+
+OWN = {
+    HPAS: 403,
+    f"{HPAS}/web": Calls().answers[HPAS]["items"][0],
+    SCALE: 403,
+    DEPLOYMENT: {
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 12, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {"replicas": 12},
+    },
+    PODS: 403,
+    METRICS: 403,
+    EVENTS: 403,
+    "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-controller-manager": 403,
+}
+
+
+def test_an_owner_who_may_get_the_hpa_and_its_workload_gets_an_answer_and_reads_which_rights_are_missing():
+    objects, answer = explained(**OWN)
+    assert (answer.current, answer.outcome) == (12, "tolerance")
+    assert set(objects.missing) == {
+        "list horizontalpodautoscalers.autoscaling in shop",
+        "list events in shop",
+        "get deployments.apps/scale in shop",
+        "list pods in shop",
+        "list pods.metrics.k8s.io in shop",
+        "list pods in kube-system",
+    }
+
+
+def test_who_may_read_all_is_told_of_no_right():
+    objects, _ = explained()
+    assert objects.missing == ()
+
+
+def test_an_hpa_that_may_not_even_be_read_ends_it():
+    with pytest.raises(ApiError):
+        explained(**(OWN | {f"{HPAS}/web": 403}))

@@ -72,6 +72,8 @@ class Calls:
         self.answers = table() | answers
 
     async def call(self, method: str, path: str, **_: Any) -> Tree:
+        if "/events?" in path and "HorizontalPodAutoscaler" in path:
+            return {"items": []}
         found = self.answers[path]
         if isinstance(found, int):
             raise ApiError(found, "", "no")

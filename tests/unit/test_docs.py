@@ -14,7 +14,7 @@ from extauthz.core.ledger.pending_write import diagram
 from extauthz.core.model import Verdict
 from extauthz.core.quota.spec import Mode, parse
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe import quota_status
+from extauthz.observe import quota_status, reasons
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 ROOT = Path(__file__).parents[2]
@@ -31,8 +31,9 @@ PAGES = sorted(
         ("docs/ledger.md", diagram()),
         ("docs/counting.md", resources.markdown().strip()),
         ("docs/status.md", quota_status.markdown()),
+        ("docs/reasons.md", reasons.markdown()),
     ],
-    ids=["ledger", "counting", "status"],
+    ids=["ledger", "counting", "status", "reasons"],
 )
 def test_a_drawing_is_the_tables_own(page: str, drawn: str):
     assert drawn in (ROOT / page).read_text(), f"{page} no longer shows what the code's table says; paste it anew"
@@ -85,7 +86,7 @@ def blocks(language: str) -> list[str]:
 def test_the_quotas_in_the_readme_make_a_tree():
     """As they stand: a reader pastes them into a file."""
     parent, child = (parse(tree) for tree in yaml.safe_load_all(blocks("yaml")[0]))
-    assert (child.name, child.parent, child.mode) == ("acme", "big-corp", Mode.ENFORCE)
+    assert (child.name, child.parent, child.mode) == ("acme", "big-corp", Mode.CLAMP)
     assert len(QuotaTree.build([parent, child]).nodes) == 2
 
 

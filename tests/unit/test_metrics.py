@@ -28,7 +28,7 @@ def metrics() -> Metrics:
     row = UsageRow("acme", "requests.cpu", NANOS * 3 // 2, NANOS // 4, 10 * NANOS)
     watches = [("deployments.apps", 12.5, 3)]
     levels = Levels(
-        [QuotaUse(node, (row,), 1, 0, True)],
+        [QuotaUse(node, (row,), 1, 0, ("shop",))],
         quotas=7,
         left_out=6,
         pending_writes=2,
@@ -37,6 +37,7 @@ def metrics() -> Metrics:
         log_dropped=1,
         watches=watches,
         calls={"get": 9},
+        failing={"Asked": 1},
         status_writes={"written": 4},
         event_writes={"created": 5},
         certificates={"webhook": 60.0},

@@ -99,6 +99,17 @@ class TestQuotas:
         assert [one.node.quota.name for one in queries.quotas()] == ["new"]
         assert queries.quota("acme") is None
 
+    def test_one_tells_the_labels_of_the_namespaces_that_it_selects_itself(self):
+        _, queries = asker()
+        acme, corp = queries.quota("acme"), queries.quota("corp")
+        assert acme is not None
+        assert corp is not None
+        assert all("workspace" in labels for labels in queries.selected(acme).values())
+        assert queries.selected(acme).keys() == set(acme.namespaces) != set()
+        assert queries.selected(corp) == {}
+        assert queries.own_namespaces("acme") == acme.namespaces
+        assert queries.own_namespaces("nobody") == ()
+
     def test_what_is_odd_of_them_is_told(self):
         _, queries = asker(quotas=[quota("a", {"pods": "1"}), quota("b", {"pods": "2"}, parent="a")])
 
@@ -235,10 +246,43 @@ class TestHeadroom:
 
         assert queries.headroom(WEB)[:4:2] == (10, 0)
 
+    def test_a_quota_that_only_audits_says_what_it_would_allow(self):
+        quotas = [quota("acme", {"requests.cpu": "5"}, mode="Audit")]
+        _, queries = asker(workload("web", 2), quotas=quotas)
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert (found.replicas, found.bound, found.audited) == (None, None, 5)
+        assert found.audits is not None
+        assert (found.audits.quota, found.audits.hard) == ("acme", 5 * CPU)
+
+    def test_beside_a_quota_that_refuses_one_that_audits_counts_where_it_would_allow_less(self):
+        both = [
+            quota("acme", {"requests.cpu": "5"}, mode="Audit"),
+            quota("all", {"requests.cpu": "8"}, namespaces={}),
+        ]
+        _, queries = asker(workload("web", 2), quotas=both)
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert (found.replicas, found.audited) == (8, 5)
+        turned = [
+            quota("acme", {"requests.cpu": "8"}, mode="Audit"),
+            quota("all", {"requests.cpu": "5"}, namespaces={}),
+        ]
+        _, queries = asker(workload("web", 2), quotas=turned)
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert (found.replicas, found.audited, found.audits) == (5, None, None)
+
+    def test_where_one_that_audits_is_over_it_would_allow_no_more_than_there_is(self):
+        _, queries = asker(workload("web", 2), quotas=[quota("acme", {"requests.cpu": "1"}, mode="Audit")])
+        found = queries.headroom(WEB)
+        assert found is not None
+        assert found.audited == 2
+
     @pytest.mark.parametrize(
         "quotas",
         [
-            pytest.param([quota("acme", {"requests.cpu": "3"}, mode="Audit")], id="it-only-audits"),
+            pytest.param([quota("acme", {"requests.cpu": "9999999999"}, mode="Audit")], id="it-only-audits-a-lot"),
             pytest.param([quota("acme", {"limits.cpu": "3"})], id="nothing-that-it-limits"),
             pytest.param([quota("else", {"requests.cpu": "3"})], id="it-covers-others"),
         ],

@@ -15,7 +15,7 @@ from extauthz.testing.certs import Authority
 
 
 def rendered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert main(["render", "webhook", *words]) == 0
+    assert main(["render", "webhook", "--no-clamp", *words]) == 0
     (webhook,) = yaml.safe_load(capsys.readouterr().out)["webhooks"]
     return webhook
 
@@ -65,8 +65,8 @@ def test_the_authority_the_place_and_namespaces_are_as_told(capsys, tmp_path: Pa
     }
 
 
-def test_with_clamp_the_count_is_asked_about_before_and_passes_where_nobody_answers(capsys):
-    assert main(["render", "webhook", "--clamp", "--custom", "rollouts.argoproj.io"]) == 0
+def test_by_default_the_count_is_asked_about_before_and_passes_where_nobody_answers(capsys):
+    assert main(["render", "webhook", "--custom", "rollouts.argoproj.io"]) == 0
     validating, mutating = yaml.safe_load_all(capsys.readouterr().out)
     assert [one["kind"] for one in (validating, mutating)] == [
         "ValidatingWebhookConfiguration",
@@ -88,6 +88,56 @@ def test_with_clamp_the_count_is_asked_about_before_and_passes_where_nobody_answ
     ]
 
 
+def test_it_asks_only_about_what_it_is_told_to(capsys):
+    scope = ("--namespace-selector", "workspace,tier in (b,a),zone=1", "--object-selector", "!legacy,by!=hand")
+    assert main(["render", "webhook", *scope, "--match-condition", "not-by-ci=request.userInfo.username!='ci'"]) == 0
+    for configuration in yaml.safe_load_all(capsys.readouterr().out):
+        (webhook,) = configuration["webhooks"]
+        assert webhook["namespaceSelector"] == {
+            "matchLabels": {"zone": "1"},
+            "matchExpressions": [
+                {
+                    "key": "kubernetes.io/metadata.name",
+                    "operator": "NotIn",
+                    "values": ["kube-system", "extauthz-system"],
+                },
+                {"key": "workspace", "operator": "Exists"},
+                {"key": "tier", "operator": "In", "values": ["a", "b"]},
+            ],
+        }
+        assert webhook["objectSelector"] == {
+            "matchExpressions": [
+                {"key": "legacy", "operator": "DoesNotExist"},
+                {"key": "by", "operator": "NotIn", "values": ["hand"]},
+            ]
+        }
+        assert webhook["matchConditions"][-1] == {
+            "name": "not-by-ci",
+            "expression": "request.userInfo.username!='ci'",
+        }
+
+
+ALL_LABELS = "object.?metadata.?labels != oldObject.?metadata.?labels"
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ((), ALL_LABELS),
+        (("--workload-labels", "tier"), "object.?metadata.?labels[?'tier'] != oldObject.?metadata.?labels[?'tier']"),
+        (("--workload-labels", ""), ""),
+    ],
+    ids=["any", "one", "none"],
+)
+def test_of_labels_those_are_compared_that_a_workload_may_be_selected_by(words, asked: str, capsys):
+    (may_grow,) = [
+        one["expression"] for one in rendered(capsys, *words)["matchConditions"] if one["name"] == "may-grow"
+    ]
+    assert (" || " + asked if asked else "") in may_grow
+    assert (ALL_LABELS in may_grow) == (not words)
+    assert ("object.?metadata.?labels" in may_grow) == bool(asked)
+
+
 @pytest.mark.parametrize(
     ("words", "cure"),
     [
@@ -95,6 +145,14 @@ def test_with_clamp_the_count_is_asked_about_before_and_passes_where_nobody_answ
         (("--ca", "pyproject.toml"), "--ca: pyproject.toml holds no certificate in PEM"),
         (("--service", "gate"), "'gate' is no Service; write for example extauthz.extauthz-system:443"),
         (("--url", "http://gate"), "'http://gate': an API server asks https://HOST:PORT alone"),
+        (("--namespace-selector", "a=b=c"), "'a=b=c' selects no labels; write for example workspace, or tier=paid"),
+        (
+            ("--object-selector", "tier=paid"),
+            "'tier=paid': a Scale has no labels, so that no autoscaler would be asked",
+        ),
+        (("--match-condition", "true"), "'true' is no condition; write for example not-by-ci=request.userInfo"),
+        (("--match-condition", "may-grow=true"), "'may-grow' is the name of a condition that is always there"),
+        (("--workload-labels", "a b"), "'a b' is no key of a label; write for example tier,example.com/team"),
         (("--custom", "rollouts"), "'rollouts' names no custom resource; write for example rollouts.argoproj.io"),
     ],
 )

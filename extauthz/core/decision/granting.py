@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from extauthz.core.decision import pending_limits
+from extauthz.core.decision import pending_limits, sentences
 from extauthz.core.decision.evaluation import Evaluation
-from extauthz.core.model import Decision, Verdict
+from extauthz.core.model import Decision, Shortage, Unspecified, Verdict
+
+WOULD_REFUSE = "would-refuse"
+"""Allowed, and quotas in mode Audit would have refused it."""
 
 
 class _Recorded(NamedTuple):
@@ -39,10 +43,11 @@ def granted(asked: Evaluation) -> Decision:
     """Nothing speaks against it."""
     proposal = asked.proposal
     remark, pends, pending_id = _recorded(asked)
+    reason, why = _audited(asked) or (asked.reason, asked.why)
     answer = asked.answer(
         Verdict.ALLOW,
-        asked.reason,
-        asked.why + remark + asked.remark,
+        reason,
+        why + remark + asked.remark,
         asked.pending_write.replicas,
         audit=proposal.growth.audit,
         pending_write=pending_id,
@@ -53,6 +58,21 @@ def granted(asked: Evaluation) -> Decision:
     if asked.unspecified or asked.policies:
         return answer._replace(unspecified=asked.unspecified, policies=asked.policies)
     return answer
+
+
+def _audited(asked: Evaluation) -> tuple[str, str] | None:
+    """Reason and sentence of a write that quotas in mode Audit would have refused; ``None``: none would."""
+    ref, short = asked.write.ref, asked.proposal.growth.audit
+    rows = [row for row in asked.unspecified if row.audits]
+    would = [sentences.exceeded(ref, short, None, 0)] if short else []
+    would += [sentences.must_specify(ref, rows)] if rows else []
+    if not would:
+        return None
+    return WOULD_REFUSE, f"allowed, as {_names([*short, *rows])} only audits; else: {'; '.join(would)}"
+
+
+def _names(rows: Sequence[Shortage | Unspecified]) -> str:
+    return ", ".join(dict.fromkeys(f"workspace quota {row.quota}" for row in rows))
 
 
 def _recorded(asked: Evaluation) -> _Recorded:

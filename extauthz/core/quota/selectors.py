@@ -103,6 +103,12 @@ def is_subdomain(text: str) -> bool:
     return len(text) <= _SUBDOMAIN_MAX and _SUBDOMAIN.fullmatch(text) is not None
 
 
+def is_label_key(text: str) -> bool:
+    """Tell whether ``text`` is a key that a label may have."""
+    prefix, slash, name = text.rpartition("/")
+    return _is_name(name) and (not slash or is_subdomain(prefix))
+
+
 def _pair(key: str, value: Tree, path: Path, problems: Problems) -> tuple[str, str]:
     _check_key(key, path, problems)
     return key, _value(value, path, problems)

@@ -68,6 +68,11 @@ _HEADROOM: Final = _object(
     observedReplicas=_NUMBER,
     resourceVersion=_TEXT,
     bound={"oneOf": [_SHORTAGE, {"type": "null"}]},
+    auditReplicas={
+        "type": ["integer", "null"],
+        "description": "What quotas in mode Audit would allow, where that is less. They refuse nothing.",
+    },
+    auditBound={"oneOf": [_SHORTAGE, {"type": "null"}]},
     certain=_FLAG,
 )
 

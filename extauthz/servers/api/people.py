@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Container, Hashable, Iterable
 from itertools import islice
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from aiohttp import web
 from cachetools import TTLCache
@@ -51,6 +51,8 @@ EVERYBODY: Final = "system:authenticated"
 BEARER: Final = "bearer "
 
 Found = TypeVar("Found")
+
+Covers: TypeAlias = Callable[[str], Iterable[str]]
 
 
 class Tell(Protocol):
@@ -108,9 +110,10 @@ class Judgements(Generic[Found]):
 class PersonalRights:
     """What one person may see."""
 
-    def __init__(self, person: Person, judged: Callable[[Person, Target], Awaitable[bool]]) -> None:
+    def __init__(self, person: Person, judged: Callable[[Person, Target], Awaitable[bool]], covers: Covers) -> None:
         self.person = person
         self._judged = judged
+        self._covers = covers
 
     async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may get. Raises Problem."""
@@ -124,7 +127,18 @@ class PersonalRights:
                 "one quota that you may get, such as ?below=NAME or ?quota=NAME",
             )
         allowed = await asyncio.gather(*(self._judged(self.person, _target(kind, name)) for name in wanted))
-        return frozenset(name for name, is_allowed in zip(wanted, allowed, strict=True) if is_allowed)
+        found = {name for name, is_allowed in zip(wanted, allowed, strict=True) if is_allowed}
+        if kind is Kind.QUOTA:
+            found |= await self._by_namespace([name for name in wanted if name not in found])
+        return frozenset(found)
+
+    async def _by_namespace(self, quotas: list[str]) -> set[str]:
+        """Those that cover a namespace in which they may get quotas: an owner's RoleBinding to ``view`` is enough."""
+        asked = islice(((quota, name) for quota in quotas for name in self._covers(quota)), MOST_JUDGED)
+        pairs = list(asked)
+        targets = [_target(Kind.QUOTA, quota)._replace(namespace=name) for quota, name in pairs]
+        allowed = await asyncio.gather(*(self._judged(self.person, target) for target in targets))
+        return {quota for (quota, _), is_allowed in zip(pairs, allowed, strict=True) if is_allowed}
 
     async def may_list(self, group: str, plural: str, namespace: str) -> bool:
         """Whether they may. Raises Problem."""
@@ -138,13 +152,20 @@ class People:
         calls: to the API server.
         tell: told of each question: who, what, and the status of the answer.
         audience: whom tokens must be for; empty: the API server.
+        covers: the namespaces that a quota itself selects.
     """
 
     def __init__(
-        self, calls: Calls, tell: Tell, clock: Callable[[], float] = time.monotonic, audience: str = ""
+        self,
+        calls: Calls,
+        tell: Tell,
+        clock: Callable[[], float] = time.monotonic,
+        audience: str = "",
+        covers: Covers = lambda _: (),
     ) -> None:
         self._calls = calls
         self._audience = audience
+        self._covers = covers
         self._tell = tell
         self._clock = clock
         self._secret = secrets.token_bytes(32)
@@ -159,7 +180,7 @@ class People:
         person = _by_certificate(request) or await self._by_token(request)
         if person is None:
             raise Problem(401, "show a bearer token that the API server takes, or a client certificate")
-        return PersonalRights(person, self._judged)
+        return PersonalRights(person, self._judged, self._covers)
 
     def answered(self, request: web.Request, rights: Rights | None, status: int) -> None:
         """A line in the log; of strangers one a second at most, so that they cannot fill it."""

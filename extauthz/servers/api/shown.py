@@ -59,6 +59,8 @@ def headroom(ref: WorkloadRef, found: Headroom) -> Json:
         "resourceVersion": found.version,
         "bound": shortage(found.bound) if found.bound is not None else None,
         "certain": found.is_certain,
+        "auditReplicas": found.audited,
+        "auditBound": shortage(found.audits) if found.audits is not None else None,
     }
 
 

@@ -10,6 +10,9 @@ from extauthz.servers.api.shown import AMOUNTS, Json
 LISTS: Final = ("shortages", "audit", "unspecified")
 """Fields of a decision whose rows are about quotas each."""
 
+BOUNDS: Final = ("bound", "auditBound")
+"""Fields of a headroom that are such a row."""
+
 SENTENCE: Final = "it does not fit, or is not clear to, a workspace quota that you may not get"
 
 
@@ -23,8 +26,9 @@ def over(found: Json, seen: Container[str]) -> Json:
     if all(name in seen for name in named(found)):
         return found
     covered = dict(found)
-    if found.get("bound") is not None:
-        covered["bound"] = _covered(found["bound"], seen)
+    for field in BOUNDS:
+        if found.get(field) is not None:
+            covered[field] = _covered(found[field], seen)
     for field in LISTS:
         if field in found:
             covered[field] = [_covered(row, seen) for row in found[field]]
@@ -36,8 +40,8 @@ def over(found: Json, seen: Container[str]) -> Json:
 
 
 def _rows(found: Json) -> list[Json]:
-    bound = [found["bound"]] if found.get("bound") is not None else []
-    return bound + [row for field in (*LISTS, "policies") for row in found.get(field, ())]
+    bounds = [found[field] for field in BOUNDS if found.get(field) is not None]
+    return bounds + [row for field in (*LISTS, "policies") for row in found.get(field, ())]
 
 
 def _policy(row: Json, seen: Container[str]) -> Json:

@@ -125,7 +125,7 @@ def _room(room: Json) -> str:
     if "error" in room:
         return "not known"
     if room["replicas"] is None:
-        return "no bound"
+        return "no bound" if room["auditReplicas"] is None else f"{room['auditReplicas']} by Audit"
     more = room["replicas"] - room["observedReplicas"]
     text = f"{more:,} more" if more > 0 else "no more"
     return text if room["certain"] else f"{text}, not certain"

@@ -72,9 +72,16 @@ def _room(room: Json) -> Room:
     most, there = room["replicas"], room["observedReplicas"]
     has = f"It has {there:,} replica{'' if there == 1 else 's'}"
     if most is None:
-        return Room(f"{has}, and no quota bounds it.", room["certain"], None)
+        return Room(f"{has}, and no quota bounds it.{_audited(room)}", room["certain"], None)
     may = f"and may have {most:,}" if most > there else "and may have no more"
-    return Room(f"{has} {may}.", room["certain"], room["bound"])
+    return Room(f"{has} {may}.{_audited(room)}", room["certain"], room["bound"])
+
+
+def _audited(room: Json) -> str:
+    if room["auditReplicas"] is None:
+        return ""
+    quota = room["auditBound"]["quota"] or "a quota that you may not get"
+    return f" In mode Audit, {quota} refuses nothing and would allow {room['auditReplicas']}."
 
 
 def commands(ref: WorkloadRef, replicas: int) -> list[str]:

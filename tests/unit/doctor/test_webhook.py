@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.quota.selectors import LabelSelector, Requirement
+from extauthz.core.quota.spec import API_VERSION, KIND, WorkspaceQuota, parse
 from extauthz.doctor import bypass, webhook
 from extauthz.doctor.bypass import Found, State, Tried
 from extauthz.doctor.canary import Answer
@@ -18,7 +20,9 @@ from extauthz.doctor.cluster import Rights
 from extauthz.doctor.rows import Verdict
 from extauthz.doctor.trust import Handshake
 from extauthz.doctor.webhook import Called
-from extauthz.render.webhook import Custom, WebhookOptions, configuration
+from extauthz.kube import webhooks
+from extauthz.kube.webhooks import Webhooks
+from extauthz.render.webhook import Custom, WebhookOptions, clamp_configuration, configuration
 from extauthz.selfsigned import issuing
 from extauthz.service.addresses import Address
 from extauthz.testing.certs import Authority
@@ -53,6 +57,55 @@ def test_what_this_version_renders_is_well_and_so_are_its_options():
     )
 
 
+@pytest.mark.parametrize("labels", [None, (), ("tier", "example.com/team")], ids=["any", "none", "some"])
+def test_which_labels_are_compared_and_further_conditions_are_choices(labels: tuple[str, ...] | None):
+    options = WebhookOptions(workload_labels=labels, conditions=(("not-by-ci", "true"),))
+    row = webhook.installed(found(options))
+    assert row.verdict is Verdict.OK
+    assert row.found.endswith("; only where not-by-ci holds too")
+    leaves_out = found(WebhookOptions(object_selector=LabelSelector((), (Requirement("legacy", "DoesNotExist"),))))
+    assert webhook.installed(leaves_out).verdict is Verdict.OK
+
+
+WORKSPACES = LabelSelector((), (Requirement("workspace", "Exists"),))
+PLACES = {
+    "shop": {"team": "a", "workspace": "acme"},
+    "lab": {"team": "a"},
+    "kube-system": {"team": "a"},
+    "extauthz-system": {"team": "a"},
+}
+
+
+def covering(name: str = "acme", mode: str = "Enforce", **selector: str) -> WorkspaceQuota:
+    spec = {"namespaceSelector": {"matchLabels": selector}, "hard": {"pods": "1"}, "mode": mode}
+    return parse({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
+
+
+def asked(selector: LabelSelector | None = None, *, clamps: bool = True) -> Webhooks:
+    options = WebhookOptions(namespace_selector=selector or LabelSelector())
+    lowers = clamp_configuration(options)["webhooks"][0] if clamps else None
+    return webhooks.of(configuration(options)["webhooks"][0], lowers)
+
+
+def test_a_namespace_that_a_quota_covers_and_it_is_not_asked_about_is_named():
+    assert webhook.namespaces(asked(), [covering(team="a")], PLACES).verdict is Verdict.OK
+    assert webhook.namespaces(asked(WORKSPACES), [covering(workspace="acme")], PLACES).verdict is Verdict.OK
+    row = webhook.namespaces(asked(WORKSPACES), [covering(team="a"), covering("other", team="b")], PLACES)
+    assert (row.verdict, row.found) == (Verdict.FAIL, "acme covers lab, which it is not asked about")
+    assert "webhook.namespaceSelector" in row.cure
+    many = webhook.namespaces(asked(WORKSPACES), [covering(f"q{number}", team="a") for number in range(9)], PLACES)
+    assert many.found.endswith("; and 4 quotas more")
+
+
+def test_a_quota_in_mode_clamp_whose_counts_nothing_lowers_is_named():
+    assert webhook.clamp(asked(clamps=False), [covering(team="a")], PLACES).found == "no quota has the mode Clamp"
+    assert webhook.clamp(asked(), [covering(mode="Clamp", team="a")], PLACES).found == "it lowers counts for acme"
+    for told in (asked(clamps=False), asked(WORKSPACES)):
+        row = webhook.clamp(told, [covering(mode="Clamp", team="a")], PLACES)
+        assert row.verdict is Verdict.WARN
+        assert row.found == "it lowers no count for acme, in mode Clamp: what does not fit is refused"
+
+
 FAULTS: dict[str, tuple[Callable[[Tree], object], str]] = {
     "rule": (lambda hook: hook["rules"].pop(), "it is not asked about UPDATE of pods/resize"),
     "scale": (
@@ -61,8 +114,12 @@ FAULTS: dict[str, tuple[Callable[[Tree], object], str]] = {
     ),
     "creates": (lambda hook: hook["rules"][0]["operations"].remove("CREATE"), "CREATE of deployments.apps"),
     "conditions": (
-        lambda hook: hook["matchConditions"].append({"name": "x", "expression": "false"}),
-        "matchConditions is not that of this version",
+        lambda hook: hook["matchConditions"][2].update(expression="false"),
+        "matchConditions may-grow are not those of this version",
+    ),
+    "a condition less": (
+        lambda hook: hook["matchConditions"].pop(0),
+        "matchConditions not-by-a-controller are not those of this version",
     ),
     "policy": (lambda hook: hook.update(matchPolicy="Exact"), "matchPolicy is not that of this version"),
     "failure": (lambda hook: hook.update(failurePolicy="Ignore"), "failurePolicy is Ignore: growth passes while no"),

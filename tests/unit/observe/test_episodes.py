@@ -161,3 +161,18 @@ def test_good_news_speak_of_room_only_if_the_last_refusal_did():
         episodes.decided(ALLOWED, 60.0)
         (ended,) = episodes.take_ended()
         assert words in ended.good_news
+
+
+def test_what_would_be_refused_has_episodes_of_its_own_that_end_in_silence():
+    would = ALLOWED._replace(reason="would-refuse")
+    audits: Episodes[str] = Episodes(audits=True)
+    assert audits.decided(would, 0.0)
+    assert not audits.decided(would, 1.0)
+    assert not audits.decided(DENIED, 1.0), "that is another's"
+    assert not audits.decided(ALLOWED, 1.0)
+    assert not audits.decided(would._replace(dry_run=True, ref=WEB._replace(name="other")), 1.0)
+    assert len(audits) == 1
+    audits.due(2.0 + SILENCE_S)
+    assert len(audits) == 0
+    others: Episodes[str] = Episodes()
+    assert not others.decided(would, 0.0)

@@ -243,3 +243,18 @@ def test_a_note_is_cut_to_what_an_event_may_hold(sentence: str, expected: str):
         assert len(fitted(text, what_to_run).encode()) <= MAX_NOTE
     assert fitted(sentence) == expected
     assert len(fitted(sentence).encode()) <= MAX_NOTE
+
+
+async def test_what_a_quota_in_mode_audit_would_refuse_is_a_normal_event_once_an_episode():
+    cluster = Cluster()
+    for _ in range(3):
+        cluster.events.decision(refusal(verdict=Verdict.ALLOW)._replace(reason="would-refuse"))
+    await cluster.events.write()
+    (event,) = [one.body for one in cluster.api.writes(EVENTS.collection("team-a")) if one.method == "POST"]
+    assert (event["type"], event["reason"]) == ("Normal", "WorkspaceQuotaWouldRefuse")
+    assert event["note"].startswith("forbidden: so")
+    cluster.events.decision(refusal(verdict=Verdict.ALLOW))
+    cluster.events.decision(refusal())
+    await cluster.events.write()
+    reasons = [one.body["reason"] for one in cluster.api.writes(EVENTS.collection("team-a")) if one.method == "POST"]
+    assert reasons == ["WorkspaceQuotaWouldRefuse", "WorkspaceQuotaExceeded"]

@@ -24,7 +24,7 @@ from extauthz.observe import notices as module
 from extauthz.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S
 from extauthz.observe.notices import Notices
 from extauthz.observe.quota_status import Facts, status_of
-from extauthz.testing.builders import gate, quota, workload
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 PAGE = Path(__file__).parents[3] / "docs" / "notices.md"
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -150,6 +150,16 @@ async def test_a_count_that_was_lowered_is_told_and_the_refusals_after_it_are_no
     desk = Desk()
     await desk.told(LOWERED)
     assert desk.last.data["replicas"] == {"from": 2, "asked": 8, "to": 4}
+
+
+async def test_what_mode_audit_would_refuse_is_told_once():
+    desk = Desk(quota("acme", {"cpu": "4"}, mode="Audit"))
+    allowed = Asker(desk.gate)(scale("web", 9))
+    assert allowed.reason == "would-refuse"
+    told = await desk.told(allowed, allowed)
+    assert [kind for kind, _ in told] == ["would-refuse"]
+    assert desk.last.data["shortages"][0]["quota"] == "acme"
+    assert "refusal" not in desk.last.data
 
 
 async def test_room_is_told_with_the_count_that_fits_now():

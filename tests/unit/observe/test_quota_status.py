@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing, compact
+from extauthz.kube.webhooks import Webhooks
 from extauthz.observe.quota_facts import strangers
 from extauthz.observe.quota_status import MAX_MESSAGE, TABLE, Facts, Selected, cut, same, status_of
+from extauthz.observe.serving import Serving
 
 NOW, BEFORE = "2026-11-21T07:00:00Z", "2026-11-20T00:00:00Z"
 NANOS = 10**9
+BY_WEBHOOK = Serving(webhooks=Webhooks(LabelSelector(), LabelSelector()), by_envoy=False)
 
 
 def standing(status: Any = None, in_force: int | None = 2, fault: Fault | None = None, why: str = "") -> Standing:
@@ -107,6 +111,34 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "pods: used 12, hard 10; its mode is Audit, so that growth is not refused",
         ),
         (
+            Facts(standing(), serving=BY_WEBHOOK, unasked=tuple("abcdefg")),
+            "Asked",
+            "NotAsked",
+            "the webhook is not asked about a, b, c, d, e and 2 more, so that growth there passes and is only observed"
+            "; label them as namespaceSelector of the webhook selects, or change that (webhook.namespaceSelector)",
+        ),
+        (
+            Facts(standing(), serving=Serving(webhooks=Webhooks(), by_envoy=False), unasked=("a",)),
+            "Asked",
+            "NoWebhook",
+            "no webhook configuration leads to the gates, and growth passes; apply what `extauthz render webhook` "
+            "prints, or set webhook.enabled of the chart",
+        ),
+        (
+            Facts(standing(), mode=Mode.CLAMP, lowers=False),
+            "ModeInForce",
+            "NothingLowers",
+            "nobody asks to lower counts in all its namespaces: what does not fit is refused, as in mode Enforce; "
+            "install the mutating webhook (webhook.clamp of the chart, `extauthz render webhook`), or render Envoy "
+            "with --clamp",
+        ),
+        (
+            Facts(standing(), serving=Serving(audits=True)),
+            "ModeInForce",
+            "GateAudits",
+            "the gates run with mode audit: nothing is refused; set mode to enforce",
+        ),
+        (
             Facts(standing(), unpriced=1),
             "UsageKnown",
             "UnknownFootprint",
@@ -125,7 +157,7 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
     ],
     ids=[
         "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over",
-        "over in audit", "unpriced", "stranger",
+        "over in audit", "not asked", "no webhook", "not lowered", "auditing gates", "unpriced", "stranger",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
@@ -133,6 +165,33 @@ def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: s
     assert message(facts, condition) == sentence
     others = {kind: status for kind, (status, _) in conditions(facts).items() if kind != condition}
     assert "False" not in others.values(), "one fault is told once"
+
+
+@pytest.mark.parametrize(
+    ("facts", "mode", "says"),
+    [
+        (Facts(standing()), "Enforce", "the limits are in force as they are written"),
+        (Facts(standing(), mode=Mode.CLAMP), "Clamp", "a count is lowered to what fits"),
+        (Facts(standing(), mode=Mode.CLAMP, lowers=False), "Enforce", "the limits are in force as they are written"),
+        (Facts(standing(), mode=Mode.AUDIT), "Audit", "the limits are only audited: nothing is refused"),
+        (Facts(standing(), mode=Mode.CLAMP, serving=Serving(audits=True)), "Audit", "only audited"),
+        (Facts(standing(in_force=None, fault=Fault.INVALID)), "", "nothing that it covers may grow"),
+    ],
+    ids=["enforce", "clamp", "clamp alone", "audit", "auditing gates", "none"],
+)
+def test_the_mode_that_is_shown_is_what_is_done(facts: Facts, mode: str, says: str):
+    assert status_of(facts, NOW)["mode"] == mode
+    assert says in message(facts, "Ready")
+
+
+def test_what_the_gate_that_an_envoy_asks_has_said_the_others_believe():
+    """Each would write its own else, every five seconds, for ever."""
+    asked = Serving(asked_to_lower=True)
+    told = status_of(Facts(standing(), mode=Mode.CLAMP, serving=asked), NOW)
+    another = Facts(standing(told), mode=Mode.CLAMP, lowers=False)
+    assert status_of(another, NOW) == told
+    of_a_webhook = another._replace(serving=Serving(webhooks=Webhooks(), by_envoy=False))
+    assert conditions(of_a_webhook)["ModeInForce"] == ("False", "NothingLowers")
 
 
 @pytest.mark.parametrize("selected", list(Selected), ids=lambda one: one.name)
@@ -155,6 +214,11 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         *(Facts(standing(fault=fault)) for fault in Fault),
         *(Facts(standing(), selected=one) for one in Selected),
         Facts(standing(), (row("pods", 2, 1),), above_parent=("so",), unpriced=2, strangers=("so",)),
+        Facts(standing(), serving=BY_WEBHOOK, unasked=("a",)),
+        Facts(standing(), serving=Serving(webhooks=Webhooks(), by_envoy=False), unasked=("a",)),
+        Facts(standing(), serving=Serving(unknown="no right"), mode=Mode.CLAMP),
+        Facts(standing(), serving=Serving(audits=True)),
+        Facts(standing(), mode=Mode.CLAMP, lowers=False),
     ]
     given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}
     assert given == {(one.type, reason) for one in TABLE for reason in one.reasons}

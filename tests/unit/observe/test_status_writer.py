@@ -16,6 +16,7 @@ from extauthz.core.quota.standing import standing
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.quota_status import Facts
+from extauthz.observe.serving import Serving
 from extauthz.observe.status import COLLECTION, StatusWriter
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.testing.builders import gate, workload
@@ -40,6 +41,7 @@ class Cluster:
     """Quotas ``a``, ``b`` and ``c``, a gate over them, and their writer."""
 
     def __init__(self, *faults: ApiError | Unreachable, writes_per_s: float = 1e6) -> None:
+        self.serving = Serving()
         self.api = ScriptedApi()
         self.api.faults = list(faults)
         self.gate = gate([], workload("web", 3))
@@ -56,6 +58,7 @@ class Cluster:
             sweep_s=0.001,
             writes_per_s=writes_per_s,
             wrote=self._wrote,
+            serving=lambda: self.serving,
         )
 
     def _wrote(self, facts: Facts, status: Any) -> None:
@@ -179,6 +182,8 @@ async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
         "WithinHard": "WithinHard",
         "UsageKnown": "Priced",
         "ReceiversKnown": "Known",
+        "Asked": "Asked",
+        "ModeInForce": "InForce",
     }
 
 
@@ -220,3 +225,16 @@ async def reasons(known: Gate, *objects, receivers: frozenset[str] = frozenset()
     )
     await writer.sweep()
     return {one["type"]: one["reason"] for one in api.objects[f"{COLLECTION}/a"]["status"]["conditions"]}
+
+
+async def test_how_many_quotas_have_a_condition_that_does_not_hold_is_counted():
+    cluster = Cluster()
+    assert set(cluster.writer.failing().values()) == {0}
+    await cluster.writer.sweep()
+    assert cluster.writer.failing()["ModeInForce"] == 0
+    cluster.serving = Serving(audits=True)
+    await cluster.writer.sweep()
+    assert cluster.writer.failing()["ModeInForce"] == 3
+    cluster.standings = cluster.standings[:1]
+    await cluster.writer.sweep()
+    assert cluster.writer.failing()["ModeInForce"] == 1

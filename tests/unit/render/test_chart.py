@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from extauthz.cluster import selectors
+from extauthz.core.quota.selectors import LabelSelector
 from extauthz.notify.receivers import Receiver, parse_all
 from extauthz.render import webhook
 from extauthz.render.webhook import Custom, WebhookOptions
@@ -328,12 +330,61 @@ def test_the_webhook_is_what_render_webhook_prints():
 @pytest.mark.helm
 def test_mode_clamp_has_a_mutating_webhook_beside_it():
     values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', 'webhook.custom=["rollouts.argoproj.io"]')
-    assert "MutatingWebhookConfiguration/extauthz" not in made(*setting(*values))
-    objects = made(*setting(*values, "webhook.clamp=true"), namespace="infra")
-    options = WebhookOptions(ca=b"ABC", namespace="infra", custom=(Custom("argoproj.io", "rollouts"),), clamp=True)
+    assert "MutatingWebhookConfiguration/extauthz" not in made(*setting(*values, "webhook.clamp=false"))
+    options = WebhookOptions(ca=b"ABC", namespace="infra", custom=(Custom("argoproj.io", "rollouts"),))
+    assert_rendered(options, made(*setting(*values), namespace="infra"))
+
+
+def assert_rendered(options: WebhookOptions, objects: dict[str, Tree]) -> None:
     for part in webhook.parts(options):
         (wanted,) = part.objects
         assert objects[f"{wanted['kind']}/extauthz"]["webhooks"] == wanted["webhooks"]
+
+
+SCOPE = (
+    'webhook.namespaceSelector={"matchLabels":{"zone":"1"},"matchExpressions":[{"key":"workspace","operator":"Exists"}]}',
+    'webhook.objectSelector={"matchExpressions":[{"key":"by","operator":"NotIn","values":["hand"]}]}',
+    'webhook.matchConditions=[{"name":"not-by-ci","expression":"request.userInfo.username != \'ci\'"}]',
+)
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize("labels", [None, (), ("tier", "example.com/team")], ids=["any", "none", "some"])
+def test_the_webhook_asks_only_about_what_it_is_told_to(labels: tuple[str, ...] | None):
+    values = ("webhook.enabled=true", 'webhook.caBundle="QUJD"', f"webhook.workloadLabels={json.dumps(labels)}", *SCOPE)
+    options = WebhookOptions(
+        ca=b"ABC",
+        namespace_selector=selectors.parsed("zone=1,workspace") or LabelSelector(),
+        object_selector=selectors.parsed("by!=hand") or LabelSelector(),
+        conditions=(("not-by-ci", "request.userInfo.username != 'ci'"),),
+        workload_labels=labels,
+    )
+    assert_rendered(options, made(*setting(*values)))
+
+
+@pytest.mark.helm
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ('objectSelector={"matchLabels":{"tier":"paid"}}', "matchLabels would leave every autoscaler out"),
+        (
+            'objectSelector={"matchExpressions":[{"key":"tier","operator":"Exists"}]}',
+            "Exists of tier would leave every",
+        ),
+        ('matchConditions=[{"name":"may-grow","expression":"true"}]', "at '/webhook/matchConditions/0/name'"),
+    ],
+)
+def test_a_scope_that_would_leave_every_autoscaler_out_is_refused(value: str, why: str):
+    assert why in refusal("webhook.enabled=true", 'webhook.caBundle="QUJD"', f"webhook.{value}")
+
+
+@pytest.mark.helm
+def test_the_recommended_values_ask_about_workspaces_alone():
+    objects = made("--values", str(CHART / "values-webhook.yaml"))
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        (hook,) = objects[f"{kind}/extauthz"]["webhooks"]
+        assert {"key": "workspace", "operator": "Exists"} in hook["namespaceSelector"]["matchExpressions"]
+    assert "--grpc=off" in container(objects)["args"]
 
 
 @pytest.mark.helm
@@ -365,7 +416,12 @@ def test_gates_that_make_the_certificate_of_the_webhook_have_the_rights_for_that
     for binding in ("RoleBinding/extauthz-webhook", "ClusterRoleBinding/extauthz-webhook"):
         assert objects[binding]["subjects"] == [{"kind": "ServiceAccount", "name": "extauthz", "namespace": "infra"}]
     without = made(*setting("webhook.enabled=true", 'webhook.caBundle="QUJD"'))
-    assert not [name for name in without if "/extauthz-webhook" in name]
+    assert {name for name in without if "/extauthz-webhook" in name} == {
+        "ClusterRole/extauthz-webhook",
+        "ClusterRoleBinding/extauthz-webhook",
+    }
+    (rule,) = without["ClusterRole/extauthz-webhook"]["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["extauthz"], ["get"])
 
 
 @pytest.mark.helm
@@ -401,6 +457,13 @@ def test_the_api_for_others_has_a_port_and_the_rights_to_judge_people():
     assert volume["secret"]["secretName"] == "people"
     rule = {"ports": [{"port": "api", "protocol": "TCP"}], "from": [{"ipBlock": {"cidr": "192.0.2.0/28"}}]}
     assert rule in objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
+
+
+@pytest.mark.helm
+def test_who_may_view_a_namespace_may_see_the_quotas_that_cover_it():
+    role = made()["ClusterRole/extauthz-quota-viewer"]
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
 
 
 @pytest.mark.helm
@@ -483,7 +546,7 @@ def test_the_install_command_of_the_readme_makes_a_gate_that_the_api_server_asks
     (command,) = re.findall(r"^helm install (.*?)\nkubectl", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     words = shlex.split(command.replace("\\\n", " "))
     values = words[words.index("--set") + 1].replace("<yours>", "registry.test/extauthz")
-    objects = made("--set", values)
+    objects = made("--values", str(ROOT / words[words.index("-f") + 1]), "--set", values)
     assert "ValidatingWebhookConfiguration/extauthz" in objects
     arguments = container(objects)["args"]
     assert "--webhook-self-signed" in arguments

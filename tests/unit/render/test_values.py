@@ -177,3 +177,16 @@ def test_a_wrong_choice_is_told_with_what_there_is(words: list[str], choices: st
         main(words)
     assert end.value.code == 64
     assert f"invalid choice: '{words[-1]}' (choose from {choices})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "configurations"),
+    [("clamp: false", (), 1), ("clamp: true", (), 2), ("clamp: true", ("--no-clamp",), 1), ("service: a.b", (), 2)],
+)
+def test_what_is_on_by_default_is_turned_off_in_a_file_and_a_flag_wins(
+    capsys, tmp_path: Path, content: str, words: tuple[str, ...], configurations: int
+):
+    values = tmp_path / "values.yaml"
+    values.write_text(f"webhook: {{{content}}}")
+    assert main(["render", "webhook", "--values", str(values), *words]) == 0
+    assert len(list(yaml.safe_load_all(capsys.readouterr().out))) == configurations

@@ -1,0 +1,110 @@
+"""What an HPA itself says of a count that was refused to it: its condition first, then events.
+
+The controller sets ``AbleToScale=False`` with the reason ``FailedUpdateScale`` at the sync at which the API server
+refused its write, and at the next one it says something else if that goes otherwise (``reconcileAutoscaler`` in
+``k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go``). So the condition is newer than any arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from extauthz.core.model import Tree
+
+from .answer import Answer, Step
+from .objects import at, condition, moment
+from .specs import Scene
+
+OUTCOME: Final = "refused"
+EXCEEDED: Final = "WorkspaceQuotaExceeded"
+CLAMPED: Final = "WorkspaceQuotaClamped"
+OURS: Final = (EXCEEDED, CLAMPED, "WorkspaceQuotaHasRoom")
+"""Reasons of the gate's events."""
+
+EPISODE_S: Final = 25 * 60.0
+"""After that an event of the gate says nothing of now."""
+
+_BEFORE: Final = re.compile(
+    r"^the HPA controller was unable to update the target scale: |^admission webhook \"[^\"]*\" denied the request: "
+)
+_ASKED: Final = re.compile(r"^New size: (\d+); reason: .*; error: ", re.DOTALL)
+_CONFLICT: Final = "Operation cannot be fulfilled"
+"""Another write was faster. The controller tries again at once."""
+
+
+class Refused(NamedTuple):
+    """A write that the API server did not take."""
+
+    text: str
+    """Its sentence, without what the controller and the API server put before it."""
+    asked: int | None
+    """For how many replicas, where an event says so."""
+    certain: bool
+    """The controller itself says so, and has looked since the count last changed."""
+
+
+def of(scene: Scene) -> Refused | None:
+    """The refusal that holds it where it is; ``None``: its last write was taken, or it made none."""
+    able = condition(scene.hpa, "AbleToScale")
+    if not able:
+        return _by_event(scene)
+    message = str(able.get("message", ""))
+    if able.get("status") != "False" or able.get("reason") != "FailedUpdateScale" or _CONFLICT in message:
+        return None
+    looked = at(scene.hpa, "status", "currentReplicas") in (None, scene.target.asked)
+    return Refused(plain(message), _asked(scene), looked)
+
+
+def believed(scene: Scene, answer: Answer) -> Answer:
+    """The answer, with the refusal in place of what the arithmetic alone would say. Where that goes down, a refusal
+    of growth holds nothing."""
+    refusal = of(scene)
+    if refusal is None or answer.desired < answer.current:
+        return answer
+    desired = max(answer.desired, refusal.asked or 0)
+    step = Step(OUTCOME, refusal.text, answer.current, refusal.certain)
+    return replace(answer, desired=desired, outcome=OUTCOME, certain=refusal.certain, steps=(*answer.steps, step))
+
+
+def plain(message: str) -> str:
+    """The sentence of whoever refused."""
+    before = None
+    while before != message:
+        before, message = message, _BEFORE.sub("", message)
+    return message.rstrip(". ")
+
+
+def _by_event(scene: Scene) -> Refused | None:
+    """Of an HPA that has no conditions, as far as is seen, the gate's own event is the last word."""
+    found = [one for one in _events(scene) if one.get("reason") in OURS]
+    if not found or scene.now - _time(found[-1]) > EPISODE_S or found[-1]["reason"] != EXCEEDED:
+        return None
+    text = str(found[-1].get("message", "")).partition("; see: ")[0]
+    return Refused(plain(text), None, certain=False)
+
+
+def _asked(scene: Scene) -> int | None:
+    for event in reversed(_events(scene)):
+        if event.get("reason") == "FailedRescale" and (found := _ASKED.match(str(event.get("message", "")))):
+            return int(found[1])
+    return None
+
+
+def _events(scene: Scene) -> Sequence[Tree]:
+    """About the HPA, the newest last."""
+    name = scene.hpa["metadata"]["name"]
+    about = [
+        event
+        for event in scene.objects.of("Event", scene.namespace)
+        if at(event, "involvedObject", "kind") == "HorizontalPodAutoscaler"
+        and at(event, "involvedObject", "name") == name
+    ]
+    return sorted(about, key=_time)
+
+
+def _time(event: Tree) -> float:
+    text = at(event, "series", "lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return moment(text or event["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")

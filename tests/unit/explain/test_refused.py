@@ -1,0 +1,126 @@
+"""What an HPA says itself of a refusal is believed before any arithmetic."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from extauthz.core.model import Verdict
+from extauthz.explain import refused
+from extauthz.explain.decide import decide, scene_of
+from extauthz.explain.flags import Flags
+from extauthz.explain.objects import Objects
+from extauthz.explain.sentence import sentence
+from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from tests.unit.explain.building import NOW, alike, cpu, deployment, hpa, status
+
+Tree = Any
+
+BEFORE = "the HPA controller was unable to update the target scale: "
+WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request: '
+OURS = (
+    'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=12, used: pods=12, limited: '
+    "pods=21; largest allowed replicas: 21"
+)
+
+
+def able(message: str, reason: str = "FailedUpdateScale", value: str = "False") -> Tree:
+    return {"type": "AbleToScale", "status": value, "reason": reason, "message": message}
+
+
+def event(reason: str, message: str, at: str = "2026-01-01T00:00:00Z") -> Tree:
+    about = {"kind": "HorizontalPodAutoscaler", "name": "web"}
+    return {
+        "kind": "Event",
+        "metadata": {"name": reason, "namespace": "shop"},
+        "involvedObject": about,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+    }
+
+
+def answered(conditions: list[Tree], *events: Tree, used: str = "200m", replicas: int = 12) -> tuple[str, Any]:
+    """The sentence and the answer for an HPA with so much CPU used in each pod; its target is 75 % of 100m."""
+    told = status(replicas) | {"currentReplicas": replicas}
+    if conditions:
+        told["conditions"] = conditions
+    autoscaler = hpa(cpu(75), status=told, most=100)
+    scene = scene_of(
+        Objects([deployment(replicas), *alike(replicas, used), autoscaler, *events]), autoscaler, Flags(), NOW
+    )
+    answer = refused.believed(scene, decide(scene))
+    return sentence(scene, answer, ()), answer
+
+
+def test_the_condition_wins_over_the_arithmetic_and_our_sentence_is_quoted():
+    said, answer = answered([able(BEFORE + WEBHOOK + OURS)])
+    assert (answer.outcome, answer.current, answer.certain) == ("refused", 12, True)
+    assert said == f"hpa/web stays at 12 replicas: it asks for {answer.desired}, and is refused: {OURS}."
+
+
+def test_by_envoy_there_is_no_name_of_a_webhook():
+    assert answered([able(BEFORE + OURS)])[0].endswith(f"and is refused: {OURS}.")
+
+
+def test_where_the_metric_has_fallen_since_the_last_look_it_still_says_what_was_refused():
+    said, _ = answered([able(BEFORE + WEBHOOK + OURS)], used="75m")
+    assert said == f"hpa/web stays at 12 replicas: it asked for more when it last looked, and is refused: {OURS}."
+
+
+def test_the_controllers_event_tells_for_how_many_it_asked():
+    text = f"New size: 24; reason: cpu above target; error: {WEBHOOK}{OURS}"
+    said, answer = answered([able(BEFORE + WEBHOOK + OURS)], event("FailedRescale", text), used="75m")
+    assert answer.desired == 24
+    assert "it asks for 24, and is refused: deployments.apps" in said
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        able("recommended size matches current size", "ReadyForNewScale", "True"),
+        able("unable to get the target's current scale: no", "FailedGetScale"),
+        able(BEFORE + 'Operation cannot be fulfilled on deployments.apps "web": the object has been modified'),
+    ],
+    ids=["taken", "another fault", "conflict"],
+)
+def test_what_is_no_refusal_changes_nothing(condition: Tree):
+    assert answered([condition])[1].outcome == "scales-up"
+
+
+def test_where_it_goes_down_a_refusal_of_growth_holds_nothing():
+    assert answered([able(BEFORE + OURS)], used="10m")[1].outcome == "scales-down"
+
+
+def test_without_conditions_the_gates_own_event_is_the_last_word():
+    soon, long_ago = "2026-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+    exceeded = event("WorkspaceQuotaExceeded", f"{OURS}; see: extauthz explain deployments.apps/web -n shop", soon)
+    at_that_time = refused.moment(soon)
+
+    def outcome(*events: Tree, now: float = at_that_time + 60) -> tuple[str, str]:
+        autoscaler = hpa(cpu(75), status=status(12), most=100)
+        autoscaler["status"].pop("conditions", None)
+        scene = scene_of(Objects([deployment(12), *alike(12, "200m"), autoscaler, *events]), autoscaler, Flags(), now)
+        answer = refused.believed(scene, decide(scene))
+        return answer.outcome, answer.steps[-1].text
+
+    assert outcome(exceeded) == ("refused", OURS)
+    assert outcome(exceeded, event("WorkspaceQuotaHasRoom", "", "2026-01-01T00:00:30Z"))[0] == "scales-up"
+    assert outcome(exceeded | {"lastTimestamp": long_ago})[0] == "scales-up"
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_of_states_in_which_our_quota_refuses_each_is_explained_by_it(seed: int):
+    """The sentence is a real refusal of a real gate; the HPA passes it on in its condition."""
+    random = Random(seed)
+    replicas = random.randint(1, 30)
+    hard = {"pods": str(replicas + random.randint(0, 3))}
+    asked = int(hard["pods"]) + random.randint(1, 40)
+    decision = Asker(gate([quota("acme", hard)], workload("web", replicas)))(scale("web", asked))
+    assert decision.verdict is Verdict.DENY
+    message = BEFORE + random.choice(("", WEBHOOK)) + decision.sentence
+    used = f"{random.randint(75, 400)}m"
+    said, answer = answered([able(message)], used=used, replicas=replicas)
+    assert (answer.outcome, "acme" in said, decision.sentence in said) == ("refused", True, True)
