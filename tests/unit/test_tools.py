@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import tools
+from tests.controlplane.parts import HIDDEN
 from tests.observability.promtool import PROMTOOL
 from tests.tools import Tool
 
@@ -24,9 +25,12 @@ def item(request: pytest.FixtureRequest) -> pytest.Item:
     return node
 
 
-def test_what_is_missing_is_named_with_the_target_that_installs_it() -> None:
+def test_what_is_missing_is_named_with_the_target_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HIDDEN, raising=False)
     assert ABSENT.missing == "no-such-program is not on PATH: run `make no-such-program`"
     assert Tool("sh", "dash").missing == ""
+    monkeypatch.setenv(HIDDEN, "sh")
+    assert Tool("sh", "dash").missing == "sh is not on PATH: run `make sh`"
 
 
 def test_a_test_that_needs_it_is_skipped_loudly_without_it(item: pytest.Item) -> None:
