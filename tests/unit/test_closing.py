@@ -56,5 +56,5 @@ def test_it_stands_below_the_line_of_pytest(processes: str):
     environment = {**os.environ, HIDDEN: "all"}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False)
     *_, of_pytest, ours = run.stdout.splitlines()
-    assert "5 passed, 2 skipped in " in of_pytest
-    assert ours == "Tested: 5, all well. Not tested: 2. `make controlplane test` has them tested."
+    assert "6 passed, 2 skipped in " in of_pytest
+    assert ours == "Tested: 6, all well. Not tested: 2. `make controlplane test` has them tested."
