@@ -116,13 +116,13 @@ esac"""
         environment.install("demo", environment.Python("python3", NEWEST))
         (line,) = log.read_text().splitlines()
         assert line.startswith("uv pip install --python=")
-        assert line.endswith(" --constraint=constraints.txt --editable .[demo]")
+        assert line.endswith(" --constraint=constraints.txt --only-binary=pyyaml --editable .[demo]")
 
     def test_without_uv_pip_does_it_and_says_so(self, log: Path, capfd: pytest.CaptureFixture[str]):
         environment.install("dev", environment.Python("python3", NEWEST))
         sought, done = log.read_text().splitlines()
         assert sought.endswith("install --quiet --constraint=constraints.txt uv")
-        assert done.endswith("install --constraint=constraints.txt --editable .[dev]")
+        assert done.endswith("install --constraint=constraints.txt --only-binary=pyyaml --editable .[dev]")
         assert "uv is not to be had: pip does it" in capfd.readouterr().out
 
     def test_uv_of_our_own_goes_the_way_that_pip_is_told(self, log: Path, path: Path, monkeypatch: pytest.MonkeyPatch):
