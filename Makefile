@@ -9,7 +9,7 @@ SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 py
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full test plugin e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full bare test plugin e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,8 +51,11 @@ istiod: setup netns  ## the same and istiod, which the tests of istio/ need; fir
 older: istiod  ## the same, and istiod and Knative's autoscaler of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2
 
-full: older keda containers promtool chromium  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+full: older keda containers promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
 	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+
+bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
+	@$(BIN)/python -m tests.bare $(BARE)
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator

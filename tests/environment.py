@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
+STAMPS = (".demo", ".installed")
+"""The Makefile's, of what is set up."""
 WITHIN_S = 1800
 NO_WHEEL = re.compile(r"Because (\S+?)==(\S+) has no (?:usable )?wheels")
 FROM_PIP = {
@@ -188,7 +190,8 @@ def main(arguments: list[str]) -> int:
     try:
         python = choose(given)
         print(f"setting up .venv with extauthz[{extra}]: {python}, packages from the package index", flush=True)
-        make_venv(python, again=bool(given))
+        finished = any((VENV / stamp).exists() for stamp in STAMPS)
+        make_venv(python, again=bool(given) or not finished)
         install(extra, look_at(str(VENV / "bin" / "python")) or python)
     except SetupError as error:
         print(f"make: {error}", file=sys.stderr)
