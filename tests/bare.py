@@ -28,8 +28,8 @@ PACKAGES = ("ca-certificates", "git", "make", "python3", "python3-venv")
 NEEDED: Mapping[str, str] = {"debootstrap": "debootstrap", "unshare": "util-linux"}
 PERSON = "visitor"
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
-FROM_HERE = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "http_proxy", "https_proxy", "no_proxy",
-             "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+FROM_HERE = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", *PROXIES)
 INSIDE = """set -e
 mount -t proc proc "$0/proc"
 mount -t tmpfs -o mode=755 tmpfs "$0/dev"
@@ -40,7 +40,7 @@ mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"
 ln -s pts/ptmx "$0/dev/ptmx"
 machine=$0
-exec chroot --userspec=1000:1000 --groups= "$machine" "$@"
+exec /usr/sbin/chroot --userspec=1000:1000 --groups= "$machine" "$@"
 """
 """Run in mounts and processes of its own, which end with it."""
 
