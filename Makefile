@@ -1,12 +1,15 @@
 # Everything a developer does, by name. `make help` lists it. Only Python 3.11+, make and the package registries are
-# assumed; what needs more has a target of its own that says what it does.
-PYTHON ?= python3
+# assumed; what needs more has a target of its own that says what it does. PYTHON= is looked for on PATH if not given.
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# What the demo needs is part of what developers need.
+DEMO   := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.demo)
+SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 python3.12 python3.11,$(shell command -v $(each))) python3) -m tests.environment
+PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,13 +17,14 @@ help:  ## list the targets
 setup: $(STAMP)  ## make .venv with everything that demo, test and bench need
 
 $(STAMP): pyproject.toml constraints.txt
-	@echo "setting up $(VENV) (once; packages come from the package index)"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "extauthz needs Python 3.11 or later; try make PYTHON=python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(SET_UP) dev $(PYTHON)
 	@touch $@
 
-demo: setup  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built (KEEP=1: the page stays open)
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(SET_UP) demo $(PYTHON)
+	@touch $@
+
+demo: $(DEMO)  ## recorded autoscalers through a real Envoy and the gate to an API server, the real one if it is built (KEEP=1: the page stays open)
 	@KEEP=$(KEEP) $(BIN)/python -m tests.controlplane.demo
 
 controlplane: setup  ## build or find etcd, kube-apiserver, kubectl and the autoscalers (tests/controlplane/README.md)
@@ -47,8 +51,11 @@ istiod: setup netns  ## the same and istiod, which the tests of istio/ need; fir
 older: istiod  ## the same, and istiod and Knative's autoscaler of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2
 
-full: older keda containers promtool chromium  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(or $(PYTEST_ARGS),-q -n 2 --dist loadfile)"
+full: older keda containers promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+
+bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
+	@$(BIN)/python -m tests.bare $(BARE)
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator
@@ -59,7 +66,7 @@ image: setup  ## build the gate's image: with Docker, or podman, which is instal
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
 	@$(BIN)/python -m tests.compose.prepare
 
-test: setup  ## all tests, the real Envoy's among them; with the real control plane's if it is built
+test: setup  ## all tests, on all cores, the real Envoy's among them; with the real control plane's if it is built
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 plugin: setup  ## install the example policies (policy-plugin, memory-pressure) from their folders, and run their tests

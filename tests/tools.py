@@ -13,6 +13,7 @@ import pytest
 
 from tests.controlplane.marker import asked_for, skip
 from tests.controlplane.netns import CannotInstallError, environment, install
+from tests.controlplane.parts import hidden
 
 
 class Tool:
@@ -33,7 +34,8 @@ class Tool:
     @property
     def missing(self) -> str:
         """What is not here, with the cure; empty if it is."""
-        return "" if self.path else f"{self.program} is not on PATH: run `make {self.program}`"
+        here = self.path and not hidden(self.program)
+        return "" if here else f"{self.program} is not on PATH: run `make {self.program}`"
 
     def main(self) -> int:
         """Install it where it is missing, and say so. 1 if that cannot be done."""

@@ -80,7 +80,8 @@ class Server:
             with self._open(request, timeout=TIMEOUT_S) as response:
                 found = json.load(response)
         except urllib.error.HTTPError as error:
-            raise Problem(error.code, _detail(error)) from None
+            with error:  # it is also the answer, and open
+                raise Problem(error.code, _detail(error)) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise Problem(503, f"--server: {self._root} {_why(error)}") from None
         if not isinstance(found, dict) or member not in found:

@@ -13,6 +13,8 @@ from extauthz.core.wire import gojson
 from .spans import Piece, Span, TextError
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{])|([\]}])')
+_TOO_DEEP = f"nested more than {gojson.MAX_DEPTH} deep"
 
 
 def pieces(text: str) -> Iterator[Piece]:
@@ -77,14 +79,26 @@ class _Reader:
         try:
             tree, self._at = gojson.DECODER.raw_decode(self._text, begin)
         except JSONDecodeError as error:
+            self._check_depth(begin, error.pos)  # of what goes on for ever the end is not what is wrong
             raise self._fault(error.pos, error.msg) from None
         except BodyError as error:
             raise TextError(self._line(begin), error.code, error.detail) from None
         except RecursionError:
-            raise TextError(self._line(begin), "too-deep", "nested too deep") from None
+            raise TextError(self._line(begin), "too-deep", _TOO_DEEP) from None
         except ValueError:  # int() itself stops at 4,300 digits
             raise TextError(self._line(begin), "number-too-long", "a number is too long") from None
+        self._check_depth(begin, self._at)
         return tree
+
+    def _check_depth(self, begin: int, end: int) -> None:
+        """Each Python has a bound of its own, from some 1,000 to more than 50,000: ours is that of YAML."""
+        if self._text.count("[", begin, end) + self._text.count("{", begin, end) <= gojson.MAX_DEPTH:
+            return
+        depth = 0
+        for found in _NESTING.finditer(self._text, begin, end):
+            depth += (found[1] is not None) - (found[2] is not None)
+            if depth > gojson.MAX_DEPTH:
+                raise TextError(self._line(begin), "too-deep", _TOO_DEEP)
 
     def _goes_on(self, end: str) -> bool:
         """Step over what follows a member: a comma, or the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,7 @@ import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config.incluster_config import InClusterConfigLoader
-from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+from kubernetes.aio.config.kube_config import EXPIRY_SKEW_PREVENTION_DELAY, KubeConfigLoader, KubeConfigMerger
 
 from extauthz.core.model import Tree
 
@@ -105,12 +106,18 @@ class KubeConfig:
 
 
 class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the loaders carry no types
-    """As the official one. But like client-go it runs a plugin without expiry once, not at every load."""
+    """As the official one. But like client-go it runs a plugin without expiry once, not at every load.
+
+    The expiry is judged here: the official one asks ``datetime.utcnow()``, of which Python 3.12 and later warn.
+    """
 
     async def load_from_exec_plugin(self) -> Tree:
-        told = self.__dict__.keys()
-        if "token" in told and "exec_plugin_expiry" not in told:
+        told = self.__dict__
+        expiry: datetime | None = told.get("exec_plugin_expiry")
+        if "token" in told and (expiry is None or expiry - EXPIRY_SKEW_PREVENTION_DELAY > datetime.now(UTC)):
             return True
+        for name in ("token", "exec_plugin_expiry"):
+            told.pop(name, None)
         return await super().load_from_exec_plugin()
 
 

@@ -24,10 +24,15 @@ class Pair(NamedTuple):
 
 
 class Authority:
-    """Issues certificates into a directory; whoever trusts ``ca`` trusts them."""
+    """Issues certificates into a directory; whoever trusts ``ca`` trusts them.
 
-    def __init__(self, directory: Path, name: str = "extauthz test CA") -> None:
+    Args:
+        identified: with key identifiers. Many a real authority has none; Go and Python before 3.13 do not ask for them.
+    """
+
+    def __init__(self, directory: Path, name: str = "extauthz test CA", *, identified: bool = True) -> None:
         self._directory = directory
+        self._identified = identified
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._subject = _subject(name)
         certificate = (
@@ -73,7 +78,7 @@ class Authority:
         self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, lifetime: timedelta = LIFETIME
     ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._subject)
@@ -81,9 +86,12 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(hours=1))  # clocks differ
             .not_valid_after(now + lifetime)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
+        if not self._identified:
+            return builder
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        issuers = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return builder.add_extension(own, critical=False).add_extension(issuers, critical=False)
 
 
 def _subject(name: str, organization: str | None = None) -> x509.Name:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from extauthz.render import envoy as render
 from extauthz.render import secrets
 from extauthz.render.options import Endpoint, SidecarOptions
 
+from .pages import page
 from .processes import Child
 
 Alter: TypeAlias = Callable[[dict[str, Any]], None]
@@ -109,9 +108,8 @@ class Envoy:
     def admin(self, path: str) -> str | None:
         """Text of a page of the admin interface; ``None`` while it is not there."""
         try:
-            with urllib.request.urlopen(f"http://{self._admin}{path}", timeout=5) as answer:
-                return bytes(answer.read()).decode()
-        except (urllib.error.URLError, OSError):
+            return page(f"http://{self._admin}{path}")
+        except OSError:
             return None
 
     def stat(self, name: str) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .pages import page
 from .processes import START_S, Child
 
 SERVE = [sys.executable, "-c", "import sys; from extauthz.cli import main; sys.exit(main())", "serve"]
@@ -123,8 +123,7 @@ class Gate:
         Raises:
             OSError: it does not answer, or not with 200.
         """
-        with urllib.request.urlopen(f"http://{self._http}{path}", timeout=5) as answer:
-            return bytes(answer.read()).decode()
+        return page(f"http://{self._http}{path}")
 
     def _ready(self) -> bool | None:
         try:

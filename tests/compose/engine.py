@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.controlplane.parts import Module, Part
+from tests.controlplane.parts import Module, Part, hidden
 
 COMPOSE = Module("compose", (Part("docker-compose", "github.com/docker/compose/v2/cmd"),))
+NONE = "neither a Docker daemon nor podman is here"
 CURE = "run `make containers` (tests/compose/README.md)"
 IMAGE_CURE = "run `make image` (tests/compose/README.md)"
 BUILD_WITHIN_S = 1800.0
@@ -57,11 +58,13 @@ def found() -> Engine:
     Raises:
         MissingError: there is none.
     """
+    if hidden("containers"):
+        raise MissingError(NONE)
     if (docker := shutil.which("docker")) and _is_docker(docker):
         return Engine((docker,), {"DOCKER_BUILDKIT": "1"})
     podman = shutil.which("podman")
     if podman is None:
-        raise MissingError("neither a Docker daemon nor podman is here")
+        raise MissingError(NONE)
     runtime = ("--runtime", "runc") if shutil.which("runc") and not shutil.which("crun") else ()
     settings = {"CONTAINERS_CONF": str(Path(__file__).with_name("containers.conf"))}
     # Its own format drops HEALTHCHECK.

@@ -193,6 +193,20 @@ async def test_a_plugin_runs_when_its_credentials_expire_or_are_refused_and_not_
         assert runs(tmp_path) == in_all
 
 
+async def test_a_plugin_that_fails_to_renew_is_asked_again_and_what_it_brought_is_used_meanwhile(
+    server: Server, tmp_path
+):
+    now = [0.0]
+    user = plugin(tmp_path, {"token": server.tokens[0], "expirationTimestamp": PAST})
+    write_kubeconfig(tmp_path / "config", server.url, server.ca, user)
+    async with connect(tmp_path / "config", clock=lambda: now[0]) as connection:
+        for answer, in_all in [({}, 2), ({}, 3), ({"token": server.tokens[1]}, 4), ({}, 4)]:
+            answer_with(tmp_path, answer)
+            now[0] += 61
+            assert (await connection.call("GET", NAMESPACES))["items"] is not None
+            assert runs(tmp_path) == in_all
+
+
 async def test_an_authority_that_was_replaced_is_read_again_at_once(server: Server, tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()

@@ -15,13 +15,13 @@ import re
 import signal
 import threading
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from extauthz.testing.gate import SERVE
+from extauthz.testing.pages import page
 from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
 from tests.controlplane.api import path_of
@@ -107,8 +107,7 @@ class GatePod:
 
     def page(self, path: str, port: int = 9192, within_s: float = 5.0) -> str:
         """Of its server for operators. Raises OSError: it does not answer, or not with 200."""
-        with urllib.request.urlopen(f"http://{self._place}:{port}{path}", timeout=within_s) as answer:
-            return bytes(answer.read()).decode()
+        return page(f"http://{self._place}:{port}{path}", within_s=within_s)
 
     def _end(self, grace_s: int) -> None:
         now_s = time.monotonic()

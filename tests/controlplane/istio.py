@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from extauthz.testing.envoy import binary
+from extauthz.testing.pages import page
 from extauthz.testing.processes import Child
 from tests.controlplane import parts
 from tests.controlplane.plane import Plane, free_ports
@@ -207,7 +206,6 @@ def _text(path: Path) -> str | None:
 
 def _page(url: str) -> str | None:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bytes(answer.read()).decode()
-    except (urllib.error.URLError, OSError):
+        return page(url)
+    except OSError:
         return None

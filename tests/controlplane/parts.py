@@ -25,6 +25,11 @@ GROUP = ("etcd", "kube-apiserver", "kubectl")
 """What a folder of envtest holds (``sigs.k8s.io/controller-runtime/pkg/envtest``)."""
 
 
+HIDDEN = "PARTS_MISSING"
+"""Names of parts, of programs and of markers, or ``all``: what is here is taken for missing. ``PARTS_MISSING=all make
+test`` tests what a machine has where nothing is built or installed, anywhere."""
+
+
 class MissingError(FileNotFoundError):
     """A part that is nowhere. The message says what would cure it."""
 
@@ -182,6 +187,11 @@ def cache_root() -> Path:
     return Path(base).expanduser() / "extauthz" / "controlplane"
 
 
+def hidden(name: str) -> bool:
+    """Whether ``PARTS_MISSING`` takes it for missing."""
+    return not {"all", name}.isdisjoint(os.environ.get(HIDDEN, "").replace(",", " ").split())
+
+
 def find(name: str) -> Path:
     """The path of a part. What someone named explicitly wins, whatever its version.
 
@@ -189,17 +199,18 @@ def find(name: str) -> Path:
     version is the one wanted, the cache of ``make controlplane``.
 
     Raises:
-        MissingError: it is nowhere, or a variable names a file that is not there; with the cure.
+        MissingError: it is nowhere or hidden, or a variable names a file that is not there; with the cure.
     """
     module, part = _BY_NAME[name]
-    if explicit := _explicit(part):
-        return explicit
-    if on_path := _on_path(part, module.version):
-        return on_path
     built = module.cache / name
-    if not built.is_file():
-        raise MissingError(f"{name} {module.version} is not here: {module.cure}, or set {part.variable}")
-    return built
+    if not hidden(name):
+        if explicit := _explicit(part):
+            return explicit
+        if on_path := _on_path(part, module.version):
+            return on_path
+        if built.is_file():
+            return built
+    raise MissingError(f"{name} {module.version} is not here: {module.cure}, or set {part.variable}")
 
 
 def missing(names: Sequence[str]) -> list[str]:
@@ -218,11 +229,11 @@ def config(name: str) -> Path:
     ``serving/``, ``networking/``.
 
     Raises:
-        MissingError: it was not built here; with the cure.
+        MissingError: it was not built here, or is hidden; with the cure.
     """
     (module,) = (each for each in MODULES if name in (*(part.name for part in each.parts), each.folder))
     folder = module.cache / "config"
-    if not folder.is_dir():
+    if hidden(name) or not folder.is_dir():
         raise MissingError(f"the config files of {name} are not here: {module.cure}")
     return folder
 

@@ -8,18 +8,21 @@ import json
 import socket
 import ssl
 import tempfile
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
 from extauthz.render.options import Endpoint, SidecarOptions
+from extauthz.testing.certs import LOOPBACK_NAMES, Authority
+from extauthz.testing.pages import page
 from extauthz.testing.processes import Child
 from tests.controlplane.api import Api
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.parts import find
-from tests.controlplane.pki import write_pki
 
 READY_WITHIN_S = 90.0
 
@@ -82,7 +85,7 @@ def running_plane(apiserver_flags: Sequence[str] = (), folder: Path | None = Non
     with contextlib.ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="extauthz-plane-")))
-        write_pki(folder)
+        _write_keys(folder)
         etcd_port, peer_port, port = free_ports(3)
         etcd = _start(stack, "etcd", folder, _etcd_flags(folder, etcd_port, peer_port))
         flags = [*_apiserver_flags(folder, etcd_port, port), *apiserver_flags]
@@ -104,6 +107,17 @@ def running_plane(apiserver_flags: Sequence[str] = (), folder: Path | None = Non
         ready()
         stack.callback(plane.api.close)
         yield plane
+
+
+def _write_keys(folder: Path) -> None:
+    """ca.crt, server.{crt,key}, admin.{crt,key} (O=system:masters) and, for service accounts, sa.{key,pub}."""
+    authority = Authority(folder, "ca")
+    authority.issue("server", (*LOOPBACK_NAMES, "10.0.0.1"))
+    authority.issue("admin", organization="system:masters")
+    signer = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem, pkcs8, plain = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    (folder / "sa.key").write_bytes(signer.private_bytes(pem, pkcs8, plain))
+    (folder / "sa.pub").write_bytes(signer.public_key().public_bytes(pem, PublicFormat.SubjectPublicKeyInfo))
 
 
 def _start(stack: contextlib.ExitStack, name: str, folder: Path, flags: Sequence[str]) -> Child:
@@ -166,7 +180,7 @@ def free_ports(count: int) -> list[int]:
 
 def _says_ok(plane: Plane) -> bool | None:
     try:
-        with urllib.request.urlopen(f"{plane.url}/readyz", context=plane.tls, timeout=5):
-            return True
+        page(f"{plane.url}/readyz", context=plane.tls)
+        return True
     except OSError:
         return None

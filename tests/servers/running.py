@@ -121,7 +121,8 @@ class Running:
             with urllib.request.urlopen(request, timeout=5) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+            with error:
+                return error.code, error.read().decode()
 
 
 def scale(replicas: int, query: str = "") -> AttributeContextHttpRequest:

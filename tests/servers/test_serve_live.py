@@ -219,7 +219,8 @@ class Waiting:
             with urllib.request.urlopen(self._url, timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+            with error:
+                return error.code, error.read().decode()
         except OSError:
             return 0, ""
 

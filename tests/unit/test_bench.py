@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,10 +96,17 @@ def test_a_frame_has_its_length_type_flags_and_stream_in_front():
 
 
 @pytest.mark.envoy
-def test_a_quick_run_reports_every_row_and_draws_the_plot(tmp_path: Path):
-    rows = ROWS if parts.missing(cluster.NEEDED) else ROWS + LIVE_ROWS
+@pytest.mark.parametrize(
+    ("hidden", "rows"),
+    [
+        pytest.param("all", ROWS, id="none"),
+        pytest.param("", ROWS + LIVE_ROWS, marks=pytest.mark.controlplane, id="real"),
+    ],
+)
+def test_a_quick_run_reports_every_row_and_draws_the_plot(tmp_path: Path, hidden: str, rows: tuple[str, ...]):
     command = [sys.executable, "-m", "bench", "--quick", "--out", str(tmp_path)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    environment = {**os.environ, parts.HIDDEN: hidden}
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False, env=environment)
     assert run.returncode == 0, run.stdout + run.stderr
     table = (tmp_path / "report.md").read_text()
     for row in rows:
@@ -107,10 +115,23 @@ def test_a_quick_run_reports_every_row_and_draws_the_plot(tmp_path: Path):
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_a_real_api_server_it_says_loudly_what_is_not_measured(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("KUBE_APISERVER", "/nowhere")
+@pytest.mark.parametrize(
+    ("hidden", "lacks"),
+    [
+        pytest.param("all", "etcd v3.6.8", id="none"),
+        pytest.param(
+            "kube-apiserver", "kube-apiserver v1.36.3", marks=pytest.mark.controlplane, id="no-kube-apiserver"
+        ),
+    ],
+)
+def test_without_a_real_api_server_it_says_loudly_what_is_not_measured(
+    monkeypatch: pytest.MonkeyPatch, hidden: str, lacks: str
+):
+    monkeypatch.setenv(parts.HIDDEN, hidden)
     said: list[str] = []
     assert cluster.measure(cluster.QUICK, said.append) == []
     assert sharing.measure(sharing.QUICK, said.append) == []
-    cure = "KUBE_APISERVER=/nowhere: no such file"
-    assert said == [f"NOT MEASURED, a live cluster: {cure}", f"NOT MEASURED, a ledger that gates share: {cure}"]
+    cure = f"{lacks} is not here: run `make controlplane`"
+    assert len(said) == 2
+    assert said[0].startswith(f"NOT MEASURED, a live cluster: {cure}")
+    assert said[1].startswith(f"NOT MEASURED, a ledger that gates share: {cure}")

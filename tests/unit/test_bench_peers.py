@@ -127,7 +127,7 @@ def test_the_tail_is_judged_only_where_the_pace_was_kept():
 def programs(request: pytest.FixtureRequest) -> Path:
     """Built where they are required (``EXTAUTHZ_REQUIRE=peers``)."""
     if not building.is_built() and PEERS not in asked_for(request.config):
-        skip(request.node, "the programs of bench/peers/go are not built: run `make bench-peers`")
+        skip(request.node, "the programs of bench/peers/go are not built: EXTAUTHZ_REQUIRE=peers does")
     return building.built()
 
 

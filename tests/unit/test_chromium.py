@@ -12,6 +12,7 @@ import pytest
 
 from tests import tools
 from tests.controlplane import netns
+from tests.controlplane.parts import HIDDEN
 from tests.page.chromium import CHROMIUM
 
 ROOT = Path(__file__).parents[2]
@@ -23,12 +24,6 @@ echo '#!/bin/sh' > "$APT_INTO/$name"
 chmod +x "$APT_INTO/$name"
 """
 TEST = "tests/page/test_in_chromium.py::test_all_of_it_works_without_a_script"
-HIDDEN = f"""
-import pytest, sys
-from tests.tools import Tool
-Tool.path = property(lambda self: None)
-sys.exit(pytest.main(["-q", "{TEST}"]))
-"""
 
 
 @pytest.fixture
@@ -43,6 +38,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (netns, tools):
         monkeypatch.setattr(module, "environment", lambda: {**os.environ, "PATH": str(folder)})
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv(HIDDEN, raising=False)
     monkeypatch.setenv("APT_LOG", str(tmp_path / "apt.log"))
     monkeypatch.setenv("APT_INTO", str(folder))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -63,6 +59,7 @@ def test_where_it_cannot_be_installed_the_target_fails_and_says_how(path: Path, 
     assert "make chromium: chromium not on PATH, and there is no apt-get" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("hidden", ["chromium", "all"])
 @pytest.mark.parametrize(
     ("require", "code", "says"),
     [
@@ -70,10 +67,11 @@ def test_where_it_cannot_be_installed_the_target_fails_and_says_how(path: Path, 
         ("chromium", 1, "chromium is not on PATH: run `make chromium`"),
     ],
 )
-def test_without_it_tests_are_skipped_loudly_or_fail_where_it_is_required(require: str, code: int, says: str):
-    environment = {**os.environ, "EXTAUTHZ_REQUIRE": require}
-    run = subprocess.run(
-        [sys.executable, "-c", HIDDEN], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+def test_without_it_tests_are_skipped_loudly_or_fail_where_it_is_required(
+    require: str, code: int, says: str, hidden: str
+):
+    environment = {**os.environ, "EXTAUTHZ_REQUIRE": require, HIDDEN: hidden}
+    command = [sys.executable, "-m", "pytest", "-q", TEST]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == code, run.stdout + run.stderr
     assert says in run.stdout

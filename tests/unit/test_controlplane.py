@@ -47,6 +47,7 @@ def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         for part in module.parts:
             monkeypatch.delenv(part.variable, raising=False)
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv(parts.HIDDEN, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
 
@@ -92,6 +93,26 @@ class TestFinding:
         monkeypatch.setenv("ETCD", str(tmp_path / "gone"))
         with pytest.raises(parts.MissingError, match=r"ETCD=.*/gone: no such file"):
             parts.find("etcd")
+
+    @pytest.mark.parametrize(
+        ("hidden", "missing"),
+        [
+            ("", []),
+            ("etcd", ["etcd"]),
+            ("etcd, kubectl", ["etcd", "kubectl"]),
+            ("all", ["etcd", "kubectl", "cert-manager"]),
+        ],
+    )
+    def test_what_is_here_can_be_taken_for_missing(self, tmp_path, monkeypatch, hidden: str, missing: list[str]):
+        (cert_manager,) = (each for each in parts.MODULES if each.folder == "cert-manager")
+        (cert_manager.cache / "config").mkdir(parents=True)
+        monkeypatch.setenv("KUBECTL", str(binary(tmp_path / "mine", "")))
+        saying(tmp_path / "path" / "etcd", "etcd Version: 3.6.8")
+        monkeypatch.setenv(parts.HIDDEN, hidden)
+        names = ["etcd", "kubectl", "cert-manager"]
+        reasons = parts.missing(names)
+        assert [name for name in names if any(name in reason for reason in reasons)] == missing
+        assert all("not here: run `make controlplane`" in reason for reason in reasons)
 
     def test_no_file_of_a_registry_is_kept_beside_go_mod(self):
         kept = {path.name for path in parts.MODULES_FOLDER.rglob("*") if path.is_file()}

@@ -104,7 +104,7 @@ def test_folders_of_system_programs_are_looked_in_too() -> None:
 
 def test_ci_sets_up_what_it_requires_before_it_runs_the_tests() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
-    required = next(number for number, line in enumerate(lines) if line.startswith("EXTAUTHZ_REQUIRE="))
+    required = next(number for number, line in enumerate(lines) if line.startswith("export EXTAUTHZ_REQUIRE="))
     assert lines.index("make netns") < required
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
     assert "make netns" in listed

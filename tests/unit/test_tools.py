@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests import tools
+from tests.controlplane.parts import HIDDEN
 from tests.observability.promtool import PROMTOOL
 from tests.tools import Tool
 
@@ -24,9 +27,12 @@ def item(request: pytest.FixtureRequest) -> pytest.Item:
     return node
 
 
-def test_what_is_missing_is_named_with_the_target_that_installs_it() -> None:
+def test_what_is_missing_is_named_with_the_target_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HIDDEN, raising=False)
     assert ABSENT.missing == "no-such-program is not on PATH: run `make no-such-program`"
     assert Tool("sh", "dash").missing == ""
+    monkeypatch.setenv(HIDDEN, "sh")
+    assert Tool("sh", "dash").missing == "sh is not on PATH: run `make sh`"
 
 
 def test_a_test_that_needs_it_is_skipped_loudly_without_it(item: pytest.Item) -> None:
@@ -60,8 +66,21 @@ def test_what_cannot_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_ci_installs_promtool_before_it_requires_it() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
-    required = [number for number, line in enumerate(lines) if line.startswith("EXTAUTHZ_REQUIRE=")]
-    assert lines.index("make promtool") < required[0]
-    assert all("promtool" in lines[number] for number in required)
+    (required,) = (number for number, line in enumerate(lines) if line.startswith("export EXTAUTHZ_REQUIRE="))
+    assert lines.index("make promtool") < required
+    assert "promtool" in lines[required]
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
     assert f"make {PROMTOOL.program}" in listed
+
+
+def test_ci_runs_what_a_bare_machine_leaves_out_once_all_is_built() -> None:
+    """Both stages of CI together run every test: marks say what needs a part."""
+    script = (ROOT / ".ci" / "run").read_text()
+    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
+    names = {re.split(r"\W", marker)[0] for marker in markers} - {"envoy"}  # a package brings Envoy
+    bare, rest = script.split("export EXTAUTHZ_REQUIRE=")
+    assert "PARTS_MISSING=all" in bare
+    assert " tests/unit tests/simulate --cov" in bare
+    (chosen,) = re.findall(r" tests/unit tests/simulate -m '(.*?)'", rest)
+    assert set(chosen.split(" or ")) == names
+    assert "--ignore=tests/unit --ignore=tests/simulate" in rest

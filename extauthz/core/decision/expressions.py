@@ -17,7 +17,7 @@ from extauthz.core.quantities import NANO
 from extauthz.core.quota.policies import MAX_MESSAGE, Program, QuotaPolicy, Rules
 from extauthz.core.quota.tree import QuotaNode
 
-NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel]"
+NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel], with Python 3.14 or earlier"
 
 
 def answers(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules, step: str) -> list[PolicyAnswer]:

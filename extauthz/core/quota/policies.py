@@ -130,7 +130,7 @@ def unread(policies: Iterable[QuotaPolicy]) -> Iterator[Problem]:
     names = [policy.name for policy in policies if policy.program is None]
     if names:
         detail = f"this gate cannot evaluate expressions: {', '.join(names)}"
-        yield Problem(("spec", "policies"), detail, "install extauthz[cel] where it runs")
+        yield Problem(("spec", "policies"), detail, "install extauthz[cel] where it runs, with Python 3.14 or earlier")
 
 
 def _one(fields: Mapping[str, Tree], at: Path, problems: Problems, compiler: Compile | None) -> QuotaPolicy:

@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from extauthz.testing.pages import page
 
 from . import places
 
@@ -119,8 +119,7 @@ def condition(hpa: Tree, kind: str) -> Tree:
 
 def _gate_ready() -> str:
     try:
-        with urllib.request.urlopen(places.url(places.GATE_HTTP, "http") + "/readyz", timeout=5) as answer:
-            return bytes(answer.read()).decode()
+        return page(places.url(places.GATE_HTTP, "http") + "/readyz")
     except OSError as error:
         raise NeverError(f"the gate is not ready: {error}") from error
 

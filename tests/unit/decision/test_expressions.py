@@ -194,7 +194,7 @@ class TestWhatTheyGive:
         found = quota("acme", TEN, policies=[{"name": "p", "expression": "true"}])
         refused = Asker(gate([found], workload("web", 2)))(scale("web", 3))
         assert refused.reason == "policy-unknown"
-        assert refused.sentence.count("install extauthz[cel]") == 1
+        assert refused.sentence.count("install extauthz[cel], with Python 3.14 or earlier") == 1
         assert len(refused.policies) == 1
         ask = Asker(gate([found], workload("web", 2), policy=Policy(on_unknown_policy="allow")))
         assert [row.step for row in ask(scale("web", 3)).policies] == ["filter"]

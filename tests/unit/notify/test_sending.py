@@ -101,8 +101,9 @@ async def test_a_receiver_that_hangs_is_given_up_after_a_while():
     assert answer == Answer(False, True, "no answer within 0.05 s")
 
 
-async def test_a_certificate_that_nobody_trusts_is_not_spoken_to(tmp_path: Path):
-    authority = Authority(tmp_path)
+@pytest.mark.parametrize("identified", [True, False], ids=["key identifiers", "none"])
+async def test_a_certificate_that_nobody_trusts_is_not_spoken_to(tmp_path: Path, identified: bool):
+    authority = Authority(tmp_path, identified=identified)
     pair = authority.issue("receiver")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(pair.cert, pair.key)

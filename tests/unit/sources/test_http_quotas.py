@@ -234,10 +234,12 @@ class TestCredentials:
             assert platform.seen == []
         assert "lines" not in source.told[0][1]
 
-    async def test_mutual_tls_and_its_renewal(self, tmp_path: Path):
-        ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    @pytest.mark.parametrize("identified", [True, False], ids=["key identifiers", "none"])
+    async def test_mutual_tls_and_its_renewal(self, tmp_path: Path, identified: bool):
+        ours, others = (Authority(tmp_path, name, identified=identified) for name in ("ours", "others"))
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ours.ca)
         tls.verify_mode = ssl.CERT_REQUIRED
+        tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
         tls.load_cert_chain(*ours.issue("service"))
         wrong, right = others.issue("gate"), ours.issue("gate-2")
         cert, key = tmp_path / "cert", tmp_path / "key"

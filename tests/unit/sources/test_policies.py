@@ -50,6 +50,7 @@ def test_without_the_package_limits_hold_and_a_condition_says_what_to_install() 
     assert (standing.fault, standing.in_force) == (Fault.POLICIES_UNREAD, 3)
     assert standing.why == (
         "spec.policies: this gate cannot evaluate expressions: few; install extauthz[cel] where it runs"
+        ", with Python 3.14 or earlier"
     )
     assert gathered.quotas().tree.nodes[0].hard == {"pods": 9 * 10**9}
 
