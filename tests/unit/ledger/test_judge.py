@@ -18,7 +18,7 @@ from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.simulate.judge import Key, Promise, Quota, State, View, landed, reachable, wrong
-from extauthz.testing.builders import Asker, gate, patch, path, put_scale, quota, scale, workload
+from extauthz.testing.builders import Asker, gate, path, put_scale, quota, scale, workload
 
 NAMES = ("a", "b", "c")
 TIERS = ("web", "job")
@@ -137,16 +137,11 @@ class Judged(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), replicas=st.integers(0, 4), cpu=st.integers(1, 3), tier=st.sampled_from(TIERS))
     def replace(self, name: str, replicas: int, cpu: int, tier: str) -> None:
-        whole = self.tree(name, State(replicas, 1000 * cpu, tier))
-        del whole["metadata"]["resourceVersion"]
-        request = Request("PUT", path(name), {"content-type": "application/json"}, json.dumps(whole).encode())
-        self.judge(request, Promise(key(name), replicas, 1000 * cpu, tier))
-
-    @rule(name=st.sampled_from(NAMES), cpu=st.integers(1, 3), kind=st.sampled_from(("strategic", "merge")))
-    def patch_template(self, name: str, cpu: int, kind: str) -> None:
-        containers = [{"name": "main", "resources": {"requests": {"cpu": f"{cpu}"}}}]
-        body = {"spec": {"template": {"spec": {"containers": containers}}}}
-        self.judge(patch(path(name), body, kind), Promise(key(name), None, 1000 * cpu))
+        """An API server stores a whole object on the version that it has shown to the webhook."""
+        whole = json.dumps(self.tree(name, State(replicas, 1000 * cpu, tier))).encode()
+        request = Request("PUT", path(name), {"content-type": "application/json"}, whole)
+        version = str(self.versions[key(name)])
+        self.judge(request, Promise(key(name), replicas, 1000 * cpu, tier, only_on=version))
 
     @precondition(lambda self: self.promises)
     @rule(data=st.data())
