@@ -39,7 +39,10 @@ NAMES = (
     "webhook namespaces",
     "webhook clamp",
 )
-INSTALL = "where no Envoy can stand before the API server, install it (docs/webhook.md)"
+INSTALL = (
+    "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the API"
+    " server: install it (docs/webhook.md)"
+)
 RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
 TRUSTED = (
     "write the authority of the gate's certificate into caBundle (`extauthz render webhook --ca`, cert-manager), or let"

@@ -239,6 +239,8 @@ class Assembly:
         notes += notes_of_policies(self.gate.policies)
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
+        if self.gate.policy.objects == "webhook" and self._settings.webhook is None:
+            notes.append("leaves whole objects to the webhook, and serves none: another gate of this ledger must")
         if self.stale is not None:
             notes.append(f"{self.stale}; growth: {self._settings.on_stale}")
         return notes

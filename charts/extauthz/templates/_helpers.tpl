@@ -119,6 +119,9 @@ args:
 {{- if ne .Values.mode "enforce" }}
   - --mode={{ .Values.mode }}
 {{- end }}
+{{- with .Values.objects }}
+  - --objects={{ . }}
+{{- end }}
 {{- if ne .Values.logLevel "info" }}
   - --log-level={{ .Values.logLevel }}
 {{- end }}

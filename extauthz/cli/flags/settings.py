@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_args, get_origin
 
 from extauthz.service.setting_types import File, Folder, Listen, Url
@@ -43,7 +44,7 @@ def add(parser: argparse.ArgumentParser, fields: Iterable[str] = ()) -> None:
 
 
 def _metavar(info: Described) -> str:
-    choices = [str(choice) for choice in get_args(info.annotation)]
+    choices = [str(word) for choice in get_args(info.annotation) for word in get_args(choice) or (choice,)]
     for kind, shown in ((str, "TEXT"), (int, "N"), (float, "SECONDS")):
         if info.annotation is kind:
             return shown
@@ -55,7 +56,7 @@ def _metavar(info: Described) -> str:
         return "URL"
     if Listen in kinds:
         return "TEXT"
-    return "|".join(choices) or "LEVEL"
+    return "|".join(choice for choice in choices if choice != str(NoneType)) or "LEVEL"
 
 
 def _help(field: str, info: Described) -> str:

@@ -165,11 +165,12 @@ def test_the_namespace_is_everywhere(place: str):
     ("values", "flags"),
     [
         (['mode="audit"'], {"--mode=audit"}),
+        (['objects="observe"'], {"--objects=observe"}),
         (['logLevel="debug"'], {"--log-level=debug"}),
         (['ledger="memory"', "replicas=1"], {"--ledger=memory"}),
         (['settings={"stale-after-s":60,"max-scale":"h"}'], {"--stale-after-s=60", "--max-scale=h"}),
     ],
-    ids=["mode", "log-level", "ledger", "settings"],
+    ids=["mode", "objects", "log-level", "ledger", "settings"],
 )
 def test_an_option_of_the_gate_is_a_flag_of_its_container(values: list[str], flags: set[str]):
     assert set(container(made(*setting(*values)))["args"]) - set(container(made())["args"]) == flags
@@ -242,6 +243,7 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["replicas=0"], "replicas"),
         (['replicas="3"'], "replicas"),
         (['mode="off"'], "mode"),
+        (['objects="off"'], "objects"),
         (['place="node"'], "place"),
         (["replica=3"], "replica"),
         (['tls.secret="A"'], "secret"),
