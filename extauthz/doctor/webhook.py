@@ -26,8 +26,8 @@ Tree: TypeAlias = Any
 
 NAMES = ("webhook", "webhook authority", "webhook canary", "webhook certificate")
 INSTALL = (
-    "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the API"
-    " server: install it (docs/webhook.md)"
+    "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the"
+    " API server: install it (docs/webhook.md)"
 )
 RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
 TRUSTED = (
