@@ -40,8 +40,8 @@ NAMES = (
     "webhook clamp",
 )
 INSTALL = (
-    "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the API"
-    " server: install it (docs/webhook.md)"
+    "whole objects, templates, labels and owners are decided there alone, and counts where no Envoy stands before the"
+    " API server: install it (docs/webhook.md)"
 )
 RENDER_AGAIN = "kubectl apply what `extauthz render webhook` of this version prints, or upgrade the chart's release"
 TRUSTED = (
