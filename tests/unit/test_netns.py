@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import netns
+from tests.controlplane.parts import HIDDEN
 
 ROOT = Path(__file__).parents[2]
 APT = """#!/bin/sh
@@ -29,6 +30,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setattr(netns, "environment", lambda: {**os.environ, "PATH": str(folder)})
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv(HIDDEN, raising=False)
     monkeypatch.setenv("APT_LOG", str(tmp_path / "apt.log"))
     monkeypatch.setenv("APT_INTO", str(folder))
     monkeypatch.setenv("APT_BRINGS", "unshare ip iptables")
@@ -110,7 +112,16 @@ def test_ci_sets_up_what_it_requires_before_it_runs_the_tests() -> None:
     assert "make netns" in listed
 
 
-def test_it_is_a_command() -> None:
+def test_what_is_here_can_be_taken_for_missing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in netns.PACKAGES:
+        binary(path / name, "#!/bin/sh\n")
+    assert netns.missing() == []
+    monkeypatch.setenv(HIDDEN, "netns")
+    assert len(netns.missing()) == len(netns.PACKAGES)
+
+
+def test_it_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HIDDEN, raising=False)
     command = [sys.executable, "-m", "tests.controlplane.netns"]
     if netns.missing():
         pytest.skip("it would install what is missing here")
