@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser, fields: Iterable[str] = ()) -> None:
 
 
 def _metavar(info: Described) -> str:
-    choices = [str(choice) for choice in get_args(info.annotation)]
+    choices = [choice for kind in get_args(info.annotation) for choice in get_args(kind) or [kind]]
     for kind, shown in ((str, "TEXT"), (int, "N"), (float, "SECONDS")):
         if info.annotation is kind:
             return shown
@@ -55,7 +55,7 @@ def _metavar(info: Described) -> str:
         return "URL"
     if Listen in kinds:
         return "TEXT"
-    return "|".join(choices) or "LEVEL"
+    return "|".join(str(choice) for choice in choices if choice is not type(None)) or "LEVEL"
 
 
 def _help(field: str, info: Described) -> str:
