@@ -1,7 +1,7 @@
 """Kubernetes objects in a YAML or JSON file, one at a time, Lists unfolded; each knows where it stands.
 
 Objects are handed out while the text is read: a List of 100,000 workloads is never in memory as one tree. Scalars mean
-what they mean to ``kubectl`` (``core.wire.goyaml``), and a key that is given twice is refused.
+what they mean to ``kubectl`` (``composer``), and a key that is given twice is refused.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Clamping:
     Args:
         fetch: brings what an answer needs.
         heed: told of each write that is lowered, as of a decision.
-        read: what a request means; ``None`` where that takes long. Such a write stays as it is.
+        read: what a request means.
         is_terse: clients learn no name of a quota.
     """
 
@@ -57,7 +57,7 @@ class Clamping:
         heed: Callable[[Decision], None] | None,
         clock: Callable[[], float],
         ids: Callable[[], str],
-        read: Callable[[Request], Reading | None],
+        read: Callable[[Request], Reading],
         is_terse: bool,
     ) -> None:
         self._gate = gate
@@ -76,9 +76,8 @@ class Clamping:
         """The body to send in place of the one that came; ``None``: send it as it is."""
         self.asked = True
         try:
-            reading = self._read(request)
             who = by_name(request.requester) if request.requester else None
-            found = await self._found(reading, request.source, who) if reading is not None else None
+            found = await self._found(self._read(request), request.source, who)
             if found is None or found.clamped_to is None:
                 return None
             body = rewritten(request, found.clamped_to, found.version)

@@ -7,16 +7,14 @@ import json
 import sys
 
 import pytest
-from extauthz.core.intake.aside import read_aside
 
-from extauthz.core.intake.admission import read_aside as read_review_aside
-from extauthz.core.model import Request, Unreadable, Write
+from extauthz.core.intake.admission import Review, read
+from extauthz.core.model import Unreadable
 from extauthz.service.aside import COMMAND, MOST, AsideProcess
 from extauthz.testing.builders import admission, workload
-from tests.fuzz.measure import OBJECT
 
-REQUEST = Request("PUT", OBJECT, {}, b'{"spec":{"replicas":3,"paused":true},"x":"%s"}' % (b"x" * 100_000))
-OTHER = REQUEST._replace(body=b'{"spec":')
+REQUEST = json.dumps(admission(workload(annotations={"x": "y" * 20_000}))).encode()
+OTHER = b"{"
 
 HANGS = (sys.executable, "-c", "import time; time.sleep(600)")
 ENDS = (sys.executable, "-c", "import sys; sys.stdin.buffer.read(4)")
@@ -41,17 +39,10 @@ def aside(command: tuple[str, ...] = COMMAND, longest_s: float = 60.0) -> tuple[
 async def test_it_says_what_is_said_here():
     process, told = aside()
     async with process:
-        assert await asyncio.gather(*(process.read(one) for one in (REQUEST, OTHER, REQUEST))) == [
-            read_aside(one) for one in (REQUEST, OTHER, REQUEST)
+        assert await asyncio.gather(*(process.review(one) for one in (REQUEST, OTHER, REQUEST))) == [
+            read(one) for one in (REQUEST, OTHER, REQUEST)
         ]
     assert told == []
-
-
-async def test_it_says_of_an_admission_review_what_is_said_here():
-    reviews = [b"{", json.dumps(admission(workload(annotations={"x": "y" * 20_000}))).encode()]
-    process, _ = aside()
-    async with process:
-        assert [await process.review(one) for one in reviews] == [read_review_aside(one) for one in reviews]
 
 
 @pytest.mark.parametrize(
@@ -67,33 +58,33 @@ async def test_where_it_ends_the_body_is_refused_by_name_and_a_new_one_reads_on(
     process, told = aside(command)
     async with process:
         for _ in range(2):
-            found = await process.read(REQUEST)
+            found = await process.review(REQUEST)
             assert isinstance(found, Unreadable)
             assert found.code == "not-read"
             assert why in found.detail
         process._command = COMMAND
-        await process.read(REQUEST)
-        assert isinstance(await process.read(REQUEST), Write)
+        await process.review(REQUEST)
+        assert isinstance(await process.review(REQUEST), Review)
     assert f"error aside-ended {why}" in told
 
 
 async def test_where_it_takes_too_long_the_body_is_refused_by_name_and_a_new_one_reads_on():
     process, told = aside(HANGS, 0.05)
     async with process:
-        assert (await process.read(REQUEST)).code == "not-read"
+        assert (await process.review(REQUEST)).code == "not-read"
         process._command, process._longest_s = COMMAND, 60.0
-        await process.read(REQUEST)
-        assert isinstance(await process.read(REQUEST), Write)
+        await process.review(REQUEST)
+        assert isinstance(await process.review(REQUEST), Review)
     assert told[0] == "error aside-ended took more than 0.05 s"
 
 
 async def test_of_too_many_at_a_time_the_last_are_refused_by_name():
     process, _ = aside(HANGS)
     async with process:
-        waiting = [asyncio.create_task(process.read(REQUEST)) for _ in range(MOST)]
+        waiting = [asyncio.create_task(process.review(REQUEST)) for _ in range(MOST)]
         await asyncio.sleep(0)
         await started(process)
-        waiting += [asyncio.create_task(process.read(REQUEST)) for _ in range(2)]
+        waiting += [asyncio.create_task(process.review(REQUEST)) for _ in range(2)]
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         assert {one.result().code for one in done} <= {"too-many-bodies"}
         for one in waiting:
@@ -109,11 +100,11 @@ async def started(process: AsideProcess) -> None:
 async def test_whose_caller_has_left_is_not_read():
     process, _ = aside()
     async with process:
-        left = [asyncio.create_task(process.read(REQUEST)) for _ in range(3)]
+        left = [asyncio.create_task(process.review(REQUEST)) for _ in range(3)]
         await asyncio.sleep(0)
         for one in left:
             one.cancel()
-        assert isinstance(await process.read(REQUEST), Write)
+        assert isinstance(await process.review(REQUEST), Review)
         assert all(one.cancelled() for one in left)
 
 
@@ -124,7 +115,7 @@ async def test_where_it_ended_while_nothing_was_read_a_new_one_reads_the_next_bo
         child = process._process
         child.kill()
         await child.wait()
-        assert isinstance(await process.read(REQUEST), Write)
+        assert isinstance(await process.review(REQUEST), Review)
         assert process._process is not child
     assert told == []
 

@@ -11,15 +11,15 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission as reviews
-from extauthz.core.intake.read import Reader, read
-from extauthz.core.model import Decision, Fetch, Question, Request, WorkloadRef
+from extauthz.core.intake.read import Reader
+from extauthz.core.model import Decision, Fetch, Question, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.clamping import Clamping
-from extauthz.testing.builders import admission, gate, put_scale, quota, scale, scale_object, workload
+from extauthz.testing.builders import admission, create, gate, put_scale, quota, scale, scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 
@@ -44,7 +44,7 @@ class World:
             heed=self.heard.append,
             clock=lambda: 0.0,
             ids=lambda: "d1",
-            read=Reader().at_once,
+            read=Reader(),
             is_terse=terse,
         )
 
@@ -142,12 +142,10 @@ def test_a_body_that_cannot_be_written_anew_is_left_alone_and_nobody_is_told():
     assert (world.heard, world.lines()) == ([], [])
 
 
-def test_a_body_that_takes_long_to_read_is_left_alone():
+def test_what_is_more_than_a_count_is_left_alone():
     world = World()
-    whole = workload("web", 9, annotations={"x": "y" * 20_000}, version="5")
-    target = "/apis/apps/v1/namespaces/team-a/deployments/web"
-    assert asyncio.run(world.lower.body(Request("PUT", target, {}, json.dumps(whole).encode()))) is None
-    assert read(Request("PUT", target, {}, json.dumps(whole).encode())) is not None
+    assert asyncio.run(world.lower.body(create(workload("web", 9)))) is None
+    assert (world.heard, world.lines()) == ([], [])
 
 
 def test_a_version_that_was_not_seen_yet_is_looked_up():

@@ -310,47 +310,6 @@ def test_ids_are_not_to_be_guessed() -> None:
     assert {len(one) for one in ids} == {16}
 
 
-def late(request: Request) -> None:
-    """It takes long."""
-
-
-async def reads_aside(request: Request) -> Reading:
-    await asyncio.sleep(0)
-    return READING
-
-
-async def fails_aside(request: Request) -> Reading:
-    raise OSError("no process")
-
-
-async def test_what_takes_long_is_read_aside_and_then_decided_once() -> None:
-    gate = Knowing()
-    asked, log, stream = deciding(gate, look=gate.look, read=late, read_aside=reads_aside)
-    waiting = asked(REQUEST)
-    assert gate.asked == []
-    decision = await waiting
-    log.close()
-    assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits")
-    assert gate.asked == [decision.id, decision.id]
-    assert [json.loads(line)["id"] for line in stream.getvalue().splitlines()] == [decision.id]
-
-
-async def test_what_was_read_aside_and_waits_for_nothing_more_is_decided() -> None:
-    asked, log, stream = deciding(AllowAll(), read=late, read_aside=reads_aside)
-    decision = await asked(REQUEST)
-    log.close()
-    assert decision.verdict is Verdict.ALLOW
-    assert [json.loads(line)["id"] for line in stream.getvalue().splitlines()] == [decision.id]
-
-
-async def test_a_failure_to_read_aside_is_refused_by_name() -> None:
-    asked, log, stream = deciding(AllowAll(), read=late, read_aside=fails_aside)
-    decision = await asked(REQUEST)
-    log.close()
-    assert decision.reason == "internal-error"
-    assert "no process" in json.loads(stream.getvalue().splitlines()[0])["traceback"]
-
-
 async def test_a_failure_to_read_at_once_is_refused_by_name() -> None:
     def broken(request: Request) -> Reading:
         raise OSError("no bytes")

@@ -326,7 +326,7 @@ def test_writes_that_pend_are_shown_in_all_or_of_one_quota():
     assert shown == {
         grown.id: ("web", 5, False, State.OPEN, 90.0),
         other.id: ("api", 2, False, State.OPEN, 90.0),
-        changed.id: ("web", None, True, State.OPEN, 90.0),
+        changed.id: ("web", 2, True, State.OPEN, 90.0),
     }
     assert [one.id for one in queries.pending("corp")] == [grown.id, changed.id]
     assert [one.id for one in queries.pending("other")] == [other.id]

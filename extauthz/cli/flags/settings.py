@@ -6,7 +6,6 @@ import argparse
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from types import NoneType
 from typing import Any, get_args, get_origin
 
 from extauthz.service.setting_types import File, Folder, Listen, Url
@@ -44,7 +43,7 @@ def add(parser: argparse.ArgumentParser, fields: Iterable[str] = ()) -> None:
 
 
 def _metavar(info: Described) -> str:
-    choices = [str(word) for choice in get_args(info.annotation) for word in get_args(choice) or (choice,)]
+    choices = [choice for kind in get_args(info.annotation) for choice in get_args(kind) or [kind]]
     for kind, shown in ((str, "TEXT"), (int, "N"), (float, "SECONDS")):
         if info.annotation is kind:
             return shown
@@ -56,7 +55,7 @@ def _metavar(info: Described) -> str:
         return "URL"
     if Listen in kinds:
         return "TEXT"
-    return "|".join(choice for choice in choices if choice != str(NoneType)) or "LEVEL"
+    return "|".join(str(choice) for choice in choices if choice is not type(None)) or "LEVEL"
 
 
 def _help(field: str, info: Described) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -40,6 +41,7 @@ def test_a_number_not_spelled_as_an_integer_keeps_its_text(text):
     number = gojson.loads(text.encode())
     assert type(number) is Number
     assert (number.text, float(number)) == (text, float(text))
+    assert copy.copy(number).text == text
 
 
 def test_an_integer_is_an_int_and_nothing_else():

@@ -10,13 +10,13 @@ from itertools import count
 from typing import Any
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Request, Requester, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.testing.builders import gate as make_gate
+from extauthz.testing.builders import shown
 
 W = 135.0
 
@@ -69,7 +69,7 @@ class Member:
 
     async def ask(self, request: Request, by: Requester | None = None) -> Decision:
         """As ``service.deciding``."""
-        reading, decision_id = read(request), f"d{next(self._ids)}"
+        reading, decision_id = shown(self.gate, request), f"d{next(self._ids)}"
         decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False, requester=by)
         if not decision.pends:
             return decision

@@ -114,20 +114,6 @@ async def test_an_object_that_was_deleted_is_made_again_with_all_that_is_agreed_
         assert second.gate.ledger.pending.follows(granted.id)
 
 
-async def test_a_patch_stays_a_patch_at_the_gate_that_makes_a_deleted_object_again():
-    store = MemoryStore()
-    async with members(1, [quota("acme", CPU)], workload("web", 2), store=store) as (gate,):
-        side = {"name": "side", "resources": {"requests": {"cpu": "100m"}}}
-        template = {"spec": {"template": {"spec": {"containers": [side]}}}}
-        granted = await gate.ask(patch(path("web"), template, "strategic"))
-        assert gate.gate.ledger.pending.get(granted.id)[1].write is not None
-        before = gate.committer.replica.base.uid
-        store.delete()
-        await until(lambda: (base := gate.committer.replica.base) is not None and base.uid != before)
-        assert granted.id in gate.agreed
-        assert gate.gate.ledger.pending.get(granted.id)[1].write is not None
-
-
 async def test_a_gate_that_starts_knows_what_others_have_granted():
     store = MemoryStore()
     async with members(1, [quota("acme", CPU)], workload("web", 5), store=store) as (first,):

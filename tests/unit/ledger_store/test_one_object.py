@@ -154,23 +154,6 @@ async def test_so_is_a_count_for_an_object_that_is_not_there_yet():
         assert (await second.ask(scale("api", 5))).reason == "exceeded-quota"
 
 
-async def test_what_a_patch_may_leave_on_a_changed_object_is_told_to_the_others():
-    """Somebody adds a container past the gates while a patch of another one is open."""
-    two = pod({"cpu": "1"})
-    two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "other"})
-    body = {"spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}}}}
-    cpu = [quota("acme", {"requests.cpu": "10"})]
-    async with members(2, cpu, workload("web", 1)) as (first, second):
-        slow = await first.ask(patch(path("web"), body, "strategic"))
-        assert slow.verdict is Verdict.ALLOW, slow.sentence
-        await until(lambda: slow.id in second.agreed)
-        changed = workload("web", 1, version="2")
-        changed["spec"]["template"] = two
-        for gate in (first, second):
-            gate.gate.observe(*observe(changed))
-        await until(lambda: second.reserved == first.reserved == {"requests.cpu": 2 * 10**9})
-
-
 async def test_a_retry_that_renews_a_write_is_told_to_the_others():
     async with members(2, [quota("acme", {"pods": "100"})], WEB) as (first, second):
         answers = [await first.ask(scale("web", 5)) for _ in range(20)]

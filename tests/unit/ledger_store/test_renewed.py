@@ -10,12 +10,11 @@ import pytest
 from extauthz.core.decision.pending_limits import MAX_IDENTICAL
 from extauthz.core.ledger.pending_write import Event, State
 from extauthz.core.model import Verdict, WorkloadRef
-from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Fate
 from extauthz.ledger_store import payload
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
-from extauthz.testing.builders import patch, path, quota, scale, workload
+from extauthz.testing.builders import quota, scale, workload
 from tests.unit.ledger_store.gates import Member, members, until
 from tests.unit.ledger_store.seats import Seat, W
 from tests.unit.ledger_store.stores import Barred, Odd
@@ -126,22 +125,6 @@ def test_what_another_gate_renews_has_not_ended_for_policies():
     assert told == []
     first.ledger.pending.forget(renewed)
     assert told == [(renewed, Fate.WITHDRAWN)]
-
-
-def test_a_gate_keeps_its_patch_when_another_gate_renews_it():
-    """What it leaves on an object that changes later is told to the others, who do not have the patch."""
-    first, second = Seat("a"), Seat("b", 7.0)
-    asked = first.ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}}))
-    second.replica.take(first.write(1))
-    second.ledger.pending.renew(second.pending(asked), second.now_s + W)
-    first.replica.take(second.write(2))
-    first.gate.observe(*observe(workload("web", 1, labels={"app": "web", "colour": "red"}, version="2")))
-    assert len(first.pending(asked).labels) == 2
-    second.replica.take(first.write(3))
-    assert set(second.pending(asked).labels) == set(first.pending(asked).labels)
-    for seat in (first, second):
-        assert seat.ledger.drift() == {}
-        assert not seat.replica.wants_write()
 
 
 # Who leaves, and whose write stands for others.

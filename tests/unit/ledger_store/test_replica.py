@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import Any
 
 import pytest
 
-from extauthz.core.objects.workloads import observe
 from extauthz.ledger_store import payload
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.replica import AGES
 from extauthz.ledger_store.store import Stored
-from extauthz.testing.builders import patch, path, scale, workload
+from extauthz.testing.builders import scale
 from tests.unit.ledger_store.seats import Seat, W
 
 
@@ -195,36 +193,6 @@ def test_an_object_that_unpacks_to_more_than_any_gate_writes_is_not_unpacked():
     bomb = zlib.compress(b"0" * (payload.MAX_LINES_BYTES + 1), level=9)
     with pytest.raises(payload.PayloadError, match="far too long"):
         decode(base64.b64encode(bomb).decode())
-
-
-@pytest.mark.parametrize("more", [{"replicas": 3}, {"keeps_count": True}, {"frees": True}])
-def test_so_is_whatever_else_comes_to_be_known_of_a_write(more: dict[str, Any]):
-    seat = Seat("a")
-    pending = seat.ask(scale("web", 2))
-    seat.write(1)
-    for name, value in more.items():
-        setattr(seat.pending(pending), name, value)
-    assert seat.replica.wants_write()
-    assert json.loads(decode(seat.write(2).payload).pending_writes[pending]).items() >= more.items()
-    assert not seat.replica.wants_write()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"metadata": {"labels": {"tier": "a"}}}, id="labels"),
-        pytest.param({"spec": {"template": {"spec": {"nodeName": "n"}}}}, id="template"),
-    ],
-)
-def test_what_a_patch_leaves_on_an_object_that_changed_meanwhile_is_written_as_well(change: dict[str, Any]):
-    seat = Seat("a")
-    seat.write(1)
-    pending = seat.ask(patch(path("web"), change))
-    before = decode(seat.write(2).payload).pending_writes[pending]
-    changed = workload("web", 1, {"cpu": "2"}, labels={"app": "web", "colour": "red"}, version="2")
-    seat.ledger.observations.observe(*observe(changed))
-    assert seat.replica.wants_write()
-    assert decode(seat.write(3).payload).pending_writes[pending] != before
 
 
 @pytest.mark.parametrize("uid", ["u", "another"], ids=["written-over", "made-anew"])

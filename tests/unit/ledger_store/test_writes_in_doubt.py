@@ -137,7 +137,6 @@ async def test_the_very_first_write_may_fail():
     "request_",
     [
         pytest.param(scale("web", 2), id="scale"),
-        pytest.param(patch(path("web", sub="scale"), {"spec": {"replicas": 2}}, "apply"), id="apply-of-the-scale"),
         pytest.param(patch(path("web"), {"spec": {"replicas": 2}}), id="patch-of-the-object"),
         pytest.param(create(workload("new", 2)), id="create-of-what-is-not-there"),
     ],
