@@ -11,4 +11,4 @@ WORDS = ("deploy",)
 
 
 def planted():
-    return replaced(Observations, _is_late=lambda self, ref, version: False)
+    return replaced(Observations, is_late=lambda self, ref, version: False)

@@ -39,7 +39,7 @@ from extauthz.testing.builders import admission, owned_by, pod, scale_object, wo
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 TEMPLATE = intern(prune({"template": pod({"cpu": "1"})}))
-MADE = Observed(1, TEMPLATE, "app=web", placement="")
+MADE = Observed(1, TEMPLATE, "app=web")
 
 
 def encoded(review: Any) -> bytes:
