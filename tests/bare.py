@@ -35,6 +35,7 @@ mount -t proc proc "$0/proc"
 mount -t tmpfs -o mode=755 tmpfs "$0/dev"
 for each in null zero full random urandom tty; do touch "$0/dev/$each"; mount --bind "/dev/$each" "$0/dev/$each"; done
 ln -s /proc/self/fd "$0/dev/fd"
+for each in stdin:0 stdout:1 stderr:2; do ln -s "/proc/self/fd/${each#*:}" "$0/dev/${each%:*}"; done
 mkdir "$0/dev/shm" "$0/dev/pts"
 mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"
