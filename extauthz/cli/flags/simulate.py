@@ -19,7 +19,6 @@ examples:
   extauthz simulate --minutes 60 --steps 60
   extauthz simulate --seed 17 --trace
   extauthz simulate --seed 17 --only 3,7,12 --trace
-  extauthz simulate memory
 
 faults:
 {faults}
