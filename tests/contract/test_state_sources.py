@@ -158,6 +158,7 @@ def list_all(made: Mapping[Any, AnyFeed], objects: list[Tree], version: str) -> 
             feed = made[resource.group, resource.plural]
             mine = [one for one in objects if kind_of(one) == (resource.group, resource.kind)]
             asyncio.run(feed.replaced([feed.convert(one) for one in mine], version))
+            feed.reached(version)
 
 
 def told(objects: Iterable[Tree], gate: Gate, _: Path) -> None:
@@ -190,6 +191,8 @@ def told_after_others(objects: Iterable[Tree], gate: Gate, path: Path) -> None:
         if (one["kind"], one["metadata"]["name"]) not in kept:
             one["metadata"]["resourceVersion"] = str(200 + at)
             feed_of(made, one).changed("DELETED", feed_of(made, one).convert(one))
+    for feed in made.values():
+        feed.reached("299")  # a bookmark: all that a controller has made of the change was told
 
 
 def listed_after_others(objects: Iterable[Tree], gate: Gate, _: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.intake.read import read
-from extauthz.core.model import Apply, Request, Unreadable, Write
+from extauthz.core.model import NotACount, Request, Unreadable, Write
 from tests.controlplane import fixtures
 from tests.controlplane.conforming import FAILED, Outcome, Remembering, Restorer, Said, entrances, outcome
 from tests.controlplane.plane import running_plane
@@ -38,8 +38,7 @@ class Difference(StrEnum):
     NONE = "none"
     REFUSES_FIRST = "the API server refuses it by itself, as it does without a webhook"
     READS_MORE = "the gate does not read it, and the API server does"
-    KNOWS_ALL = "the gate keeps of an object what costs; a patch copies from the rest of it"
-    KNOWS_OWNERS = "an apply is weighed at its most; the API server knows whose each field is"
+    LEFT = "the count alone is read at Envoy, the object is read by the webhook"
     UNNAMED = "no reason is known"
 
 
@@ -53,10 +52,8 @@ def difference(request: Request, said: Said, status: int | None) -> Difference:
         return Difference.REFUSES_FIRST if alone else Difference.UNNAMED
     if isinstance(reading, Unreadable) or said.ext_authz.reason == "replicas-too-large":
         return Difference.READS_MORE
-    if said.ext_authz.reason == "patch-from-unseen-field":
-        return Difference.KNOWS_ALL
-    if isinstance(reading, Write) and isinstance(reading.change, Apply):
-        return Difference.KNOWS_OWNERS
+    if isinstance(reading, NotACount):
+        return Difference.LEFT
     return Difference.UNNAMED
 
 

@@ -79,7 +79,8 @@ class Real:
         self.show_state()
         socket = directory / "gate.sock"
         left = directory / "handover.json"
-        handover.leave(left, [])  # a gate that finds none would wait for W, as writes of before may still land
+        handover.take(left, "before")  # without an earlier run a gate waits for W, as writes may still land
+        handover.leave(left, [], "before")
         flags = ("--handover", str(left), *flags)
         self.gate = Gate(quota_file, self._state, directory / "gate.log", flags, grpc=grpc or f"unix:{socket}")
         self._options = {"gate": Endpoint("", 0, str(socket)), "gate_timeout_s": 20.0} | options

@@ -17,6 +17,7 @@ from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest, MockResponse
 from openapi_core.validation.request.exceptions import RequestValidationError
 
+from extauthz.core.model import Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries, WorkloadUse
 from extauthz.servers.api import answers as module
@@ -26,7 +27,7 @@ from extauthz.servers.api.problems import CONTENT_TYPE
 from extauthz.servers.api.questions import MOST_IN_BATCH
 from extauthz.servers.api.rights import ThisHost
 from extauthz.servers.api.routes import MAX_BODY_BYTES, routes
-from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from extauthz.testing.builders import Asker, gate, path, quota, scale, workload
 
 NAMESPACES = {"team-a": {"workspace": "acme"}, "team-b": {"workspace": "acme"}, "free": {}}
 QUOTAS = [
@@ -233,11 +234,9 @@ async def test_headroom_of_an_object_that_exists_is_what_it_may_have_with_its_ne
     _, page = await api.post("/api/v1/headroom", {"object": changed(1)})
     (found,) = page["items"]
     assert (found["observedReplicas"], found["certain"]) == (1, True)
-    body = {"method": "PUT", "path": "/apis/apps/v1/namespaces/team-b/deployments/w0"}
-    body["headers"] = {"content-type": "application/json"}
-    for replicas, verdict in ((found["replicas"], "allow"), (found["replicas"] + 1, "deny")):
-        asked = body | {"body": json.dumps(changed(replicas))}
-        assert (await api.post("/api/v1/decisions", asked))[1]["verdict"] == verdict
+    for replicas, verdict in ((found["replicas"], Verdict.ALLOW), (found["replicas"] + 1, Verdict.DENY)):
+        put = Request("PUT", path("w0", namespace="team-b"), {}, json.dumps(changed(replicas)).encode())
+        assert api.write(put, charge=False).verdict is verdict
 
 
 async def test_a_change_has_no_headroom_at_any_size_while_a_count_pends_that_it_would_make_too_dear(api: Api):

@@ -328,6 +328,14 @@ class TestTls:
         assert error.startswith(f"extauthz: --tls-cert {cert}, --tls-key {key}: not a certificate and its key")
 
 
+def test_a_gate_that_leaves_objects_to_another_webhook_says_so(tmp_path: Path) -> None:
+    with Running(tmp_path, "--objects", "webhook") as gate:
+        assert gate.get("/readyz") == (
+            200,
+            "ready\nnote: leaves whole objects to the webhook, and serves none: another gate of this ledger must\n",
+        )
+
+
 class TestHandover:
     def test_a_clean_stop_hands_its_pending_writes_to_the_next_start(self, tmp_path: Path) -> None:
         flags = ("--handover", str(tmp_path / "handover.json"))

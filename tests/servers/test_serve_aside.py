@@ -6,44 +6,61 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
+from typing import TypeAlias
 
-import grpc
 import pytest
-from envoy_data_plane.envoy.service.auth.v3 import AttributeContextHttpRequest, CheckResponse
 
-from .running import Running, ask, metadata, within
+from extauthz.testing.builders import admission, workload
+from extauthz.testing.certs import Authority
+
+from .running import Running, within
+from .test_serve_webhook import connected, flags
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Running]:
-    with Running(tmp_path) as running:
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def gate(tmp_path: Path, authority: Authority) -> Iterator[Running]:
+    with Running(tmp_path, *flags(authority.issue("gate"))) as running:
         yield running
 
 
-def long_body(replicas: int) -> AttributeContextHttpRequest:
-    """A manifest as ``kubectl apply`` sends it, with annotations of a megabyte."""
-    headers = {"content-type": "application/strategic-merge-patch+json"}
-    tree = {"metadata": {"annotations": {"a": "x" * 2**20}}, "spec": {"replicas": replicas}}
-    path = "/apis/apps/v1/namespaces/shop/deployments/web"
-    return AttributeContextHttpRequest(method="PATCH", path=path, headers=headers, raw_body=json.dumps(tree).encode())
+Send: TypeAlias = Callable[[int], tuple[int, str]]
 
 
-def send(gate: Running, replicas: int) -> CheckResponse:
-    with gate.channel() as channel:
-        return ask(channel, long_body(replicas))
+@pytest.fixture
+def send(gate: Running, authority: Authority) -> Send:
+    """Asks for so many replicas of an object with annotations of a megabyte. Returns status and body."""
+
+    def sent(replicas: int) -> tuple[int, str]:
+        old, new = (
+            workload("web", count, namespace="shop", version="5", annotations={"a": "x" * 2**20})
+            for count in (3, replicas)
+        )
+        with connected(gate, authority) as connection:
+            body = json.dumps(admission(new, old))
+            connection.request("POST", "/validate?timeout=2s", body, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    return sent
 
 
-def is_read(gate: Running, replicas: int) -> bool:
+def is_read(send: Send, replicas: int) -> bool:
     """The process that reads may still be starting: then the body is refused, and the next one is read."""
-    return within(20, lambda: send(gate, replicas).ok_response is not None)
 
+    def is_allowed() -> bool:
+        status, body = send(replicas)
+        return status == 200 and json.loads(body)["response"]["allowed"]
 
-def send_in_vain(gate: Running) -> None:
-    with suppress(grpc.RpcError):
-        send(gate, 4)
+    return within(20, is_allowed)
 
 
 def processes_of(gate: Running) -> list[int]:
@@ -51,35 +68,44 @@ def processes_of(gate: Running) -> list[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_a_long_body_is_decided_as_any_other(gate: Running) -> None:
-    assert is_read(gate, 4)
-    refused = send(gate, 5)
-    assert json.loads(refused.denied_response.body)["code"] == 403
-    assert metadata(refused)["reason"] == "exceeded-quota"
+def send_in_vain(send: Send) -> None:
+    with suppress(OSError, HTTPException):
+        send(4)
 
 
-def test_while_a_body_is_read_checks_and_health_go_on_and_a_body_that_takes_too_long_is_refused(gate: Running) -> None:
-    assert is_read(gate, 3)
+def test_a_long_body_is_decided_as_any_other(send: Send) -> None:
+    assert is_read(send, 4)
+    status, body = send(5)
+    told = json.loads(body)["response"]["status"]
+    assert (status, told["code"]) == (200, 403)
+    assert "exceeded workspace quota" in told["message"]
+
+
+def test_while_a_body_is_read_checks_and_health_go_on_and_a_body_that_takes_too_long_is_refused(
+    gate: Running, send: Send
+) -> None:
+    assert is_read(send, 3)
     (process,) = processes_of(gate)
     os.kill(process, signal.SIGSTOP)
-    answers: list[CheckResponse] = []
-    sender = threading.Thread(target=lambda: answers.append(send(gate, 4)))
+    answers: list[tuple[int, str]] = []
+    sender = threading.Thread(target=lambda: answers.append(send(4)))
     sender.start()
     assert gate.check(4).ok_response is not None
     assert gate.get("/healthz") == (200, "alive\n")
     assert gate.health() == "SERVING"
     sender.join(20)
-    assert metadata(answers[0])["reason"] == "not-read"
-    assert json.loads(answers[0].denied_response.body)["code"] == 503
-    assert is_read(gate, 4)
+    status, body = answers[0]
+    assert status == 503
+    assert "took more than 1.5 s" in body
+    assert is_read(send, 4)
     assert processes_of(gate) != [process]
 
 
-def test_it_ends_with_the_gate_also_where_a_body_is_being_read(gate: Running) -> None:
-    assert is_read(gate, 3)
+def test_it_ends_with_the_gate_also_where_a_body_is_being_read(gate: Running, send: Send) -> None:
+    assert is_read(send, 3)
     (process,) = processes_of(gate)
     os.kill(process, signal.SIGSTOP)
-    sender = threading.Thread(target=send_in_vain, args=(gate,))
+    sender = threading.Thread(target=send_in_vain, args=(send,))
     sender.start()
     os.kill(gate.child.pid, signal.SIGTERM)
     sender.join(20)

@@ -144,7 +144,7 @@ def test_a_gate_that_only_the_webhook_asks_opens_no_other_port(tmp_path: Path, a
         assert "grpc" not in serving
         assert not gate.events("plain-text")
         assert ask(gate, authority, scaled(4))["allowed"]
-        assert gate.get("/readyz")[0] == 200
+        assert gate.get("/readyz") == (200, "ready\n")
         assert gate.child.terminate() == 0
         assert gate.events("stopped")
 

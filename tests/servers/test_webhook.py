@@ -53,7 +53,7 @@ class Gate:
     async def read_aside(self, body: bytes) -> Review | Unreadable:
         self.reading.set()
         await self.go_on.wait()
-        return self.busy or admission.read_aside(body)
+        return self.busy or admission.read(body)
 
     # What the mutating hook asks.
 
@@ -133,7 +133,7 @@ async def test_a_long_review_is_read_aside(client: TestClient, gate: Gate) -> No
     assert gate.reading.is_set()
     reading = gate.asked[0].reading
     assert isinstance(reading, Write)
-    assert reading == admission.read_aside(json.dumps(LONG).encode()).question.reading
+    assert reading == admission.read(json.dumps(LONG).encode()).question.reading
 
 
 @pytest.mark.parametrize(
