@@ -110,6 +110,7 @@ def running_gate(mesh: Mesh, pods: int, *flags: str) -> Iterator[Gate]:
         {"apiVersion": "extauthz.dev/v1alpha1", "kind": "WorkspaceQuota", "metadata": {"name": "acme"}, "spec": spec}
     )
     left = mesh.folder / "handover.json"
+    handover.take(left, "before")
     handover.leave(left, [], "before")
     options = [f"--kubeconfig={mesh.plane.kubeconfig}", f"--handover={left}", *flags]
     with Gate("kubernetes", "kubernetes", mesh.folder / "gate.log", options) as gate:

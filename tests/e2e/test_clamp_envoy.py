@@ -28,6 +28,10 @@ class ClampWorld(World):
         return replace(super()._options(profile), clamp=True)
 
 
+OBJECTS = ("put", "apply")
+"""Forms that are not decided at Envoy."""
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClampWorld]:
     with (
@@ -43,7 +47,8 @@ def test_every_form_is_lowered_on_the_version_that_is_there(world, workspace):
     eventually(lambda: acme.used() == 2)
     through = world.client()
     try:
-        for name, ask in forms(acme, through).items():
+        counts = {name: ask for name, ask in forms(acme, through).items() if name not in OBJECTS}
+        for name, ask in counts.items():
             # What a controller writes meanwhile makes the write conflict. Whoever asks, asks again.
             eventually(lambda ask=ask: _done(ask))
             assert acme.replicas("web") == 4, name
@@ -54,7 +59,7 @@ def test_every_form_is_lowered_on_the_version_that_is_there(world, workspace):
             eventually(lambda: acme.charged() == 2)
     finally:
         through.close()
-    assert clamps(acme) >= len(forms(acme, through))
+    assert clamps(acme) >= len(counts)
 
 
 def _done(ask: Callable[[], object]) -> bool:

@@ -69,6 +69,7 @@ class Node:
         authority = Authority(self.folder, "gate CA")
         server, self._client, self._gate_ca = authority.issue("gate"), authority.issue("node"), authority.ca
         left = self.folder / "handover.json"
+        handover.take(left, "before")
         handover.leave(left, [], "before")
         flags = {
             "kubeconfig": self.plane.kubeconfig,

@@ -31,6 +31,7 @@ _NUMBERS = itertools.count(1)
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster of its own, whose gate waits an hour where it is told nothing."""
     folder = tmp_path_factory.mktemp("patient")
+    handover.take(folder / "handover.json", "before")
     handover.leave(folder / "handover.json", [], "before")
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
