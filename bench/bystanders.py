@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grpc
 
-from extauthz.core.intake.read import MAX_BODY_BYTES
+from extauthz.core.intake.read import MAX_BYTES
 from extauthz.testing.gate import Gate
 
 from . import inputs
@@ -91,7 +91,7 @@ def _figures(gate: Gate, honest: _Honest, size: Size, say: Callable[[str], None]
         answered += attackers.answered
         now = f"p99 {percentile(beside, SHARE) * 1e3:.1f} ms, quiet {percentile(quiet, SHARE) * 1e3:.1f} ms"
         say(f"bystanders, round {number + 1} of {size.rounds}: {now}, {answered} bodies answered")
-    grown_bytes, sent_bytes = _peak_bytes(gate.pid) - before_bytes, ATTACKERS * MAX_BODY_BYTES
+    grown_bytes, sent_bytes = _peak_bytes(gate.pid) - before_bytes, ATTACKERS * MAX_BYTES
     slow, usual = percentile(beside, SHARE), percentile(quiet, SHARE)
     name = f"bystanders beside {ATTACKERS} attackers at the size limit"
     return [

@@ -235,14 +235,18 @@ class Assembly:
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` while it serves."""
         notes = [note for one in self.inputs or () for note in one.notes()] + self._holding.notes()
-        notes += serving.notes(self.queries, self.asked.serving())
-        notes += notes_of_policies(self.gate.policies)
+        notes += self.notes_of_installation() + notes_of_policies(self.gate.policies)
+        if self.stale is not None:
+            notes.append(f"{self.stale}; growth: {self._settings.on_stale}")
+        return notes
+
+    def notes_of_installation(self) -> list[str]:
+        """Those of ``notes`` that say how it is set up. They pass when somebody installs it otherwise."""
+        notes = serving.notes(self.queries, self.asked.serving())
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:
             notes.append("leaves whole objects to the webhook, and serves none: another gate of this ledger must")
-        if self.stale is not None:
-            notes.append(f"{self.stale}; growth: {self._settings.on_stale}")
         return notes
 
 

@@ -318,5 +318,6 @@ class Member:
         self.process.start(heard())
 
     def unwell(self) -> list[str]:
-        """Why it grants nothing for now."""
-        return [f"{self.name}: {one}" for one in self.assembly.notes()]
+        """Why it grants nothing for now. A world asks its gates without a configuration that says so."""
+        usual = self.assembly.notes_of_installation()
+        return [f"{self.name}: {one}" for one in self.assembly.notes() if one not in usual]

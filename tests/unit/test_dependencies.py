@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-COMES_WITH = {"betterproto2": "envoy-data-plane", "yarl": "aiohttp"}
-"""Part of what another package has its users write: messages, and URLs."""
+COMES_WITH = {"betterproto2": "envoy-data-plane", "yarl": "aiohttp", "pydantic-core": "pydantic"}
+"""Part of what another package has its users write: messages, URLs, schemas."""
 TEST_KIT = "extauthz/testing"
 PACKAGES = metadata.packages_distributions()
 

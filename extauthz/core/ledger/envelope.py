@@ -66,7 +66,9 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
         return Position(used, nodes, envelope, nodes, costs.unknown, pod)
     products = _observed_products(entry, observed, costs)
     used = envelope = charge(products, per_object)
-    per_pod, by_count = products[0].per_pod, not entry.claims and not products[0].beside
+    per_pod = products[0].per_pod
+    has_others = beyond(UNBOUNDED, per_pod, _others(entry, costs, pending=False))
+    by_count = not entry.claims and not products[0].beside and not has_others
     is_priced = observed.replicas > 0 or observed.template is not None
     if pod_costs.charge_surge:
         top = pod_costs.with_surge(entry.ref, observed, top)
@@ -319,7 +321,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
         yield product(top, shown)
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
-    stays = [_rest(entry, entry.observed.template, top, others, costs)] if entry.observed is not None else []
+    stays = [_rest(entry, entry.observed.template, top, others, costs)] if entry.observed is not None and top else []
     for one in objects:
         meeting = [count.replicas or 0 for count in counts if _may_follow(count, one)]
         before = [

@@ -17,7 +17,6 @@ from extauthz.cluster.live import PHASES, LiveCluster
 from extauthz.cluster.reads import Reader
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.read import read
 from extauthz.core.kinds import PODS, REVISIONS
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Observed, WorkloadRef
@@ -28,7 +27,7 @@ from extauthz.kube.resource import Resource
 from extauthz.settlement import reads
 from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.testing.apiserver import ApiServer
-from extauthz.testing.builders import create, owned_by, quota, scale, workload
+from extauthz.testing.builders import create, owned_by, quota, scale, shown, workload
 from extauthz.testing.certs import Authority
 from extauthz.testing.objects import Key
 from extauthz.testing.reading import Fault
@@ -70,7 +69,7 @@ class Reading:
 
     def decide(self, request) -> Decision:
         self._count += 1
-        return self.gate.decide(read(request), f"d{self._count}", self.now_s)
+        return self.gate.decide(shown(self.gate, request), f"d{self._count}", self.now_s)
 
     async def until(self, what) -> None:
         async with asyncio.timeout(10):

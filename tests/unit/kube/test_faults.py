@@ -154,7 +154,7 @@ async def test_changes_amid_a_streamed_list_are_part_of_it(api: ApiServer, world
     api.reading.faults.append(Fault(body=b"".join(each + b"\n" for each in lines), then="hang"))
     async with following(world.reflector()):
         await until(lambda: "c" in world.recorder.state)
-    assert world.recorder.journal == [("replaced", ["b"]), ("ADDED", "c")]
+    assert world.recorder.journal == [("replaced", ["b"]), ("reached", "9"), ("ADDED", "c"), ("reached", "10")]
     assert world.recorder.state == {"b": "4", "c": "10"}
 
 

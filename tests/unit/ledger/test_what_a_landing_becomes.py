@@ -199,3 +199,12 @@ def test_a_template_of_a_replica_set_that_is_edited_by_itself_is_no_way_past_a_l
     if world.ask(edited, its).verdict is Verdict.ALLOW:
         world.show("replicasets", edited)
     assert world.charged <= 6
+
+
+def test_a_count_from_none_pays_for_the_dearest_replica_set_that_has_pods():
+    world = World(100, replicas=0, cpu="2")
+    world.show("replicasets", world.replica_set("web-old", 1, "5"))
+    ledger = world.gate.ledger
+    decision = world.gate.decide(builders.read(builders.scale("web", 3)), "d1", 1.0)
+    assert (decision.verdict, ledger.drift()) == (Verdict.ALLOW, {})
+    assert next(row.used + row.reserved for row in ledger.usage.rows()) == 15 * CPU
