@@ -28,7 +28,10 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
     used = NOTHING
     if observed is not None:
-        used = charge(_observed_products(entry, observed, costs), _per_object(entry, costs, pending=False))
+        products = _observed_products(entry, observed, costs)
+        if not observed.replicas and not entry.children and not entry.claims:
+            costs.unknown = False  # zero times what is not known
+        used = charge(products, _per_object(entry, costs, pending=False))
     envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
     return Position(used, used_in, envelope, _envelope_nodes(entry, coverage, used_in), costs.unknown)
 
