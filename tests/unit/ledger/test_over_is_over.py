@@ -64,11 +64,12 @@ class OverIsOver(RuleBasedStateMachine):
 
     def send(self, name: str, request: Request, replicas: int | None, cpu: int | None) -> None:
         before, seen = self.total(), self.seen[name]
-        own = (seen.replicas if replicas is None else replicas) * (seen.cpu if cpu is None else cpu)
+        count, each = seen.replicas if replicas is None else replicas, seen.cpu if cpu is None else cpu
+        own, while_it_rolls_out = count * each, count * max(each, seen.cpu)
         decision = self.ask(request)
         if decision.verdict is not Verdict.ALLOW:
             alone = not self.ask.gate.ledger.pending_writes
-            assert own > seen.cost or not alone, "less is never refused"
+            assert while_it_rolls_out > seen.cost or not alone, "less is never refused"
             if decision.fits is not None and cpu is None:
                 assert self.ask(scale(name, decision.fits), charge=False).verdict is Verdict.ALLOW
                 assert self.ask(scale(name, decision.fits + 1), charge=False).verdict is Verdict.DENY
