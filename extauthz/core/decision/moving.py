@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from extauthz.core.decision import sentences
-from extauthz.core.decision.effects import is_harmless
 from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger.entry import Entry
@@ -23,8 +22,6 @@ REASON: Final = "move-waits"
 def waits(asked: Evaluation) -> Decision | None:
     """Step: it may move, and what follows it may still land."""
     if asked.entry is None or not _moves(asked.pending_write, asked.observed):
-        return None
-    if is_harmless(asked.observed, asked.pending_write):
         return None
     followers = _followers_of(asked.entry, asked)
     if not followers:

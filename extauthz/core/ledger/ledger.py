@@ -227,10 +227,8 @@ class Ledger:
         self, ref: WorkloadRef, pending_write: PendingWrite, proposal: Proposal, free: Nodes
     ) -> int | None:
         """By bisection: how much of a count its family covers depends on its other members."""
-        if pending_write.replicas is None:
-            return None
         names = {node.quota.name for node in free}
-        fits, too_many = -1, pending_write.replicas
+        fits, too_many = -1, pending_write.replicas or 0
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
             tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.born)
@@ -239,11 +237,9 @@ class Ledger:
         return fits if fits >= 0 else None
 
     def surge(self, proposal: Proposal, pending_write: PendingWrite) -> int:
-        """Pods of a rollout that the count of ``pending_write``, or else the observed one, is charged with."""
-        ref, observed, count = proposal.entry.ref, proposal.entry.observed, pending_write.replicas
-        if count is None:
-            count = observed.replicas if observed is not None else 0
-        return self.pod_costs.with_surge(ref, observed, count) - count
+        """Pods of a rollout that the count of ``pending_write`` is charged with."""
+        count = pending_write.replicas or 0
+        return self.pod_costs.with_surge(proposal.entry.ref, proposal.entry.observed, count) - count
 
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
         """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between."""

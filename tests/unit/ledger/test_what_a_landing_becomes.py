@@ -208,3 +208,13 @@ def test_a_count_from_none_pays_for_the_dearest_replica_set_that_has_pods():
     decision = world.gate.decide(builders.read(builders.scale("web", 3)), "d1", 1.0)
     assert (decision.verdict, ledger.drift()) == (Verdict.ALLOW, {})
     assert next(row.used + row.reserved for row in ledger.usage.rows()) == 15 * CPU
+
+
+def test_a_whole_new_state_has_left_nothing():
+    world = World(20, replicas=2, cpu="4")
+    world.write(5, "2")
+    world.lands(5, "2")
+    observations = world.gate.ledger.observations
+    known = [(one.ref, one.observed) for one in world.gate.ledger.workloads if one.observed is not None]
+    observations.replace(known)
+    assert (world.charged, world.gate.ledger.drift()) == (10, {})
