@@ -145,8 +145,9 @@ class Judge:
         total = NOTHING
         for app, some in self._pods().items():
             asking = [tree for tree in self._asking(app) if tree["spec"]["replicas"]]
-            each = max((self._each(app, tree, some) for tree in asking), default=0)
-            total = total.plus(Amounts(sum(max(cpu_m(one), each) for one in some), len(some)))
+            each = [(tree, self._each(app, tree, some)) for tree in asking]
+            dearest = [max([cpu_m(one), *(cost for tree, cost in each if _makes_anew(tree, one))]) for one in some]
+            total = total.plus(Amounts(sum(dearest), len(some)))
         return total
 
     def _each(self, app: Key, tree: Tree, pods: list[Tree]) -> int:
@@ -199,3 +200,8 @@ class Judge:
 
 def _sum(some: list[Amounts]) -> Amounts:
     return Amounts(sum(one.cpu_m for one in some), sum(one.pods for one in some))
+
+
+def _makes_anew(tree: Tree, pod: Tree) -> bool:
+    """Whether a pod that goes comes back as ``tree`` says. A ReplicaSet that stands alone makes its own ones."""
+    return tree["kind"] != REPLICA_SET.kind or owner_uid(pod) == tree["metadata"]["uid"]
