@@ -67,7 +67,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
         {"words": ("deploy",), "often": {"apply": 12.0, "undo": 4.0}},
     ),
     "revision-forgotten": (
-        "never over",
+        "at rest it counts what there is",
         lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
         {"words": ("sts",), "often": {"apply": 8.0, "partition": 4.0}},
     ),
