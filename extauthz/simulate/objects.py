@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from extauthz.core.model import Request, Tree
 
 from .judge import Key, Promise
-from .kinds import CLAIM_GI, KINDS, REPLICA_SET, kind_of, milli, tier
+from .kinds import CLAIM_GI, REPLICA_SET, kind_of, milli, tier
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -53,19 +53,18 @@ def quota(name: str, hard: Mapping[str, str], how: Mapping[str, Any]) -> Tree:
     }
 
 
-def definition() -> Tree:
-    """Of the custom resource."""
-    tin = KINDS["tin"]
-    group, version = tin.api.split("/")
-    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+def definition(api: str, plural: str, kind: str, **more: str) -> Tree:
+    """Of a custom resource with a scale; ``more``: other paths of the scale."""
+    group, version = api.split("/")
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", **more}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{tin.plural}.{group}"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
             "scope": "Namespaced",
-            "names": {"plural": tin.plural, "kind": tin.kind},
+            "names": {"plural": plural, "kind": kind},
             "versions": [{"name": version, "served": True, "storage": True, "subresources": {"scale": scale}}],
         },
         "status": {"conditions": [{"type": "Established", "status": "True"}]},

@@ -12,7 +12,7 @@ from extauthz.ledger_store.payload import Payload, encode
 from . import objects
 from .checks import Violation
 from .convergence import Convergence
-from .kinds import kind_of
+from .kinds import KINDS, kind_of
 from .plan import Plan
 from .reference import DEFINITIONS, NAMESPACES, QUOTAS
 from .restarts import LEDGER, LEDGERS
@@ -68,7 +68,8 @@ async def _live(world: World) -> None:
 async def _furnish(world: World) -> None:
     """Create the objects of the start. In most worlds the ledger is old: under a new one nothing grows for a landing
     window."""
-    _post(world, DEFINITIONS, objects.definition())
+    tin = KINDS["tin"]
+    _post(world, DEFINITIONS, objects.definition(tin.api, tin.plural, tin.kind))
     for name in ("shop", "lab", "zoo"):
         _post(world, NAMESPACES, objects.namespace(name))
     for one in world.plan.quotas:

@@ -49,28 +49,6 @@ def kind_of(name: str) -> Kind:
     return WORKLOADS[name.split("-")[1]]
 
 
-def definition() -> Tree:
-    """Of the custom resource."""
-    group, version = CREW.api.split("/")
-    scale = {
-        "specReplicasPath": ".spec.replicas",
-        "statusReplicasPath": ".status.replicas",
-        "labelSelectorPath": ".status.selector",
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{CREW.plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": CREW.plural, "kind": CREW.kind},
-            "versions": [{"name": version, "served": True, "storage": True, "subresources": {"scale": scale}}],
-        },
-        "status": {"conditions": [{"type": "Established", "status": "True"}]},
-    }
-
-
 def workload(key: Key, replicas: int, cpu: str, **more: Any) -> Tree:  # noqa: ANN401 (any field of its spec)
     """A Deployment, a StatefulSet or a Crew as the API server prints it."""
     kind, (namespace, name) = kind_of(key[1]), key

@@ -23,7 +23,7 @@ from extauthz.simulate.kinds import milli
 from extauthz.simulate.link import Link, Odds
 from extauthz.simulate.loop import VirtualLoop
 from extauthz.simulate.member import Handover, Member, Wiring, settings
-from extauthz.simulate.objects import MERGE_PATCH, container, namespace, quota
+from extauthz.simulate.objects import MERGE_PATCH, container, definition, namespace, quota
 from extauthz.simulate.plan import Step
 from extauthz.simulate.reference import DEFINITIONS, NAMESPACES, QUOTAS
 from extauthz.simulate.restarts import LEDGER, LEDGERS
@@ -503,7 +503,8 @@ def _take(world: World, step: Step) -> None:
 
 def _furnish(world: World) -> None:
     """The start. The ledger is old: under a new one nothing grows for a landing window."""
-    world.server.request("POST", DEFINITIONS, {}, objects.definition())
+    custom = definition(CREW.api, CREW.plural, CREW.kind, labelSelectorPath=".status.selector")
+    world.server.request("POST", DEFINITIONS, {}, custom)
     for name in ("shop", "lab"):
         world.server.request("POST", NAMESPACES, {}, namespace(name))
     hard = {"requests.cpu": f"{world.plan.hard.cpu_m}m", "pods": str(world.plan.hard.pods)}
