@@ -204,4 +204,4 @@ def _sum(some: list[Amounts]) -> Amounts:
 
 def _makes_anew(tree: Tree, pod: Tree) -> bool:
     """Whether a pod that goes comes back as ``tree`` says. A ReplicaSet that stands alone makes its own ones."""
-    return tree["kind"] != REPLICA_SET.kind or owner_uid(pod) == tree["metadata"]["uid"]
+    return bool(tree["kind"] != REPLICA_SET.kind or owner_uid(pod) == tree["metadata"]["uid"])
