@@ -69,9 +69,8 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
         return Position(used, nodes, envelope, nodes, costs.unknown, pod)
     products = _observed_products(entry, observed, costs)
     used = envelope = charge(products, per_object)
-    per_pod = products[0].per_pod
-    has_others = beyond(UNBOUNDED, per_pod, _others(entry, costs, pending=False))
-    by_count = not entry.claims and not products[0].beside and not has_others
+    per_pod, by_count = products[0].per_pod, not entry.claims and not products[0].beside
+    by_count = by_count and not beyond(UNBOUNDED, per_pod, _others(entry, costs, pending=False))
     is_priced = observed.replicas > 0 or observed.template is not None
     if pod_costs.charge_surge:
         top = pod_costs.with_surge(entry.ref, observed, top)
