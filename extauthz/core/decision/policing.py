@@ -140,8 +140,12 @@ def _growth(asked: Evaluation) -> Growth | None:
 
 
 def _kept(asked: Evaluation) -> Mapping[str, str] | None:
-    """What policies keep of its pod template, as it is observed. Of a pod, and of what a write brings, nothing is."""
-    return asked.observed.kept if asked.observed is not None else None
+    """What policies keep of its pod template, as it is observed. Of a pod, and of a template that a write brings,
+    nothing is."""
+    observed, brought = asked.observed, asked.pending_write.templates
+    if observed is None or (brought and brought != (observed.template,)):
+        return None
+    return observed.kept
 
 
 def _rises(step: Step) -> Amounts:
