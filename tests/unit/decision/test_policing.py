@@ -461,7 +461,9 @@ class TestKept:
         ask(patch(path("applied"), on("c", "applied", 1), "apply"))
         body = json.dumps(on("d", replicas=4)).encode()
         ask(Request("PUT", path("web"), {"content-type": "application/json"}, body))
-        assert keeps.found == [None, None, None, {"k": "a"}]
+        body = json.dumps(on("d", replicas=4, requests={"cpu": "2"})).encode()
+        ask(Request("PUT", path("web"), {"content-type": "application/json"}, body))
+        assert keeps.found == [None, None, None, {"k": "a"}, None]
 
     def test_what_fails_and_what_has_no_template_is_not_known(self) -> None:
         _, ask = self.asker()
