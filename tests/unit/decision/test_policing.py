@@ -461,7 +461,7 @@ class TestKept:
         ask(patch(path("applied"), on("c", "applied", 1), "apply"))
         body = json.dumps(on("d", replicas=4)).encode()
         ask(Request("PUT", path("web"), {"content-type": "application/json"}, body))
-        body = json.dumps(on("d", replicas=4, requests={"cpu": "2"})).encode()
+        body = json.dumps(on("d", replicas=4, requests={"cpu": "1100m"})).encode()
         ask(Request("PUT", path("web"), {"content-type": "application/json"}, body))
         assert keeps.found == [None, None, None, {"k": "a"}, None]
 
