@@ -1,7 +1,6 @@
 """Worlds with pods: none is over but by a named cut, and bugs that only pods can show are found.
 
-``EXTAUTHZ_SEED`` gives the worlds of another day. Rollouts that make pods cheaper while they make more of them, or
-while watches lag, are left out (``any_template``) until what a template leaves behind is charged.
+``EXTAUTHZ_SEED`` gives the worlds of another day.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ class _Past:
         """Since when it was which count."""
         self.by_operator: deque[tuple[float, int]] = deque()
         """When each pod has come to cost how much more, past the gates."""
+        self.left_behind = 0
+        """Pods of a surge that its Deployment has left behind in ReplicaSets."""
 
     def between(self, since_s: float, until_s: float = float("inf")) -> int:
         """The highest count from one time to another."""
@@ -86,6 +88,8 @@ class Judge:
             self._made_s[after["metadata"]["uid"]] = self._clock()
         app = key[0], (after or before)["metadata"]["labels"]["app"]
         past, count = self._pasts[app], self._count(app)
+        if collection == DEPLOYMENT.collection and (before is None or after is None):
+            past.left_behind = max(count - before["spec"]["replicas"], 0) if after is None else 0
         if not past.counts or past.counts[-1][1] != count:
             past.counts.append((self._clock(), count))
         self.look()
@@ -176,10 +180,13 @@ class Judge:
         extra = max(len(pods) - count, 0)
         # "Surge of rollouts, unless charge-surge is on: for a while the pods of maxSurge exist beside those that are
         # counted."
+        # "Those that its Deployment leaves behind in ReplicaSets [...] stay, and count."
         surge = 0
         if app in self._server.objects(DEPLOYMENT.collection):
             surge = min(surge_of(past.between(now_s - UNSEEN_S)), extra)
             yield Amounts(surge * dearest_m, surge)
+        else:
+            yield Amounts(past.left_behind * dearest_m, past.left_behind)
         # "A workload grows, and then shrinks [...] before the watches of pods and claims have shown what it has made".
         seen_s = past.lowered_s() - UNSEEN_S
         new = [one for one in pods if self._made_s[one["metadata"]["uid"]] > seen_s]
