@@ -118,6 +118,11 @@ class Entry:
                     top = pending_write.replicas
         return top
 
+    def top_count(self) -> int:
+        """The highest count that the observed template may meet."""
+        top = self.observed.replicas if self.observed is not None else 0
+        return max([top, *(one.replicas or 0 for one in self.live_pending_writes() if not one.templates)])
+
     def all_labels(self) -> Iterator[Labels]:
         """The labels that it has, and those by which it may count where a pending write has landed."""
         if self.shown is not None:

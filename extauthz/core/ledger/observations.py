@@ -220,7 +220,7 @@ class Observations:
         for one in touched:
             self._workloads.hold(one)
         before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
-        entry.left = self._rollouts.observed(entry.ref, entry.observed, observed)
+        entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count())
         if observed is not None:
             entry.born = None
         elif entry.pending_writes:

@@ -75,8 +75,8 @@ class Rollouts:
         self._reached: dict[Kind, str] = {}
         """The version up to which the watch of a kind has shown everything."""
 
-    def observed(self, ref: WorkloadRef, before: Observed | None, after: Observed | None) -> LeftTemplates:
-        """Take a step of a workload. What has no status tells nothing of rollouts.
+    def observed(self, ref: WorkloadRef, before: Observed | None, after: Observed | None, most: int) -> LeftTemplates:
+        """Take a step of a workload, of which there were ``most`` pods. What has no status tells nothing of rollouts.
 
         Returns:
             What it has left and may still run.
@@ -86,7 +86,8 @@ class Rollouts:
         if before is None or after is None or before.uid != after.uid:
             self._left.pop(ref, None)
             return ()
-        if after.acted_on is not None and before.template not in (None, after.template):
+        makes = most or ref[:2] == STATEFUL_SETS  # that makes some of what it has left even where there were none
+        if makes and after.acted_on is not None and before.template not in (None, after.template):
             assert before.template is not None
             self._left.setdefault(ref, []).append(_Left(before.template))
         for one in self._left.get(ref, ()):

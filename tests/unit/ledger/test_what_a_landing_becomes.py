@@ -137,7 +137,10 @@ def test_it_costs_no_more_where_the_old_replica_set_is_seen():
 def test_from_none_only_a_stateful_set_may_make_pods_of_what_is_left(kind, most):
     """Below a partition they are of the old revision."""
     assert World(most - 1, replicas=0, cpu="4", kind=kind).write(5, "2").verdict is Verdict.DENY
-    assert World(most, replicas=0, cpu="4", kind=kind).write(5, "2").verdict is Verdict.ALLOW
+    world = World(most, replicas=0, cpu="4", kind=kind)
+    assert world.write(5, "2").verdict is Verdict.ALLOW
+    world.lands(5, "2")
+    assert world.charged == most
 
 
 @pytest.mark.parametrize("kind", KINDS)
