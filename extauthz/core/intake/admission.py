@@ -36,6 +36,12 @@ from extauthz.core.wire import gojson
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
+NAME = "workspacequotas.extauthz.dev"
+"""Our webhook's. A refusal names it: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
+
+CLAMP_NAME = f"clamp.{NAME}"
+"""The mutating one's, as the API server's own metrics and log call it."""
+
 MAX_REVIEW_BYTES = 8 * 1024 * 1024
 """Two objects, each of which the API server took in a body of at most 3 MiB, and what is said about them."""
 
