@@ -14,7 +14,7 @@ from extauthz.core.model import Growth, PolicyAnswer
 from extauthz.core.objects.metadata import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT
 from extauthz.core.quantities import NANO
-from extauthz.core.quota.policies import MAX_MESSAGE, Program, QuotaPolicy, Rules
+from extauthz.core.quota.policies import MAX_ITEMS, MAX_MESSAGE, MAX_TEXT, Program, QuotaPolicy, Rules
 from extauthz.core.quota.tree import QuotaNode
 
 NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel], with Python 3.14 or earlier"
@@ -62,9 +62,18 @@ def _bound(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules, pro
         asked.bound = {}
     bound = asked.bound.get(node)
     if bound is None:
-        values = {name: value for name in rules.needs if (value := VARIABLES[name](asked, growth, node)) is not None}
+        found = ((name, VARIABLES[name](asked, growth, node)) for name in rules.needs)
+        values = {name: value for name, value in found if value is not None and _is_small(value)}
         bound = asked.bound[node] = program.bound(values)
     return bound
+
+
+def _is_small(value: object) -> bool:
+    """Whether expressions may be shown it. What they cost rests on that (``Program.cost``)."""
+    if isinstance(value, Mapping | list):
+        texts_in = [*value, *value.values()] if isinstance(value, Mapping) else value
+        return len(value) <= MAX_ITEMS and all(map(_is_small, texts_in))
+    return not isinstance(value, str) or len(value) <= MAX_TEXT
 
 
 def _answer(
