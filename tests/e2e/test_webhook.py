@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,11 @@ def test_a_dry_run_is_decided_and_charged_nothing(world, workspace):
     assert acme.charged() == 1
 
 
+def condition_in_the_readme() -> str:
+    shown = (Path(__file__).parents[2] / "README.md").read_text().partition("\n  AbleToScale")[2].partition("\n```")[0]
+    return " ".join(f"AbleToScale{shown}".split())
+
+
 @pytest.mark.controlplane("kube-controller-manager")
 def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace):
     assert world.manager.running
@@ -119,6 +125,8 @@ def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(
     assert acme.replicas("web") == 4
     assert f"exceeded workspace quota: {acme.name}" in message
     assert DENIED in message
+    said = world.kubectl("describe", "hpa", "web", f"--namespace={acme.namespace}")
+    assert condition_in_the_readme() in " ".join(said.replace(acme.name, "acme").split())
     decisions = [one for one in world.gate.events("decision") if one.get("workload", "").endswith(f"{acme.name}/web")]
     assert any(one.get("user", "").endswith(":horizontal-pod-autoscaler") for one in decisions)
     acme.set_hard({"requests.cpu": "8"})

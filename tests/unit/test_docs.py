@@ -91,11 +91,21 @@ def test_the_quotas_in_the_readme_make_a_tree():
 
 
 def test_the_denial_in_the_readme_is_what_the_gate_says():
-    (shown,) = [block for block in blocks("") if block.startswith("deployments.apps")]
-    gpu = "requests.nvidia.com/gpu"
-    denied = Asker(gate([quota("acme", {gpu: "4"})], workload("web", 3, {"nvidia.com/gpu": "1"})))(scale("web", 5))
+    (shown,) = [block for block in blocks("") if "kubectl describe hpa" in block]
+    denied = Asker(gate([quota("acme", {"requests.cpu": "4"})], workload("web", 4, {"cpu": "1"})))(scale("web", 8))
     assert denied.verdict is Verdict.DENY
-    assert denied.sentence == " ".join(shown.split())
+    assert " ".join(shown.split()).endswith(f"denied the request: {denied.sentence}")
+
+
+SHOWN = ("AbleToScale", "helm install", "kubectl apply", "What it costs", "Not gated")
+
+
+def test_the_readme_begins_with_the_sentence_the_commands_and_what_it_costs():
+    head = "\n".join(README.splitlines()[:30])
+    places = [head.find(each) for each in SHOWN]
+    assert -1 not in places, places
+    assert places == sorted(places)
+    assert README.count("\n## Install") == 1
 
 
 PAGE = (ROOT / "docs" / "design.md").read_text()
