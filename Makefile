@@ -60,7 +60,7 @@ bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator
 
-image: setup  ## build the gate's image: with Docker, or podman, which is installed where neither is (docs/image.md)
+image: setup  ## build the gate's image: with Docker, or podman, which is installed where neither is (docs/internals/image.md)
 	@$(BIN)/python -m tests.compose.prepare image
 
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
@@ -105,7 +105,7 @@ fuzz: setup  ## bodies that a mutator makes costly: time and memory per KiB of e
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
 
-bench-peers: controlplane  ## the gate beside others in one run: OPA's evaluator, a bare Go handler, ResourceQuota (docs/peers.md; ONLY=growth)
+bench-peers: controlplane  ## the gate beside others in one run: OPA's evaluator, a bare Go handler, ResourceQuota (docs/internals/peers.md; ONLY=growth)
 	@$(BIN)/python -m bench.peers $(addprefix --only ,$(ONLY))
 
 render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ anew: each file says in its first line what prints it
@@ -114,7 +114,7 @@ render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ a
 docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere are errors
 	@$(BIN)/python -m mkdocs build --strict --config-file tools/mkdocs.yml
 
-release: helm  ## sdist, wheel, chart, image (where a container engine is), list of packages and checksums, in dist/ (docs/release.md)
+release: helm  ## sdist, wheel, chart, image (where a container engine is), list of packages and checksums, in dist/ (docs/internals/release.md)
 	@$(BIN)/python -m tools.release
 
 clean:  ## remove what the targets above have made

@@ -16,7 +16,7 @@ from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
-from tests.controlplane.world import WINDOW_S
+from tests.controlplane.world import DEPLOY, WINDOW_S
 from tests.e2e.webhooked import DENIED, WebhookWorld
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
@@ -295,3 +295,23 @@ def test_a_dead_webhook_stops_growth_and_nothing_else(world, workspace):
         world.gate.start()
     acme.api.delete("Deployment", "gate", "extauthz-system")
     eventually(lambda: "scaled" in scale(acme, "web", 4))
+
+
+def test_without_the_definition_nothing_is_limited_and_with_it_what_has_grown_counts(world, workspace):
+    """docs/upgrade.md, disaster."""
+    acme = workspace({"pods": "2"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: "exceeded workspace quota" in scale(acme, "web", 3))
+    world.kubectl("delete", "customresourcedefinition", "workspacequotas.extauthz.dev")
+    eventually(lambda: "scaled" in scale(acme, "web", 3))
+    world.kubectl("apply", f"--kustomize={DEPLOY}")
+    eventually(lambda: world.api.serves("WorkspaceQuota"))
+    quota = {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": acme.name},
+        "spec": {"namespaceSelector": {"matchLabels": {"workspace": acme.name}}, "hard": {"pods": "2"}},
+    }
+    eventually(lambda: world.api.create(quota))
+    more = itertools.count(4)
+    eventually(lambda: "exceeded workspace quota" in scale(acme, "web", next(more)))

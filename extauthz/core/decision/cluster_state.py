@@ -51,7 +51,7 @@ class ClusterState:
         self.ledger.pending.on_end = policies.ended
 
     def hold(self, about_until_s: float) -> None:
-        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5). Refusals
+        """Grant no growth before ``release``: writes of an earlier run may still land (design.md L5). Refusals
         mention ``about_until_s``. No clock ends a hold.
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
@@ -77,7 +77,7 @@ class ClusterState:
         self._state_known = is_synced
 
     def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
-        """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (docs/design.md
+        """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (design.md
         rule 6).
 
         Args:

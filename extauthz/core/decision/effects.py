@@ -34,7 +34,7 @@ def _why_free(asked: Evaluation) -> str:
         return ""
     if is_harmless(observed, asked.pending_write):
         return "; can land only on what is observed"
-    if is_newer(observed.resource_version, version):  # passed already (docs/design.md L3d)
+    if is_newer(observed.resource_version, version):  # passed already (design.md L3d)
         return "; can land no more: a newer version is observed"
     return ""
 

@@ -28,7 +28,7 @@ class Gate(ClusterState):
         """Bounds of replicas in addition to quotas; ``None``: there are none."""
 
     def export_pending_writes(self, now_s: float) -> list[dict[str, object]]:
-        """Live pending writes as JSON-ready records, for the next start (docs/design.md L5)."""
+        """Live pending writes as JSON-ready records, for the next start (design.md L5)."""
         return handover.dump(self.ledger, now_s)
 
     def import_pending_writes(self, records: Iterable[Mapping[str, object]], now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Pending writes as JSON-ready records: a clean stop hands them to the next start (docs/design.md L5)."""
+"""Pending writes as JSON-ready records: a clean stop hands them to the next start (design.md L5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not asked for is not free (docs/design.md rule 12).
+"""What is not asked for is not free (design.md rule 12).
 
 A pod that does not say what it needs of CPU or memory costs none of it, however many there are. So where a quota limits
 it, every container has to say it, as ResourceQuota demands (``Constraints`` in
