@@ -9,7 +9,7 @@ SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 py
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,8 +114,14 @@ render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ a
 docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere are errors
 	@$(BIN)/python -m mkdocs build --strict --config-file tools/mkdocs.yml
 
-release: helm  ## sdist, wheel, chart, image (where a container engine is), list of packages and checksums, in dist/ (docs/internals/release.md)
+release: helm  ## sdist, wheel, chart, plugin, image (where a container engine is), list of packages, provenance and checksums, in dist/ (docs/internals/release.md)
 	@$(BIN)/python -m tools.release
+
+sign: setup  ## have cosign sign the checksums in dist/: without a key as the workflow on a tag does, or by COSIGN_KEY
+	@$(BIN)/python -m tools.release.publish sign
+
+publish: helm  ## make the release of this tag from dist/, and push chart and image where REGISTRY names one (the workflow on a tag)
+	@$(BIN)/python -m tools.release.publish publish
 
 clean:  ## remove what the targets above have made
 	rm -rf $(VENV) build dist site bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
