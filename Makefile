@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full test plugin e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm h2spec image containers istiod older keda full test plugin e2e chaos check fix simulate mutants fuzz bench bench-peers render docs release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,14 +41,17 @@ screenshots: chromium  ## take the pictures of docs/page.md anew
 helm: setup  ## build or find Helm and kubeconform, which the tests of charts/ and `make render` need (Go builds them once; a minute or four)
 	@$(BIN)/python -m tests.controlplane.build --only helm kubeconform
 
+h2spec: setup  ## build or find h2spec, which asks the gRPC server every rule of HTTP/2 (Go builds it once; a minute or two)
+	@$(BIN)/python -m tests.controlplane.build --only h2spec
+
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
 
 older: istiod  ## the same, and istiod and Knative's autoscaler of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2
 
-full: older keda containers promtool chromium  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(or $(PYTEST_ARGS),-q -n 2 --dist loadfile)"
+full: older keda h2spec containers promtool chromium  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,h2spec,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(or $(PYTEST_ARGS),-q -n 2 --dist loadfile)"
 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator

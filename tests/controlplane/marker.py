@@ -1,5 +1,5 @@
-"""The markers ``controlplane`` and ``helm``: a test that needs the real control plane, or Helm, is skipped loudly where
-that is not built.
+"""The markers ``controlplane``, ``helm`` and ``h2spec``: a test that needs the real control plane, or Helm or h2spec
+alone, is skipped loudly where that is not built.
 
 With ``controlplane`` in ``EXTAUTHZ_REQUIRE`` (CI, ``make e2e``) it fails instead; for want of an optional part only
 with that part's name in it (``EXTAUTHZ_REQUIRE=controlplane,istiod,helm``).
@@ -17,7 +17,8 @@ import pytest
 from tests.controlplane import parts
 
 MARK = "controlplane"
-HELM = "helm"
+ALONE = ("helm", "h2spec")
+"""Parts with a mark of their own: who needs one of them needs no control plane."""
 ALWAYS = ("etcd", "kube-apiserver", "kubectl")
 """What the mark asks for by itself. ``@pytest.mark.controlplane("kube-controller-manager")`` asks for more."""
 
@@ -53,8 +54,8 @@ def _wanted(item: pytest.Item) -> tuple[str, ...]:
     """The parts that its marks ask for."""
     marks = list(item.iter_markers(MARK))
     named = [name for mark in marks for name in mark.args]
-    helm = [HELM] if item.get_closest_marker(HELM) else []
-    return tuple(dict.fromkeys([*(ALWAYS if marks else ()), *named, *helm]))
+    alone = [name for name in ALONE if item.get_closest_marker(name)]
+    return tuple(dict.fromkeys([*(ALWAYS if marks else ()), *named, *alone]))
 
 
 def required(config: pytest.Config, name: str) -> bool:

@@ -34,7 +34,7 @@ def test_a_block_is_forgotten_when_the_table_gets_smaller(is_trailer: bool):
 
 
 def test_a_block_is_forgotten_when_trailers_add_to_the_table():
-    decoder, known = decoder_that_knows()
+    decoder, _ = decoder_that_knows()
     decoder.fields(b"\x40\x01a\x01b")
     assert decoder._known == {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,10 +13,12 @@ from extauthz.rpc.serving import Server
 
 
 @asynccontextmanager
-async def listening(methods: Methods, bounds: Bounds | None = None) -> AsyncIterator[tuple[Server, str]]:
+async def listening(
+    methods: Methods, bounds: Bounds | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Server, str]]:
     """The server and its address."""
     bound = socket.create_server(("127.0.0.1", 0))
-    server = Server(methods, [bound], bounds=bounds)
+    server = Server(methods, [bound], tls, bounds)
     await server.start()
     yield server, f"127.0.0.1:{bound.getsockname()[1]}"
     await server.stop(0)

@@ -146,6 +146,7 @@ class TestBuilding:
             "keda-operator",
             "helm",
             "kubeconform",
+            "h2spec",
         ], "which were not named"
         assert (parts.config("istiod") / "istio" / "crd-all.gen.yaml").is_file()
 
