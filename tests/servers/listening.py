@@ -20,5 +20,7 @@ async def listening(
     bound = socket.create_server(("127.0.0.1", 0))
     server = Server(methods, [bound], tls, bounds)
     await server.start()
-    yield server, f"127.0.0.1:{bound.getsockname()[1]}"
-    await server.stop(0)
+    try:
+        yield server, f"127.0.0.1:{bound.getsockname()[1]}"
+    finally:
+        await server.stop(0)
