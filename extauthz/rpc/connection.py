@@ -710,8 +710,8 @@ class Connection:
         self._over = True
         self._rest = b""
         self._events += [Gone(number) for number in self._streams]
-        self._streams.clear()
-        self._waiting.clear()
+        for one in list(self._streams.values()):
+            self._drop(one)
         self._out.append(frames.goaway(self._last, fault.code, fault.why))
 
 
