@@ -1,5 +1,7 @@
 """A gRPC server: HTTP/2 as far as gRPC needs it, as a pure state machine, and a thin shell of asyncio around it.
 
+In: bytes of connections; what is done with each method. Out: its calls' messages; bytes of the answers.
+
 It knows nothing of quotas and of Envoy. ``connection.Connection`` takes bytes and gives events, and takes answers and
 gives bytes; it does no I/O and reads no clock. ``serving.Server`` listens, and hands the calls to ``methods``.
 

@@ -122,7 +122,7 @@ CUT: Final = 1_024
 """Of so many streams that were ended from here it is known that the client may not have heard of it yet."""
 
 LEAVING: Final = b"leaving!"
-"""The PING that tells when the client has heard of the GOAWAY before it (§6.8)."""
+"""The PING that tells when the client has heard of the GOAWAY before it (RFC 9113 §6.8)."""
 
 
 class Connection:
@@ -146,7 +146,7 @@ class Connection:
         self._rest = b""
         """The beginning of a frame, or of the preface."""
         self._only: Kind | None = Kind.SETTINGS
-        """What the next frame must be: at first SETTINGS (§3.4), within a header block CONTINUATION (§6.10)."""
+        """What the next frame must be (RFC 9113 §3.4, §6.10): at first SETTINGS, within a header block CONTINUATION."""
         self._head: tuple[int, int, bytearray] = 0, 0, bytearray()
         """Stream, flags, and the block so far, of a head that goes on in CONTINUATION."""
         self._streams: dict[int, Stream] = {}
@@ -271,7 +271,7 @@ class Connection:
             self._owe(one, len(message) + 5)
 
     def go_away(self) -> None:
-        """Begin a graceful end (§6.8): ask the client for no new calls. Those on their way are answered."""
+        """Begin a graceful end (RFC 9113 §6.8): ask the client for no new calls. Those on their way are answered."""
         if not self._leaving:
             self._leaving = True
             self._out += frames.goaway(LARGEST_WINDOW, Error.NO_ERROR), frame(Kind.PING, 0, 0, LEAVING)
@@ -397,7 +397,7 @@ class Connection:
             self._idle()
 
     def _block(self, flags: int, stream: int, encoded: bytes) -> None:
-        """A whole header block: of a new call, or of a client's trailers (§8.1)."""
+        """A whole header block: of a new call, or of a client's trailers (RFC 9113 §8.1)."""
         if stream > self._last:
             self._last = stream
             self._open(flags, stream, self._decoder.head(encoded))
@@ -460,7 +460,7 @@ class Connection:
             self._end(one)
 
     def _receive(self, length: int) -> None:
-        """Count DATA of any stream, of closed ones too (§6.9)."""
+        """Count DATA of any stream, of closed ones too (RFC 9113 §6.9)."""
         self._room -= length
         if self._room < 0:
             raise BadConnectionError(Error.FLOW_CONTROL_ERROR, "more than the connection's window")
@@ -631,7 +631,7 @@ class Connection:
             self._table_note = b""
 
     def _push(self, one: Stream) -> None:
-        """Send what there is room for (§6.9), and the end if that was all."""
+        """Send what there is room for (RFC 9113 §6.9), and the end if that was all."""
         while one.unsent:
             size = min(len(one.unsent), FRAME_BYTES, one.window, self._window)
             if size <= 0:
@@ -678,7 +678,7 @@ class Connection:
         self.finish(one.number, code, text)
 
     def _close(self, one: Stream) -> None:
-        """Everything is sent. A client that has not is told that it need not go on (§8.1)."""
+        """Everything is sent. A client that has not is told that it need not go on (RFC 9113 §8.1)."""
         self._drop(one)
         self._patience.earn(self._bounds.idle_frames_per_call)
         if not one.has_ended:
@@ -716,7 +716,8 @@ class Connection:
 
 
 def _priority(stream: int, payload: bytes) -> None:
-    """What it says is dropped (§5.3.2). RFC 7540 §5.3.1 forbade that a stream depends on itself, and its tests ask."""
+    """What it says is dropped (RFC 9113 §5.3.2). That a stream depends on itself is forbidden by RFC 7540 §5.3.1, which
+    h2spec tests."""
     if len(payload) != 5:
         raise BadConnectionError(Error.FRAME_SIZE_ERROR, "a priority is cut off")
     if int.from_bytes(payload[:4], "big") & frames.STREAM == stream:

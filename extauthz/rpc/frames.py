@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What a client sends first (§3.4)."""
+"""What a client sends first (RFC 9113 §3.4)."""
 
 HEAD: Final = struct.Struct(">HBBBI")
 """Length in two parts (16 and 8 bits), type, flags, stream. The highest bit of the last is reserved: see ``STREAM``."""
@@ -21,10 +21,10 @@ LARGEST_WINDOW: Final = 0x7FFF_FFFF
 """§6.9.1."""
 
 FIRST_WINDOW: Final = 65_535
-"""Of a connection, and of a stream unless SETTINGS say otherwise (§6.9.2)."""
+"""Of a connection, and of a stream unless SETTINGS say otherwise (RFC 9113 §6.9.2)."""
 
 FRAME_BYTES: Final = 16_384
-"""The longest payload unless SETTINGS say otherwise (§4.2). This server never does."""
+"""The longest payload unless SETTINGS say otherwise (RFC 9113 §4.2). This server never does."""
 
 
 class Kind(IntEnum):
@@ -80,7 +80,7 @@ class Error(IntEnum):
 
 
 class BadConnectionError(Exception):
-    """The peer broke a rule of the whole connection (§5.4.1), or a bound: it ends with a GOAWAY."""
+    """The peer broke a rule of the whole connection (RFC 9113 §5.4.1), or a bound: it ends with a GOAWAY."""
 
     def __init__(self, code: Error, why: str) -> None:
         super().__init__(why)
@@ -89,7 +89,7 @@ class BadConnectionError(Exception):
 
 
 class BadStreamError(Exception):
-    """The peer broke a rule of one stream (§5.4.2): that ends with a RST_STREAM."""
+    """The peer broke a rule of one stream (RFC 9113 §5.4.2): that ends with a RST_STREAM."""
 
     def __init__(self, stream: int, code: Error) -> None:
         super().__init__(stream, code)
@@ -109,22 +109,22 @@ def settings(values: Mapping[Setting, int]) -> bytes:
 
 
 def window_update(stream: int, increment: int) -> bytes:
-    """So many bytes more may come: of a stream, or with 0 of the connection (§6.9)."""
+    """So many bytes more may come: of a stream, or with 0 of the connection (RFC 9113 §6.9)."""
     return frame(Kind.WINDOW_UPDATE, 0, stream, increment.to_bytes(4, "big"))
 
 
 def rst_stream(stream: int, code: Error) -> bytes:
-    """The end of a stream (§6.4)."""
+    """The end of a stream (RFC 9113 §6.4)."""
     return frame(Kind.RST_STREAM, 0, stream, int(code).to_bytes(4, "big"))
 
 
 def goaway(last: int, code: Error, why: str = "") -> bytes:
-    """No stream above ``last`` is answered (§6.8)."""
+    """No stream above ``last`` is answered (RFC 9113 §6.8)."""
     return frame(Kind.GOAWAY, 0, 0, struct.pack(">II", last, code) + why.encode()[:128])
 
 
 def unpadded(flags: int, payload: bytes) -> bytes:
-    """What DATA and HEADERS carry without their padding (§6.1, §6.2).
+    """What DATA and HEADERS carry without their padding (RFC 9113 §6.1, §6.2).
 
     Raises:
         BadConnectionError: the padding is as long as what there is.

@@ -30,8 +30,8 @@ def block(fields: Iterable[tuple[str, str]]) -> bytes:
 
 
 EMPTY_TABLE: Final = b"\x20"
-"""The table's size becomes 0 (RFC 7541 §6.3): due before the first block after the peer made its own smaller (§4.2).
-This end never uses a table, so it says so once."""
+"""The table's size becomes 0 (RFC 7541 §4.2, §6.3): due before the first block after the peer made its own smaller. This
+end never uses a table, so it says so once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
 """A token of RFC 9110 §5.6.2, in lower case (RFC 9113 §8.2.1)."""
 
 _SPOILT: Final = re.compile(rb"[\0\r\n]|\A[ \t]|[ \t]\Z").search
-"""What no value has (§8.2.1)."""
+"""What no value has (RFC 9113 §8.2.1)."""
 
 _OF_CONNECTIONS: Final = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
@@ -167,7 +167,7 @@ def read(fields: Fields) -> Head:
 
 
 def well_formed_trailers(fields: Fields) -> bool:
-    """Whether they break no rule of HTTP (§8.1)."""
+    """Whether they break no rule of HTTP (RFC 9113 §8.1)."""
     return _well_formed(fields)
 
 

@@ -98,7 +98,7 @@ class Stream:
         self.owed = 0
         """Bytes that were read, of which the client has not been told yet."""
         self.window = window
-        """Bytes that may still be sent to the client; negative after it made its windows smaller (§6.9.2)."""
+        """Bytes that may still be sent to the client; negative after it made its windows smaller (RFC 9113 §6.9.2)."""
         self.started = False
         """The head of the answer is sent."""
         self.unsent = bytearray()
@@ -119,7 +119,7 @@ class Stream:
 
     @property
     def is_short(self) -> bool:
-        """At its end: less came than its content-length said (§8.1.1)."""
+        """At its end: less came than its content-length said (RFC 9113 §8.1.1)."""
         limit = self.head.content_length
         return limit is not None and self._sent_bytes != limit
 
