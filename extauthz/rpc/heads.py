@@ -30,8 +30,8 @@ def block(fields: Iterable[tuple[str, str]]) -> bytes:
 
 
 EMPTY_TABLE: Final = b"\x20"
-"""The table's size becomes 0 (RFC 7541 §4.2, §6.3): due before the first block after the peer made its own smaller. This
-end never uses a table, so it says so once."""
+"""The table's size becomes 0 (RFC 7541 §4.2, §6.3): due before the first block after the peer made its own smaller.
+This end never uses a table, so it says so once."""
 
 
 @dataclass(frozen=True, slots=True)
