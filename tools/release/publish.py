@@ -49,7 +49,7 @@ def publishing(dist: Path, notes: Path, environment: Mapping[str, str]) -> list[
     if registry := environment.get("REGISTRY", ""):
         image = f"{registry}/extauthz:{version()}"
         commands += [
-            [str(find("helm") or "helm"), "push", str(dist / f"extauthz-{version()}.tgz"), f"oci://{registry}/charts"],
+            [str(find("helm")), "push", str(dist / f"extauthz-{version()}.tgz"), f"oci://{registry}/charts"],
             ["docker", "tag", f"extauthz:{version()}", image],
             ["docker", "push", image],
         ]
