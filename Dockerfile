@@ -1,5 +1,5 @@
 # The gate: `docker build -t extauthz .`. With `--target stand-ins`, what docker-compose.yml runs beside it.
-# docs/image.md says what is in it. Python is Debian 13's in the last stages, and of the same minor version in the first.
+# docs/internals/image.md says what is in it. Python is Debian 13's in the last stages, and of the same minor version in the first.
 FROM python:3.13-trixie AS packages
 WORKDIR /src
 # What it needs first, which changes seldom; then the gate itself.

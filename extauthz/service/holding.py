@@ -14,7 +14,7 @@ from extauthz.service.settings import KUBERNETES, Settings
 
 
 class Holding:
-    """Takes over what the last run left, and hands over what this one leaves (docs/design.md L5).
+    """Takes over what the last run left, and hands over what this one leaves (design.md L5).
 
     Args:
         handover: where the pending writes are kept between two runs; ``None``: nowhere.

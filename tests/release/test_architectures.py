@@ -1,6 +1,6 @@
 """The image's packages for arm64, put together here: nothing is compiled, and slim.py leaves out the same.
 
-The image itself is built under emulation (docs/image.md), which no test does.
+The image itself is built under emulation (docs/internals/image.md), which no test does.
 """
 
 from __future__ import annotations

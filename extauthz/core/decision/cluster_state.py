@@ -87,7 +87,7 @@ class ClusterState:
         self.ledger.pending.on_end = policies.ended
 
     def hold(self, about_until_s: float) -> None:
-        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5).
+        """Grant no growth before ``release``: writes of an earlier run may still land (design.md L5).
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
         """
@@ -119,7 +119,7 @@ class ClusterState:
         self.state_known = is_synced
 
     def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
-        """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (docs/design.md
+        """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (design.md
         rule 6).
 
         Args:

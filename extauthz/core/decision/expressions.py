@@ -14,7 +14,7 @@ from extauthz.core.model import Growth, PolicyAnswer
 from extauthz.core.objects.metadata import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT
 from extauthz.core.quantities import NANO
-from extauthz.core.quota.policies import MAX_MESSAGE, Program, QuotaPolicy, Rules
+from extauthz.core.quota.policies import MAX_ITEMS, MAX_MESSAGE, MAX_TEXT, Program, QuotaPolicy, Rules
 from extauthz.core.quota.tree import QuotaNode
 
 NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel], with Python 3.14 or earlier"
@@ -65,9 +65,19 @@ def _judged(growth: Growth, node: QuotaNode, policy: QuotaPolicy, said: object, 
 def _bound(ledger: Ledger, growth: Growth, node: QuotaNode, rules: Rules, program: Program, values: Values) -> object:
     bound = values.get(node)
     if bound is None:
-        used = {name: value for name in rules.needs if (value := VARIABLES[name](ledger, growth, node)) is not None}
-        bound = values[node] = program.bound(used)
+        found = ((name, VARIABLES[name](ledger, growth, node)) for name in rules.needs)
+        bound = values[node] = program.bound(
+            {name: value for name, value in found if value is not None and _is_small(value)}
+        )
     return bound
+
+
+def _is_small(value: object) -> bool:
+    """Whether expressions may be shown it. What they cost rests on that (``Program.cost``)."""
+    if isinstance(value, Mapping | list):
+        texts_in = [*value, *value.values()] if isinstance(value, Mapping) else value
+        return len(value) <= MAX_ITEMS and all(map(_is_small, texts_in))
+    return not isinstance(value, str) or len(value) <= MAX_TEXT
 
 
 def _answer(

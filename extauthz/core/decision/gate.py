@@ -40,7 +40,7 @@ class HandoverError(ValueError):
 class Gate(ClusterState):
     """Quotas, cluster and ledger behind one ``decide``."""
 
-    # Pending writes are handed from a clean stop to the next start (docs/design.md L5).
+    # Pending writes are handed from a clean stop to the next start (design.md L5).
 
     def export_pending_writes(self, now_s: float) -> list[dict[str, object]]:
         """Live pending writes as JSON-ready records. Times are seconds left: the next start has another clock."""

@@ -197,7 +197,7 @@ def _why_it_cannot_land(observed: Observed | None, pending_write: PendingWrite) 
         return ""
     if is_harmless(observed, pending_write):
         return "; can land only on what is observed"
-    if is_newer(observed.resource_version, version):  # passed already (docs/design.md L3d)
+    if is_newer(observed.resource_version, version):  # passed already (design.md L3d)
         return "; can land no more: a newer version is observed"
     return ""
 

@@ -1,4 +1,4 @@
-"""What the gate does not know of a write, and what it does about it (docs/design.md rule 6)."""
+"""What the gate does not know of a write, and what it does about it (design.md rule 6)."""
 
 from __future__ import annotations
 

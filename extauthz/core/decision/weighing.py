@@ -1,7 +1,7 @@
 """Whether there is room for what a write takes: of every quota that covers the workload, and of what the platform's own
 service allows.
 
-What is not asked for is not free (docs/design.md rule 12). A pod that does not say what it needs of CPU or memory costs
+What is not asked for is not free (design.md rule 12). A pod that does not say what it needs of CPU or memory costs
 none of it, however many there are. So where a quota limits it, every container has to say it, as ResourceQuota demands
 (``Constraints`` in ``pkg/quota/v1/evaluator/core/pods.go``). Only more of such pods are refused: those that are there
 stay, and may shrink.

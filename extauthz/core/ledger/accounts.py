@@ -386,7 +386,7 @@ class Accounts:
         """Check a step: only keys that the write grows are checked, in every quota and ancestor.
 
         It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
-        envelope from before is no licence to grow back (docs/design.md rule 10).
+        envelope from before is no licence to grow back (design.md rule 10).
         """
         before, after, observed_only, this_write_only = step
         refused: list[Shortage] = []

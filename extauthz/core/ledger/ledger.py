@@ -1,4 +1,4 @@
-"""The ledger: envelopes of all workloads against the accounts of all quotas (docs/ledger.md).
+"""The ledger: envelopes of all workloads against the accounts of all quotas (docs/internals/ledger.md).
 
 Pure and synchronous: nothing can happen between the check and the record of a grant.
 """

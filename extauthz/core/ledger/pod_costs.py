@@ -2,7 +2,7 @@
 claims cost.
 
 A claim of a StatefulSet or of a pod outlives the replica it was made for, and is taken up again when that ordinal comes
-back (docs/design.md L7). So a StatefulSet costs the claims that exist, whatever their ordinal, and those that ordinals
+back (design.md L7). So a StatefulSet costs the claims that exist, whatever their ordinal, and those that ordinals
 within its count lack.
 """
 

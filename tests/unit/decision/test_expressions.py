@@ -23,6 +23,7 @@ class Gives:
     def __init__(self, gives: Callable[[Mapping[str, Any]], object], limits: bool = False, needs: Any = None) -> None:
         self._gives = gives
         self.limits = limits
+        self.cost = 1
         self.needs = frozenset(VARIABLES if needs is None else needs)
         self.boundings = 0
 
@@ -96,6 +97,26 @@ class TestValues:
         found = seen(lambda one: asker(p=one)(scale("web", 3)))
         assert found["requester.known"] is False
         assert not {"requester.user", "requester.groups"} & set(found)
+
+    @pytest.mark.parametrize(
+        ("who", "missing"),
+        [
+            (Requester("jane", ("dev",) * 256), set()),
+            (Requester("jane", ("dev",) * 257), {"requester.groups"}),
+            (Requester("jane", ("g" * 1025,)), {"requester.groups"}),
+            (Requester("j" * 1024, ("dev",)), set()),
+            (Requester("j" * 1025, ("dev",)), {"requester.user"}),
+        ],
+        ids=["groups", "many-groups", "a-long-group", "user", "a-long-user"],
+    )
+    def test_what_is_larger_than_expressions_are_paid_for_has_no_value(self, who, missing) -> None:
+        found = seen(lambda one: asker(p=one)(scale("web", 3), by=who))
+        assert {"requester.user", "requester.groups"} - set(found) == missing
+
+    def test_nor_has_a_map_of_too_many_or_too_long_texts(self) -> None:
+        for labels in ({f"l{n}": "" for n in range(257)}, {"a": "b" * 1025}, {"a" * 1025: "b"}):
+            made = workload("web", 2, labels=labels)
+            assert "workload.labels" not in seen(lambda one, made=made: asker(made, p=one)(scale("web", 3)))
 
     def test_of_a_template_and_a_create(self) -> None:
         dearer = {"spec": {"template": pod({"cpu": "2"}, {"cpu": "2"})}}

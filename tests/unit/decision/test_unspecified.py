@@ -1,4 +1,4 @@
-"""What is not requested is not free: pods that do not specify what a quota limits (docs/design.md rule 12)."""
+"""What is not requested is not free: pods that do not specify what a quota limits (design.md rule 12)."""
 
 from __future__ import annotations
 
