@@ -401,11 +401,11 @@ class Accounts:
         for node in after.envelope_in:
             audits, grows_here = node.audits, unknown
             risen_here, above_here = risen, above
-            if audits or not stays:
+            if audits or not stays:  # the position differs from quota to quota
                 risen_here, above_here = _here(step, node, risen, above)
                 grows_here = grows_here or (after.unknown and node not in before.envelope_in)
             if not risen_here and not above_here and not grows_here:
-                continue
+                continue  # what grows nothing passes, however far over the quota is
             account = self._accounts.get(node, _UNTOUCHED)
             available, growth_of = account.available, risen_here.get
             for key, hard in node.hard.items():
@@ -416,7 +416,7 @@ class Accounts:
                         asked, used, reserved = growth or above_here[key], *account.of(key)
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved, hard)
                         (audited if audits else refused).append(short)
-            if node.illegible:
+            if node.illegible:  # nobody can tell what it limits
                 grows_here = True
                 illegible.append(node.quota.name)
             if grows_here and not audits:

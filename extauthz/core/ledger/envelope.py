@@ -316,7 +316,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     top = max([count, *(one.replicas or 0 for one in counts)])
     yield product(count, shown)
     if top > count:
-        yield product(top, shown)
+        yield product(top, shown)  # any count that pends may land on what is observed
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
     stays = [_rest(entry, entry.observed.template, top, others, costs)] if entry.observed is not None and top else []
@@ -329,7 +329,7 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
             for template in other.templates
         ]
         own = one.replicas or 0
-        yield product(own, one.templates, [*stays, *before])
+        yield product(own, one.templates, [*stays, *before])  # pods of each base before it go one by one
         if meeting and max(meeting) > own:
             yield product(max(meeting), one.templates, [*stays, *before])
     yield Product(max([top, *(one.replicas or 0 for one in objects)]) + left_count, {})

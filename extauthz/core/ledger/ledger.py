@@ -135,6 +135,7 @@ class Ledger:
 
     def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
+            # Nearly always: one pod, and counts alone. Then no order of landing has to be looked at.
             count = pending_write.replicas or 0
             after = before.with_count(count)
             base = before.settled
@@ -142,7 +143,9 @@ class Ledger:
         pending = entry.live_pending_writes()
         after = self._with(entry, (*pending, pending_write))
         if not pending:
-            return Step(before, after, before, after)
+            return Step(before, after, before, after)  # nothing else can land, so both pairs are the same
+        # With other writes under way, it is also looked at without them: what they were granted is no licence for this
+        # one where a quota is over (design.md rule 10).
         whole = [one for one in pending if one.templates and one.replicas is not None]
         apart = self._without_landed(entry, whole) if whole and entry.children else entry
         base = self._with(apart, ())

@@ -107,7 +107,7 @@ class Ownership:
         owner = pending_write.owner or before
         ref = self._owner_ref(entry.ref, owner)
         if ref is None or owner is None:
-            return None
+            return None  # nobody's, or of a kind that covers nothing
         labels = {*entry.all_labels(), *pending_write.labels}
         has_others = labels != {shown.labels if shown is not None else ""}
         may_select = entry.observed is None and ref[:2] != DEPLOYMENTS  # by its own selector, which no write tells
@@ -115,9 +115,10 @@ class Ownership:
         if entry.head is not None and entry.head.ref == ref:
             enters = entry.may_leave() and not entry.leaves(pending_write)
         if owner == before and not enters:
-            return None
+            return None  # it stays where it is
         head = self._workloads.get(ref) or Entry(ref)
         if head.observed is None or head.observed.uid != owner.uid:
+            # Another object of that name may still come. Until then it tells nothing of what it would select.
             return (head, False) if owner != before or has_others else None
         selector = shown.selector if shown is not None else None
         each = (Observed(0, None, one, owner=owner, selector=selector) for one in labels)

@@ -93,7 +93,7 @@ class PendingWrites:
             self._of_tree[root] += 1
         if pending_write.held_bytes:
             self._leaves[pending_write.id] = leaves(position.envelope_in) or UNCOVERED
-            self._hold(pending_write, pending_write.held_bytes)
+            self._count_bytes(pending_write, pending_write.held_bytes)
         if pending_write.answered_s is not None:
             self._answered[pending_write.id] = entry
         entry.add(pending_write)
@@ -249,11 +249,11 @@ class PendingWrites:
             if not self._of_tree[root]:
                 del self._of_tree[root]
         if pending_write.id in self._leaves:
-            self._hold(pending_write, -pending_write.held_bytes)
+            self._count_bytes(pending_write, -pending_write.held_bytes)
             del self._leaves[pending_write.id]
         entry.remove(pending_write)
 
-    def _hold(self, pending_write: PendingWrite, more: int) -> None:
+    def _count_bytes(self, pending_write: PendingWrite, more: int) -> None:
         self.bytes_held += more
         for quota in self._leaves[pending_write.id]:
             self._bytes[quota] += more
