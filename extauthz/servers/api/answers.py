@@ -97,7 +97,7 @@ class Answers:
         self.quota(quota)
         found: list[WorkloadUse] = []
         total = 0
-        for number, use in enumerate(self._queries.looking(quota), 1):
+        for number, use in enumerate(self._queries.scan(quota), 1):
             if use is not None and use.ref.namespace in visible:
                 found.append(use)
                 total += 1
