@@ -90,7 +90,7 @@ async def following(connection: Connection, group: str) -> AsyncIterator[list[se
 
 def crews(group: str, version: str = "v1") -> ScaledKind:
     resource = Resource(group, version, "crews", "Crew")
-    return ScaledKind(resource, ("spec", "size"), ("status", "pods", "selector"))
+    return ScaledKind(resource, ("spec", "size"), ("status", "pods", "selector"), ((version, ("spec", "size")),))
 
 
 async def test_kinds_come_and_go_with_their_definitions(connection: Connection, group: str):

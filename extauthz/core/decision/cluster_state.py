@@ -11,6 +11,7 @@ from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
+from extauthz.core.objects.custom import Shape
 from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
 
@@ -31,6 +32,8 @@ class ClusterState:
         """Until about when no growth is granted; ``None``: there is no recovery hold."""
         self.policies = Policies()
         """Those that are asked about all growth, beside those of quotas. Set it by ``enlist``."""
+        self.shapes: dict[Kind, Mapping[str, Shape]] = {}
+        """Custom resources with a scale subresource: by API version, where their objects have what counts."""
         self.epoch_s = 0.0
         """What to add to the gate's clock to get the seconds since 1970. Only policies look at it."""
 
@@ -110,9 +113,14 @@ class ClusterState:
         """
         return self.ledger.observations.observe(ref, observed, version)
 
-    def observe_kind(self, group: str, kind: str, resource: str) -> None:
-        """Note a kind of custom resource with a scale subresource. It covers what it has created."""
+    def observe_kind(self, group: str, kind: str, resource: str, shapes: Mapping[str, Shape] | None = None) -> None:
+        """Note a kind of custom resource with a scale subresource. It covers what it has created.
+
+        Args:
+            shapes: by API version, where its objects have what counts.
+        """
         self.ledger.observations.observe_kind(group, kind, resource)
+        self.shapes[group, resource] = shapes or {}
 
     def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
         """Take a list of all workloads of one (group, resource). Objects that are not in it are gone as of

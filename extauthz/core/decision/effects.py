@@ -44,11 +44,10 @@ def _pending_write(asked: Evaluation) -> PendingWrite:
     expires_s = asked.now_s + asked.policy.window_s
     if made is None:  # a count and nothing else
         return PendingWrite(asked.id, write.replicas, (), (), False, write.precondition, expires_s, source=asked.source)
-    assert made.template is not None, "a whole object has one"
     return PendingWrite(
         id=asked.id,
         replicas=write.replicas,
-        templates=(made.template,),
+        templates=(made.template,) if made.template is not None else (),  # its pods say what it costs
         labels=(made.labels,),
         creates=asked.creates,
         precondition=write.precondition,
