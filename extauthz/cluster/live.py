@@ -181,7 +181,7 @@ class LiveCluster:
 
     def _listed(self, resource: Resource) -> Listed:
         """Of a deletion that was missed, only the version of the list that shows it is known. Who shares a ledger must
-        have come as far (docs/design.md L8)."""
+        have come as far (design.md L8)."""
         kind = resource.group, resource.plural
         if resource in (PODS, REVISIONS):  # no gate writes one, and without one there is less
             return Listed(self.feeds[kind])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
-from tests.controlplane.world import WINDOW_S
+from tests.controlplane.world import DEPLOY, WINDOW_S
 from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
 from tests.e2e.webhooked import DENIED, WebhookWorld
 
@@ -159,6 +160,11 @@ def test_a_dry_run_is_decided_and_charged_nothing(world, workspace):
     assert acme.charged() == 1
 
 
+def condition_in_the_readme() -> str:
+    shown = (Path(__file__).parents[2] / "README.md").read_text().partition("\n  AbleToScale")[2].partition("\n```")[0]
+    return " ".join(f"AbleToScale{shown}".split())
+
+
 @pytest.mark.controlplane("kube-controller-manager")
 def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace):
     assert world.manager.running
@@ -172,6 +178,8 @@ def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(
     assert acme.replicas("web") == 4
     assert f"exceeded workspace quota: {acme.name}" in message
     assert DENIED in message
+    said = world.kubectl("describe", "hpa", "web", f"--namespace={acme.namespace}")
+    assert condition_in_the_readme() in " ".join(said.replace(acme.name, "acme").split())
     decisions = [one for one in world.gate.events("decision") if one.get("workload", "").endswith(f"{acme.name}/web")]
     assert any(one.get("user", "").endswith(":horizontal-pod-autoscaler") for one in decisions)
     acme.set_hard({"requests.cpu": "8"})
@@ -340,3 +348,23 @@ def test_a_dead_webhook_stops_growth_and_nothing_else(world, workspace):
         world.gate.start()
     acme.api.delete("Deployment", "gate", "extauthz-system")
     eventually(lambda: "scaled" in scale(acme, "web", 4))
+
+
+def test_without_the_definition_nothing_is_limited_and_with_it_what_has_grown_counts(world, workspace):
+    """docs/upgrade.md, disaster."""
+    acme = workspace({"pods": "2"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: "exceeded workspace quota" in scale(acme, "web", 3))
+    world.kubectl("delete", "customresourcedefinition", "workspacequotas.extauthz.dev")
+    eventually(lambda: "scaled" in scale(acme, "web", 3))
+    world.kubectl("apply", f"--kustomize={DEPLOY}")
+    eventually(lambda: world.api.serves("WorkspaceQuota"))
+    quota = {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": acme.name},
+        "spec": {"namespaceSelector": {"matchLabels": {"workspace": acme.name}}, "hard": {"pods": "2"}},
+    }
+    eventually(lambda: world.api.create(quota))
+    more = itertools.count(4)
+    eventually(lambda: "exceeded workspace quota" in scale(acme, "web", next(more)))

@@ -23,6 +23,7 @@ from extauthz.core.model import (
     Reading,
     Requester,
     Resize,
+    Template,
     Tree,
     Unreadable,
     WorkloadRef,
@@ -37,6 +38,12 @@ from extauthz.core.wire import gojson
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
+NAME = "workspacequotas.extauthz.dev"
+"""Our webhook's. A refusal names it: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
+
+CLAMP_NAME = f"clamp.{NAME}"
+"""The mutating one's, as the API server's own metrics and log call it."""
+
 MAX_REVIEW_BYTES = 8 * 1024 * 1024
 """Two objects, each of which the API server took in a body of at most 3 MiB, and what is said about them."""
 
@@ -49,6 +56,10 @@ POD_NAME = "authentication.kubernetes.io/pod-name"
 MAX_COUNTS_BYTES: Final = 64 * 1024
 """What of one object may count, as its template and labels are kept: every decision reads it. Of a real object with 200
 containers it is some 20 KiB."""
+
+MAX_WHO, MAX_GROUPS = 64 * 1024, 4096
+"""Characters of a user's name, groups and pods together, and how many these are. All come back from where a review is
+read, and stay with the decision. Whom an API server knows by a token or certificate has a few KiB."""
 
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
@@ -90,7 +101,12 @@ def read(body: bytes, limits: _Budget = budget.of_review, shapes: Shapes = NO_SH
             raise BodyError("body-too-large", f"more than {MAX_REVIEW_BYTES} bytes")
         return _review(gojson.loads(body, work=limits(len(body))), shapes)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail)
+        return _unreadable(error)
+
+
+def _unreadable(error: BodyError | ObjectError, ref: WorkloadRef | None = None) -> Unreadable:
+    """A path in the detail has keys of the object, of any length."""
+    return Unreadable(error.code, texts.cut(error.detail, texts.MAX_SENTENCE), ref)
 
 
 def read_at_once(body: bytes, shapes: Shapes = NO_SHAPES) -> Review | Unreadable | None:
@@ -124,9 +140,19 @@ def _review(tree: Tree, shapes: Shapes) -> Review:
     if not 0 < len(uid) <= MAX_UID:
         raise BodyError("uid-missing", f"request.uid must have 1 to {MAX_UID} characters, and has {len(uid)}")
     who = _requester(mapping(request.get("userInfo"), "request.userInfo"))
-    reading, shape = _reading(request, shapes)
-    question = Question(reading, texts.cut(who.user, texts.MAX_NAME), who if who.user else None)
+    (reading, shape), user = _reading(request, shapes), texts.cut(who.user, texts.MAX_NAME)
+    if len(who.groups) + len(who.pods) > MAX_GROUPS or sum(map(len, (who.user, *who.groups, *who.pods))) > MAX_WHO:
+        return Review(uid, Question(_by_nobody(reading), user))
+    question = Question(reading, user, who if who.user else None)
     return Review(uid, question) if shape is None else Review(uid, question, shape.pointer)
+
+
+def _by_nobody(reading: Reading) -> Reading:
+    """The same of somebody who is too long to be told."""
+    if not isinstance(reading, Write | Resize):
+        return reading
+    detail = f"request.userInfo has more than {MAX_WHO} characters or {MAX_GROUPS} groups; let the user be in fewer"
+    return Unreadable("requester-too-long", detail, reading.ref)
 
 
 def _requester(info: Mapping[str, Tree]) -> Requester:
@@ -145,24 +171,21 @@ def _reading(request: Mapping[str, Tree], shapes: Shapes) -> tuple[Reading, Shap
     try:
         found = _named(request, shapes)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail), None
+        return _unreadable(error), None
     if isinstance(found, NotAWrite):
         return found, None
     ref, scale = found
     try:
         if ref[:2] == PODS:
             return _resize(request, ref), None
-        shape = None if scale else _shape(request, ref, shapes)
+        shape = _shape(request, shapes[ref[:2]]) if not scale and ref[:2] in shapes else None
         return _write(request, ref, shape, scale=scale), shape
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail, ref), None
+        return _unreadable(error, ref), None
 
 
-def _shape(request: Mapping[str, Tree], ref: WorkloadRef, shapes: Shapes) -> Shape | None:
-    """``None``: it is of a built-in kind. Raises BodyError."""
-    of_kind = shapes.get(ref[:2])
-    if of_kind is None:
-        return None
+def _shape(request: Mapping[str, Tree], of_kind: Mapping[str, Shape]) -> Shape:
+    """That of the request's version. Raises BodyError."""
     resource = mapping(request.get("resource"), "request.resource")
     version = text(resource.get("version"), "request.resource.version")
     if version not in of_kind:
@@ -222,18 +245,22 @@ def manifest(ref: WorkloadRef, document: Mapping[str, Tree]) -> Write | Unreadab
     try:
         made = _described(ref, document, None)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail, ref)
+        return _unreadable(error, ref)
     return Write(ref, Operation.CREATE, False, False, made.replicas, made)
 
 
 def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None) -> Observed:
     """What of an object counts. Raises BodyError, ObjectError."""
     found = described(ref.resource, given) if shape is None else custom.described(shape, given)
-    size = len(found.template.text) if found.template is not None else 0
-    if size + len(found.labels) > MAX_COUNTS_BYTES:
+    _refuse_long(found.template, found.labels, *(found.owner or ()))
+    return found
+
+
+def _refuse_long(template: Template | None, *others: str) -> None:
+    """Raises BodyError."""
+    if len(template.text if template is not None else "") + sum(map(len, others)) > MAX_COUNTS_BYTES:
         cure = "have fewer containers, volumes, labels and resources in one object"
         raise BodyError(TOO_COMPLEX, f"more than {MAX_COUNTS_BYTES} bytes of it count; {cure}")
-    return found
 
 
 def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
@@ -258,6 +285,8 @@ def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
         pod_template(one.get("spec"), before.get("status"), preconditions.metadata(one).get("generation"))
         for one in (before, after)
     )
+    for template in (held, wanted):
+        _refuse_long(template)
     return Resize(ref, held, wanted, observed.resource_version, boolean(request.get("dryRun"), "request.dryRun"))
 
 

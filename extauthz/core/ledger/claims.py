@@ -1,4 +1,4 @@
-"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost in addition to them (docs/design.md
+"""Volume claims of StatefulSets and of pods: which exist, and what replicas cost in addition to them (design.md
 L7).
 
 A claim outlives the replica it was made for, and is taken up again when that ordinal comes back. So a StatefulSet costs

@@ -2,7 +2,7 @@
 after it.
 
 Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
-has above that is charged (``envelope``; docs/design.md rule 8).
+has above that is charged (``envelope``; design.md rule 8).
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Usage:
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
 
-        Usage is put right and no pending write is touched (docs/design.md L4). One count at a time.
+        Usage is put right and no pending write is touched (design.md L4). One count at a time.
 
         Returns:
             What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.

@@ -454,7 +454,7 @@ def test_the_scale_of_a_custom_resource_is_read_like_any_other():
 @pytest.mark.parametrize(
     ("new", "version", "code", "detail"),
     [
-        (gizmo("many"), "v1", "replicas-not-an-integer", "spec.size.count must be a whole number, not 'many'"),
+        (gizmo("many"), "v1", "replicas-not-an-integer", "spec.size.count: must be a whole number, not 'many'"),
         (
             gizmo(),
             "v0",

@@ -56,7 +56,7 @@ def test_equal_costs_are_passed_through_and_nothing_is_copied():
 
 
 def test_a_source_and_a_tree_with_nothing_under_way_are_forgotten():
-    """Who asks is up to strangers: no memory grows with it (docs/design.md rule 14)."""
+    """Who asks is up to strangers: no memory grows with it (design.md rule 14)."""
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
     for number in range(3):
         asked = scale("web", 2)._replace(source=f"10.0.0.{number}")
