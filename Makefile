@@ -9,7 +9,7 @@ SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 py
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,14 +45,17 @@ screenshots: chromium  ## take the pictures of docs/page.md anew
 helm: setup  ## build or find Helm, kubeconform and actionlint, for the tests of charts/ and .github/ and for `make render` (Go builds them once; a minute or four)
 	@$(BIN)/python -m tests.controlplane.build --only helm kubeconform actionlint
 
+h2spec: setup  ## build or find h2spec, which asks the gRPC server every rule of HTTP/2 (Go builds it once; a minute or two)
+	@$(BIN)/python -m tests.controlplane.build --only h2spec
+
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
 
 older: istiod  ## the same, and istiod and Knative's autoscaler of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2
 
-full: older keda containers promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+full: older keda h2spec containers promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,h2spec,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)
