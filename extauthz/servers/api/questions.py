@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from extauthz.core.intake.admission import manifest as read_manifest
 from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
-from extauthz.core.model import Operation, Reading, Request, WorkloadRef, Write
+from extauthz.core.model import Observed, Operation, Reading, Request, WorkloadRef, Write
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
@@ -23,6 +23,12 @@ class Manifest(NamedTuple):
     ref: WorkloadRef
     """``name`` may be empty."""
     document: Json
+
+    def whole(self, there: Observed | None) -> Reading:
+        """The write that makes it as it stands. A count that it leaves out stays as it is ``there``."""
+        if there is None or mapping(self.document, "spec").get("replicas") is not None:
+            return read_manifest(self.ref, self.document)
+        return self.reading(there.replicas)
 
     def reading(self, replicas: int) -> Reading:
         """The write that makes it with so many replicas. Where it exists, that is weighed as the change to it."""
@@ -98,12 +104,15 @@ def _deployment(template: Json) -> Json:
     }
 
 
-def write(asked: Json) -> Reading:
-    """The write that is to be decided: of a workload to a count, or an HTTP request.
+def write(asked: Json) -> Reading | Manifest:
+    """The write that is to be decided: of a workload to a count, an HTTP request, or an object as the webhook would be
+    shown it.
 
     Raises:
         Problem: a field is wrong.
     """
+    if "object" in asked:
+        return manifest(asked)
     if "method" in asked:
         return read(_request(asked))
     ref, replicas = reference(asked), asked.get("replicas")
