@@ -164,8 +164,10 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
     templates: tuple[Template, ...] = ()
     labels: tuple[Labels, ...] = ()
     if made is not None:
-        assert made.template is not None, "a whole object has one"
-        templates, labels = (made.template,), (made.labels,)
+        templates = (
+            (made.template,) if made.template is not None else ()
+        )  # a custom resource: its pods say what it costs
+        labels = (made.labels,)
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source
     )
