@@ -73,9 +73,9 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(102, 41, 61),
-    "AdmissionReview of a scale": Walk(112, 40, 72),
-    "AdmissionReview of a Deployment": Walk(275, 46, 229),
+    "check of a growing scale": Walk(88, 33, 55),
+    "AdmissionReview of a scale": Walk(98, 32, 66),
+    "AdmissionReview of a Deployment": Walk(261, 37, 224),
     "watch event of a Deployment": Walk(134, 22, 112),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }

@@ -258,7 +258,7 @@ class Queries:
         fits = self._ledger.largest_replicas(ref, _count(replicas), proposal) if short else None
         observed = entry.observed.replicas if entry.observed is not None else 0
         is_certain = not (proposal.step.after.unknown or growth.unpriced or growth.illegible)
-        alone = proposal.step.own.envelope.amounts
+        alone = proposal.step.this_write_only.envelope.amounts
         never_fits = any(alone.get(row.resource, 0) > row.hard for row in short)
         return WouldGrow(observed, short, fits, never_fits, is_certain)
 
@@ -284,7 +284,7 @@ class Queries:
         return found, self._propose(entry, found + 1).growth.shortages[0]
 
     def _propose(self, entry: Entry, replicas: int) -> Proposal:
-        return self._ledger.propose(entry.ref, _count(replicas), entry.born, entry)
+        return self._ledger.propose(entry.ref, _count(replicas), entry.expected, entry)
 
     # What pends.
 

@@ -11,18 +11,13 @@ from dataclasses import dataclass
 from typing import Any as Tree
 from typing import TypeAlias
 
+from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.kinds import GATED
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.render.manifests import Part
 
-NAME = "workspacequotas.extauthz.dev"
-"""What a refusal names: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
-
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that each namespace has."""
-
-CLAMP_NAME = f"clamp.{NAME}"
-"""What the API server's own metrics and log call the mutating one."""
 
 TIMEOUT_S = 2
 

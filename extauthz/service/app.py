@@ -42,6 +42,7 @@ from extauthz.service.handover import HandoverFile
 from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.policies import levels as levels_of_policies
+from extauthz.service.policies import names as names_of_policies
 from extauthz.service.selfsigning import SelfSigned
 from extauthz.service.setting_errors import SettingsError
 from extauthz.service.setting_types import OFF
@@ -272,5 +273,6 @@ class App:
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             policies=levels_of_policies(self._gate.gate.policies),
+            policy_names=names_of_policies(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from extauthz.core.decision.auditing import audited
+from extauthz.core.decision.gate import audited
 from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.requesters import by_name

@@ -123,7 +123,7 @@ def parsed(text: str | bytes, last: str) -> Taken:
     """What the text of a handover says, if the ``last`` run has left it; empty: none has noted its id, as in 0.1."""
     try:
         tree = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Taken((), f"the handover cannot be read: {error}")
     match tree:
         case {"version": 1, "clean": True, "intents": list(pending_writes)}:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.handover import HandoverError
+from extauthz.core.decision.gate import Gate, HandoverError
 from extauthz.observe.log import Log
 from extauthz.service.handover import Handover
 from extauthz.service.inputs import Clock

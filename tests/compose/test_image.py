@@ -11,7 +11,7 @@ from tests.compose import engine, prepare
 
 pytestmark = pytest.mark.image
 
-AT_MOST_BYTES = 150_000_000
+AT_MOST_BYTES = 160_000_000
 
 
 @pytest.fixture(scope="module", autouse=True)

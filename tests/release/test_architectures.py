@@ -16,7 +16,7 @@ from tools.release import slim
 ARM64 = 183
 """``EM_AARCH64`` of elf(5)."""
 WHEELS = ("--only-binary=:all:", "--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64")
-"""Debian 12, which the image is based on, has glibc 2.36."""
+"""Debian 13, which the image is based on, has glibc 2.41."""
 
 
 def installed(wheel: Path, folder: Path, *options: str) -> Path:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from extauthz.core.decision import snapshot
-from extauthz.core.decision.snapshot import ClusterSnapshot
+from extauthz.core.decision.bounds import Bounds
+from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
@@ -15,13 +16,37 @@ from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
 
 
+class ClusterSnapshot(Protocol):
+    """What a state source knows of the cluster."""
+
+    @property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
+    @property
+    def limit_ranges(self) -> Mapping[str, Sequence[LimitRangeDefaults]]: ...
+    @property
+    def overheads(self) -> Mapping[str, Amounts]:
+        """RuntimeClass to what each of its pods costs besides its containers."""
+
+    @property
+    def default_storage_class(self) -> str:
+        """What claims get that name no class; empty where there is no default."""
+
+    @property
+    def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
+
+
 class ClusterState:
     """A ledger, and whether its content is reliable."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy if policy is not None else Policy()
         self.ledger = Ledger()
+        self.ledger.pod_costs.charge_surge = self.policy.charge_surge
+        self.bounds: Bounds | None = None
+        """Bounds of replicas in addition to quotas; ``None``: there are none."""
         self.quotas_known = False
-        self._state_known = False
+        self.state_known = False
+        """Everything in the cluster was observed at least once."""
         self.stale_why: str | None = None
         """Why quotas or state may be out of date; ``None``: they are not."""
         self.coverage_is_stale = False
@@ -37,7 +62,7 @@ class ClusterState:
     @property
     def synced(self) -> bool:
         """Quotas and state are both known."""
-        return self.quotas_known and self._state_known
+        return self.quotas_known and self.state_known
 
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
@@ -51,8 +76,7 @@ class ClusterState:
         self.ledger.pending.on_end = policies.ended
 
     def hold(self, about_until_s: float) -> None:
-        """Grant no growth before ``release``: writes of an earlier run may still land (design.md L5). Refusals
-        mention ``about_until_s``. No clock ends a hold.
+        """Grant no growth before ``release``: writes of an earlier run may still land (design.md L5).
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
         """
@@ -68,13 +92,20 @@ class ClusterState:
 
     def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
         """Take everything that the cluster has."""
-        snapshot.load(self.ledger, state)
+        ledger = self.ledger
+        for runtime_class in {*ledger.pod_costs.overheads, *state.overheads}:
+            self.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
+        self.observe_default_storage_class(state.default_storage_class)
+        for name in {*ledger.coverage.namespaces, *state.namespaces, *state.limit_ranges}:
+            self.observe_limit_ranges(name, state.limit_ranges.get(name, ()))
+            self.observe_namespace(name, state.namespaces.get(name))
+        ledger.observations.replace(state.workloads)
         self.state_synced(True)
         self.tick(now_s)
 
     def state_synced(self, is_synced: bool) -> None:
         """Whether everything in the cluster has been observed at least once."""
-        self._state_known = is_synced
+        self.state_known = is_synced
 
     def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
         """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (design.md

@@ -23,6 +23,7 @@ from extauthz.core.model import (
     Reading,
     Requester,
     Resize,
+    Template,
     Tree,
     Unreadable,
     WorkloadRef,
@@ -36,6 +37,12 @@ from extauthz.core.wire import gojson
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
+NAME = "workspacequotas.extauthz.dev"
+"""Our webhook's. A refusal names it: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
+
+CLAMP_NAME = f"clamp.{NAME}"
+"""The mutating one's, as the API server's own metrics and log call it."""
+
 MAX_REVIEW_BYTES = 8 * 1024 * 1024
 """Two objects, each of which the API server took in a body of at most 3 MiB, and what is said about them."""
 
@@ -48,6 +55,10 @@ POD_NAME = "authentication.kubernetes.io/pod-name"
 MAX_COUNTS_BYTES: Final = 64 * 1024
 """What of one object may count, as its template and labels are kept: every decision reads it. Of a real object with 200
 containers it is some 20 KiB."""
+
+MAX_WHO, MAX_GROUPS = 64 * 1024, 4096
+"""Characters of a user's name, groups and pods together, and how many these are. All come back from where a review is
+read, and stay with the decision. Whom an API server knows by a token or certificate has a few KiB."""
 
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
@@ -84,7 +95,12 @@ def read(body: bytes, limits: _Budget = budget.of_review) -> Review | Unreadable
             raise BodyError("body-too-large", f"more than {MAX_REVIEW_BYTES} bytes")
         return _review(gojson.loads(body, work=limits(len(body))))
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail)
+        return _unreadable(error)
+
+
+def _unreadable(error: BodyError | ObjectError, ref: WorkloadRef | None = None) -> Unreadable:
+    """A path in the detail has keys of the object, of any length."""
+    return Unreadable(error.code, texts.cut(error.detail, texts.MAX_SENTENCE), ref)
 
 
 def read_at_once(body: bytes) -> Review | Unreadable | None:
@@ -118,7 +134,18 @@ def _review(tree: Tree) -> Review:
     if not 0 < len(uid) <= MAX_UID:
         raise BodyError("uid-missing", f"request.uid must have 1 to {MAX_UID} characters, and has {len(uid)}")
     who = _requester(mapping(request.get("userInfo"), "request.userInfo"))
-    return Review(uid, Question(_reading(request), texts.cut(who.user, texts.MAX_NAME), who if who.user else None))
+    reading, user = _reading(request), texts.cut(who.user, texts.MAX_NAME)
+    if len(who.groups) + len(who.pods) > MAX_GROUPS or sum(map(len, (who.user, *who.groups, *who.pods))) > MAX_WHO:
+        return Review(uid, Question(_by_nobody(reading), user))
+    return Review(uid, Question(reading, user, who if who.user else None))
+
+
+def _by_nobody(reading: Reading) -> Reading:
+    """The same of somebody who is too long to be told."""
+    if not isinstance(reading, Write | Resize):
+        return reading
+    detail = f"request.userInfo has more than {MAX_WHO} characters or {MAX_GROUPS} groups; let the user be in fewer"
+    return Unreadable("requester-too-long", detail, reading.ref)
 
 
 def _requester(info: Mapping[str, Tree]) -> Requester:
@@ -136,7 +163,7 @@ def _reading(request: Mapping[str, Tree]) -> Reading:
     try:
         found = _named(request)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail)
+        return _unreadable(error)
     if isinstance(found, NotAWrite):
         return found
     ref, scale = found
@@ -145,7 +172,7 @@ def _reading(request: Mapping[str, Tree]) -> Reading:
             return _resize(request, ref)
         return _write(request, ref, scale=scale)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail, ref)
+        return _unreadable(error, ref)
 
 
 def _named(request: Mapping[str, Tree]) -> tuple[WorkloadRef, bool] | NotAWrite:
@@ -197,7 +224,7 @@ def manifest(ref: WorkloadRef, document: Mapping[str, Tree]) -> Write | Unreadab
     try:
         made = _described(ref, document)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail, ref)
+        return _unreadable(error, ref)
     return Write(ref, Operation.CREATE, False, False, made.replicas, made)
 
 
@@ -205,10 +232,15 @@ def _described(ref: WorkloadRef, given: Mapping[str, Tree]) -> Observed:
     """What of an object counts. Raises BodyError, ObjectError."""
     found = described(ref.resource, given)
     assert found.template is not None
-    if len(found.template.text) + len(found.labels) > MAX_COUNTS_BYTES:
+    _refuse_long(found.template, found.labels, *(found.owner or ()))
+    return found
+
+
+def _refuse_long(template: Template, *others: str) -> None:
+    """Raises BodyError."""
+    if len(template.text) + sum(map(len, others)) > MAX_COUNTS_BYTES:
         cure = "have fewer containers, volumes, labels and resources in one object"
         raise BodyError(TOO_COMPLEX, f"more than {MAX_COUNTS_BYTES} bytes of it count; {cure}")
-    return found
 
 
 def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
@@ -233,6 +265,8 @@ def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
         pod_template(one.get("spec"), before.get("status"), preconditions.metadata(one).get("generation"))
         for one in (before, after)
     )
+    for template in (held, wanted):
+        _refuse_long(template)
     return Resize(ref, held, wanted, observed.resource_version, boolean(request.get("dryRun"), "request.dryRun"))
 
 

@@ -119,7 +119,7 @@ class _Account:
 
 _UNTOUCHED = _Account()
 
-_SILENCES = frozenset(UNSPECIFIED.values())
+_UNSPECIFIED_KEYS = frozenset(UNSPECIFIED.values())
 
 
 class Accounts:
@@ -195,16 +195,16 @@ class Accounts:
         It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
         envelope from before is no licence to grow back (design.md rule 10).
         """
-        before, after, base, own = step
+        before, after, observed_only, this_write_only = step
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[str] = []
         illegible: list[str] = []
         grows: list[QuotaNode] = []
         risen = rise(before.envelope, after.envelope)
-        above = risen if own is after else rise(base.envelope, own.envelope)
+        above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
         unknown = after.unknown and step.multiplies_unknown
-        stays = before.envelope_in is after.envelope_in is base.envelope_in is own.envelope_in
+        stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
         for node in after.envelope_in:
             audits, grows_here = node.audits, unknown
             risen_here, above_here = risen, above
@@ -242,15 +242,15 @@ class Accounts:
             free: quotas that bound nothing.
         """
         best: int | None = None
-        base = step.base.settled if step.base.pod is not None else step.base
+        observed = step.observed_only.settled if step.observed_only.pod is not None else step.observed_only
         for node in step.after.envelope_in:
             for key, hard in node.hard.items() if not node.audits and node not in free else ():
                 charged = _standing(step.before, node)[1].amounts.get(key, 0)
                 room = self._accounts.get(node, _UNTOUCHED).available(key, hard)
                 bounds = [(charged + room, step.after)]
                 if room < 0:  # over: nothing above what is observed
-                    seen = _standing(base, node)[1].amounts.get(key, 0)
-                    bounds = [(charged, step.after), (seen, step.own)]
+                    seen = _standing(observed, node)[1].amounts.get(key, 0)
+                    bounds = [(charged, step.after), (seen, step.this_write_only)]
                 for most, at in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
                     if left < 0:
@@ -316,9 +316,9 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
-    before, after, base, own = step
+    before, after, observed_only, this_write_only = step
     risen_here = rise(_standing(before, node)[1], after.envelope)
-    above_here = rise(_standing(base, node)[1], own.envelope)
+    above_here = rise(_standing(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
@@ -327,7 +327,7 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
 def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:
     """Quotas, and keys of them that more pods say nothing of."""
-    if step.after.envelope.amounts.keys().isdisjoint(_SILENCES):
+    if step.after.envelope.amounts.keys().isdisjoint(_UNSPECIFIED_KEYS):
         return ()  # nearly always
     found: list[tuple[QuotaNode, str]] = []
     for node in step.after.envelope_in:

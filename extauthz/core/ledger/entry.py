@@ -15,12 +15,23 @@ from extauthz.core.objects.metadata import selects
 class Entry:
     """One workload. A ReplicaSet that its live Deployment covers has ``head`` set and is charged through it."""
 
-    __slots__ = ("born", "children", "claims", "head", "left", "observed", "pending_writes", "pods", "ref", "standing")
+    __slots__ = (
+        "children",
+        "claims",
+        "expected",
+        "head",
+        "left",
+        "observed",
+        "pending_writes",
+        "pods",
+        "ref",
+        "standing",
+    )
 
     def __init__(self, ref: WorkloadRef) -> None:
         self.ref = ref
         self.observed: Observed | None = None
-        self.born: Observed | None = None
+        self.expected: Observed | None = None
         """The object as an allowed create would make it, or as it was before it went: what writes under way would find
         where it is made, or made anew. Attributes it to its owner until it is observed."""
         self.left: LeftTemplates = ()
@@ -62,7 +73,7 @@ class Entry:
     @property
     def shown(self) -> Observed | None:
         """The best that is known of the object: a refused create may mean that another one came first."""
-        return self.observed or self.born
+        return self.observed or self.expected
 
     def live_pending_writes(self) -> tuple[PendingWrite, ...]:
         return tuple(self.pending_writes.values()) if self.pending_writes else ()
@@ -95,7 +106,7 @@ class Entry:
 
     def _copy(self) -> Entry:
         copy = Entry(self.ref)
-        for slot in ("born", "children", "claims", "head", "left", "pending_writes", "observed", "pods"):
+        for slot in ("expected", "children", "claims", "head", "left", "pending_writes", "observed", "pods"):
             setattr(copy, slot, getattr(self, slot))
         return copy
 

@@ -90,15 +90,19 @@ class Ledger:
     # Deciding: synchronous, and nothing is recorded unless told.
 
     def propose(
-        self, ref: WorkloadRef, pending_write: PendingWrite, born: Observed | None = None, known: Entry | None = None
+        self,
+        ref: WorkloadRef,
+        pending_write: PendingWrite,
+        expected: Observed | None = None,
+        known: Entry | None = None,
     ) -> Proposal:
         """Work out ``pending_write`` on ``ref`` against all quotas, without recording it.
 
-        ``born`` is the object that a create would make, ``known`` what ``get`` has just given. All is worked out beside
-        the state, on copies of entries: a question changes nothing, whatever goes wrong.
+        ``expected`` is the object that a create would make, ``known`` the entry if it is at hand. All is worked out
+        beside the state, on copies of entries: a question changes nothing, whatever goes wrong.
         """
         known = known if known is not None else self.workloads.get(ref)
-        entry = known if known is not None else self._newborn(ref, born)
+        entry = known if known is not None else self._to_be_made(ref, expected)
         head = entry.root
         joins = self._joining(entry, pending_write) if pending_write.owner or pending_write.labels else None
         if joins is not None:
@@ -168,7 +172,7 @@ class Ledger:
         whole: Iterable[PendingWrite],
         write: PendingWrite,
     ) -> Position:
-        """``Step.own``: what the write raises by itself, and what it lets other writes raise.
+        """``Step.this_write_only``: what the write raises by itself, and what it lets other writes raise.
 
         A count lands on nothing: where no object is observed, a create comes first. An object that is made gives those
         that pend their object back.
@@ -196,9 +200,9 @@ class Ledger:
         self.ownership.find_claims(copy)
         return self.usage.add_up(copy.root)
 
-    def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
+    def _to_be_made(self, ref: WorkloadRef, expected: Observed | None) -> Entry:
         entry = Entry(ref)
-        entry.born = born
+        entry.expected = expected
         entry.head = self.ownership.head_of(entry)
         return entry
 
@@ -231,7 +235,7 @@ class Ledger:
         fits, too_many = -1, pending_write.replicas or 0
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
-            tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.born)
+            tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.expected)
             is_short = any(row.quota not in names for row in tried.growth.shortages)
             fits, too_many = (fits, middle) if is_short else (middle, too_many)
         return fits if fits >= 0 else None
@@ -266,10 +270,10 @@ class Ledger:
             self._attribute(entry, pending_write.made)
         self.record(self.propose(ref, pending_write, pending_write.made), pending_write)
 
-    def _attribute(self, entry: Entry, born: Observed) -> None:
+    def _attribute(self, entry: Entry, expected: Observed) -> None:
         """Charge what pends on an object that was never seen through its owner, now that a write says who that is."""
         self.usage.shift(entry.ref, self.usage.position(entry), NOWHERE)
-        entry.born = born
+        entry.expected = expected
         owner = self.ownership.head_of(entry)
         of_root = self.usage.position(owner.root) if owner is not None else NOWHERE
         self.ownership.regroup(entry)

@@ -222,9 +222,9 @@ class Observations:
         before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
         entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count())
         if observed is not None:
-            entry.born = None
+            entry.expected = None
         elif entry.pending_writes:
-            entry.born = entry.shown
+            entry.expected = entry.shown
         entry.observed = observed
         self._ownership.regroup(entry)
         for ref, old in before:

@@ -109,7 +109,7 @@ class PendingWrite:
     """The labels of the owner whose family it may bring the object into: the object may come to count by them."""
 
     held_bytes: int = 0
-    """What ``templates`` and ``labels`` take, as counted when it was decided (``core.ledger.memory``)."""
+    """What ``templates`` and ``labels`` take, as counted when it was decided."""
 
     @property
     def counts_alone(self) -> bool:

@@ -94,7 +94,7 @@ def charge_of(replicas: int, pod: Shared, per_object: Shared) -> Charge:
     return cost._replace(pod=pod)
 
 
-_NO_OBJECT: Final = Shared()
+_NO_CHANGE: Final = Shared()
 
 
 def _times(before: Charge, after: Charge) -> Amounts | None:
@@ -102,13 +102,13 @@ def _times(before: Charge, after: Charge) -> Amounts | None:
     pod = after.pod
     if pod is None or before.pod is not pod or before.per_object is not after.per_object:
         return None
-    return charge_of(after.replicas - before.replicas, pod, _NO_OBJECT).amounts
+    return charge_of(after.replicas - before.replicas, pod, _NO_CHANGE).amounts
 
 
 def difference(before: Charge, after: Charge) -> Amounts:
     """How much more ``after`` has of each key, or less."""
     if before is after:
-        return _NO_OBJECT
+        return _NO_CHANGE
     times = _times(before, after)
     if times is not None:
         return times
@@ -119,10 +119,10 @@ def difference(before: Charge, after: Charge) -> Amounts:
 def rise(before: Charge, after: Charge) -> Amounts:
     """What ``after`` has more of, and how much more."""
     if before is after:
-        return _NO_OBJECT
+        return _NO_CHANGE
     times = _times(before, after)
     if times is not None:
-        return times if after.replicas > before.replicas else _NO_OBJECT
+        return times if after.replicas > before.replicas else _NO_CHANGE
     some = before.amounts
     return {key: more for key, amount in after.amounts.items() if (more := amount - some.get(key, 0)) > 0}
 
@@ -181,16 +181,16 @@ class Step(NamedTuple):
 
     before: Position
     after: Position
-    base: Position
+    observed_only: Position
     """As ``before``, without pending writes of the workload itself."""
-    own: Position
-    """As ``base``, with this write alone, and with creates that pend where there is no object."""
+    this_write_only: Position
+    """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
 
     @property
     def multiplies_unknown(self) -> bool:
         """It adds pods of unknown cost, or is the first to do so."""
-        before, after, base, own = (at.envelope.replicas for at in self)
-        return not self.before.unknown or after > before or own > base
+        before, after, observed, this = (at.envelope.replicas for at in self)
+        return not self.before.unknown or after > before or this > observed
 
 
 NOTHING = charge((), {})

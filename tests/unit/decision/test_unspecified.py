@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.decision.unspecified import MAX_CONTAINERS
+from extauthz.core.decision.weighing import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Verdict
