@@ -29,7 +29,7 @@ CHANGELOG = """\
 
 ### Added
 
-- **A thing** ([docs/install.md](docs/install.md)): it does `this`. And more
+- **A thing** ([a](https://example.com/a)): it does `this`. And more
   of it.
 - Another thing.
 
@@ -88,7 +88,7 @@ def test_the_plugin_is_a_launcher_that_finds_the_wheel_beside_it_through_a_link(
 
 def test_changes_are_the_first_sentences_of_the_version_or_of_what_is_not_released_yet():
     assert metadata.changes(CHANGELOG, "2.0.0") == [
-        {"kind": "added", "description": "A thing (docs/install.md):"},
+        {"kind": "added", "description": "A thing (a):"},
         {"kind": "added", "description": "Another thing."},
         {"kind": "fixed", "description": "A fault."},
     ]
@@ -179,8 +179,7 @@ def test_what_is_signed_is_the_list_of_checksums_by_nobody_s_key_or_by_one(tmp_p
     assert publish.signing(tmp_path, {"COSIGN_KEY": "k.pem"})[3:5] == ["--key", "k.pem"]
 
 
-def test_a_tag_is_published_with_all_files_and_pushed_where_a_registry_is_named(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(publish, "find", Path)
+def test_a_tag_is_published_with_all_files_and_pushed_where_a_registry_is_named(tmp_path: Path):
     tag, notes = {"GITHUB_REF_NAME": f"v{release.version()}"}, tmp_path.with_name("notes.md")
     with pytest.raises(publish.NotPublishedError, match="the tag is v9"):
         publish.publishing(tmp_path, notes, {"GITHUB_REF_NAME": "v9"})
