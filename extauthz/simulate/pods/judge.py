@@ -193,7 +193,7 @@ class Judge:
         count = self._count(app)
         extra = max(len(pods) - count, 0)
         # "Surge of rollouts, unless charge-surge is on: for a while the pods of maxSurge exist beside those that are
-        # counted." A Deployment that goes in a rollout leaves them to its ReplicaSets.
+        # counted." "A Deployment is deleted in a rollout [...] the pods of its surge stay, and count".
         surge = 0
         if past.deployed is not None:
             beside = max(len(pods), count) - past.deployed

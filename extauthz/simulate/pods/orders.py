@@ -272,7 +272,7 @@ def _known(member: Member) -> Iterator[str]:
     ledger = member.gate.ledger
     for entry in ledger.workloads:
         pending = [replace(one, id="", expires_s=0.0, answered_s=None) for one in entry.live_pending_writes()]
-        yield repr((entry.ref, entry.observed, entry.born, entry.left, sorted(map(repr, pending))))
+        yield repr((entry.ref, entry.observed, entry.shown, entry.left, sorted(map(repr, pending))))
     rollouts = ledger.observations._rollouts
     yield repr((rollouts._left, rollouts._reached, list(ledger.usage.rows())))
 
