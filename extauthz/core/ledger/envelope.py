@@ -234,7 +234,7 @@ def _of_groups(owner: Entry, costs: NamespaceCosts) -> list[Others]:
     return [Others(costs.one(seen.template), seen.replicas) for _, seen in _pods((owner,))]
 
 
-def _old(entry: Entry, template: Template | None, most: int, costs: NamespaceCosts) -> Others:
+def _old(entry: Entry, template: Template | None, most: int, costs: NamespaceCosts) -> list[Others]:
     """Pods of a template that a write replaces, of which there may be so many.
 
     A Deployment's controller first brings the ReplicaSets that it has to a new count, and then replaces their pods
@@ -243,7 +243,7 @@ def _old(entry: Entry, template: Template | None, most: int, costs: NamespaceCos
     ``pkg/controller/statefulset``). So all may have the old template, while there are others nothing makes.
     """
     makes = entry.ref[:2] == STATEFUL_SETS or (entry.ref[:2] in SHARE_TEMPLATES and most)
-    return Others(costs.one(template), UNBOUNDED if makes else most)
+    return [Others(costs.one(template), UNBOUNDED if makes else most)] if makes or most else []
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
@@ -312,14 +312,17 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
         yield product(top, shown)  # any count that pends may land on what is observed
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
-    stays = [_old(entry, entry.observed.template, top, costs)] if entry.observed is not None else []
+    stays: list[Others] = []
+    if entry.observed is not None and any(one.replicas for one in objects):
+        stays = _old(entry, entry.observed.template, top, costs)
     for one in objects:
         meeting = [count.replicas or 0 for count in counts if _may_follow(count, one)]
         before = [
-            _old(entry, template, other.replicas or 0, costs)
+            old
             for other in objects
             if _may_precede(other, one)
             for template in other.templates
+            for old in _old(entry, template, other.replicas or 0, costs)
         ]
         own = one.replicas or 0
         yield product(own, one.templates, [*stays, *before])  # pods of each base before it go one by one
