@@ -48,7 +48,7 @@ SPACES = SMALL | (LARGE if os.environ.get("EXTAUTHZ_ORDERS") == "all" else {})
 
 def _forgotten() -> AbstractContextManager[None]:
     """What a template leaves behind costs nothing."""
-    return replaced(envelope, _old=lambda *_: envelope.Others({}, 0), _others=lambda *_, **__: [])
+    return replaced(envelope, _old=lambda *_: [], _others=lambda *_, **__: [])
 
 
 def _tried(space: Space, plant: Callable[[], AbstractContextManager[None]] = nullcontext) -> Tried:
