@@ -60,7 +60,6 @@ class ClusterState:
         # What sources report, and to whom.
         observations, usage = self.ledger.observations, self.ledger.usage
         self.observe = observations.observe
-        self.observe_kind = observations.observe_kind
         self.observe_all = observations.observe_all
         self.observing_all = observations.observing_all
         self.reached = observations.reached
@@ -139,3 +138,7 @@ class ClusterState:
     def is_stale(self) -> bool:
         """Whether what is known may be outdated."""
         return self.stale_why is not None
+
+    def observe_kind(self, group: str, kind: str, resource: str) -> None:
+        """Note a kind of custom resource with a scale subresource. It covers what it has created."""
+        self.ledger.observations.observe_kind(group, kind, resource)
