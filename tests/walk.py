@@ -151,7 +151,7 @@ class Gate:
 
         async def serve(decide: Decide) -> None:
             self.checks = Checks(decide)
-            self.webhook = Webhook(decide, self._aside.review, self._assembly.clamping)
+            self.webhook = Webhook(decide, self._aside.review, self._assembly.clamping, self._assembly.gate.shapes)
             await asyncio.create_task(follow(self))  # or the assembly would go on each time that it does
 
         await self._assembly.run(self._connection, stop, serve)

@@ -190,7 +190,7 @@ class App:
         if tls is None:
             return None, None
         self._certificates.append(tls)
-        webhook = Webhook(decide, self._aside.review, self._gate.clamping)
+        webhook = Webhook(decide, self._aside.review, self._gate.clamping, self._gate.gate.shapes)
         runner, address = await listening.bind_webhook(webhook.application(), self._settings, tls.context)
         return partial(webhook.leave, runner), address
 

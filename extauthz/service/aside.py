@@ -17,6 +17,7 @@ from typing import Self, TypeAlias
 
 from extauthz.core.intake.admission import Review, kept
 from extauthz.core.model import Unreadable
+from extauthz.core.objects.custom import NO_SHAPES, Shapes
 from extauthz.service.aside_process import LENGTH
 
 MOST = 8
@@ -49,7 +50,7 @@ class AsideProcess:
         self._tell = tell
         self._command = command
         self._longest_s = longest_s
-        self._queue: asyncio.Queue[tuple[bytes, asyncio.Future[Found]]] = asyncio.Queue(MOST - 1)
+        self._queue: asyncio.Queue[tuple[bytes, bytes, asyncio.Future[Found]]] = asyncio.Queue(MOST - 1)
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -64,11 +65,11 @@ class AsideProcess:
             await self._running
         await self._end()
 
-    async def review(self, body: bytes) -> Found:
+    async def review(self, body: bytes, shapes: Shapes = NO_SHAPES) -> Found:
         """As soon as those before it are read; refused at once where too many wait."""
         answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         try:
-            self._queue.put_nowait((body, answer))
+            self._queue.put_nowait((pickle.dumps(dict(shapes)), body, answer))
         except asyncio.QueueFull:
             return Unreadable("too-many-bodies", f"{MOST} bodies that take long are being read; try again in a second")
         return await answer
@@ -77,22 +78,22 @@ class AsideProcess:
         while True:
             if self._process is None:
                 await self._start()
-            body, answer = await self._queue.get()
+            shapes, body, answer = await self._queue.get()
             if self._has_ended():  # while nobody looked
                 await self._end()
                 await self._start()
             if not answer.done():  # its caller has left
-                reading = await self._read(body)
+                reading = await self._read(shapes, body)
                 if not answer.done():
                     answer.set_result(reading)
 
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
-    async def _read(self, body: bytes) -> Found:
+    async def _read(self, shapes: bytes, body: bytes) -> Found:
         try:
             async with asyncio.timeout(self._longest_s):
-                return await self._exchange(body)
+                return await self._exchange(shapes, body)
         except TimeoutError:
             why = f"took more than {self._longest_s:g} s"
         except (OSError, EOFError):
@@ -104,14 +105,15 @@ class AsideProcess:
         await self._end()
         return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
 
-    async def _exchange(self, body: bytes) -> Found:
+    async def _exchange(self, shapes: bytes, body: bytes) -> Found:
         process = self._process
         if process is None:
             raise EOFError
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(LENGTH.pack(len(body)))
-        process.stdin.write(body)
+        for part in (shapes, body):
+            process.stdin.write(LENGTH.pack(len(part)))
+            process.stdin.write(part)
         await process.stdin.drain()
         (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
         return kept(pickle.loads(await process.stdout.readexactly(length)))  # noqa: S301 (our own process's)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission
 from extauthz.core.model import Decision, Unreadable
+from extauthz.core.objects.custom import Shapes
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
@@ -147,10 +148,10 @@ def _no_levels() -> Levels:
 class ReadsLate:
     """Reads some AdmissionReviews some time after they came, as the process does that reads long ones for ``serve``."""
 
-    async def review(self, body: bytes) -> admission.Review | Unreadable:
+    async def review(self, body: bytes, shapes: Shapes) -> admission.Review | Unreadable:
         """Bodies overtake each other."""
         await asyncio.sleep(0.01 * (len(body) % 10))
-        return admission.read(body)
+        return admission.read(body, shapes=shapes)
 
 
 class Posted:
@@ -269,7 +270,7 @@ class Member:
     async def _serve(self, decide: Decide) -> None:
         """Run checks and reviews as the servers do. When the gate is told to stop, running ones may end."""
         self._checks = Checks(decide)
-        self._webhook = Webhook(decide, self._aside.review, self.assembly.clamping)
+        self._webhook = Webhook(decide, self._aside.review, self.assembly.clamping, self.assembly.gate.shapes)
         await self.stop.wait()
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=GRACE_S)

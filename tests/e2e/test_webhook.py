@@ -17,6 +17,7 @@ from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
 from tests.controlplane.world import DEPLOY, WINDOW_S
+from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
 from tests.e2e.webhooked import DENIED, WebhookWorld
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
@@ -28,9 +29,12 @@ _NUMBERS = itertools.count(1)
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookWorld]:
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
-        WebhookWorld(plane, tmp_path_factory.mktemp("world")) as running,
+        WebhookWorld(plane, tmp_path_factory.mktemp("world"), CUSTOM) as running,
     ):
         yield running
+
+
+CUSTOM = ("--custom=rollouts.argoproj.io", "--custom=gadgets.e2e.extauthz.dev")
 
 
 def scale(acme: Workspace, name: str, replicas: int, *more: str) -> str:
@@ -87,6 +91,55 @@ def test_every_writer_and_form_is_asked_about(world, workspace):
     for name, sentence in said.items():
         assert f"exceeded workspace quota: {acme.name}" in sentence, (name, sentence)
     assert acme.charged() == 1, "a refusal has charged nothing"
+
+
+@pytest.fixture(scope="module")
+def customs(world: WebhookWorld) -> None:
+    assert world.manager.running, "it aggregates the roles"
+    for definition in (ROLLOUTS, GADGETS):
+        world.api.create(definition)
+        world.api.create(may_see(definition))
+    for kind in (ROLLOUT, GADGET):
+        eventually(lambda kind=kind: world.api.serves(kind))
+
+
+ROLLOUT, GADGET = "Rollout.argoproj.io/v1", "Gadget.e2e.extauthz.dev/v1"
+
+
+@pytest.mark.usefixtures("customs")
+@pytest.mark.parametrize(
+    ("kind", "made", "count"), [(ROLLOUT, rollout, "replicas"), (GADGET, gadget, "size")], ids=["rollout", "gadget"]
+)
+def test_a_custom_resource_is_decided_by_its_object_like_any_workload(world, workspace, kind, made, count):
+    acme = workspace({"requests.cpu": "5"})
+    acme.create(made("web", 3))
+    eventually(lambda: acme.used() == 3, acme.used)
+
+    def patch(spec: Any) -> None:
+        acme.api.patch(kind, "web", acme.namespace, {"spec": spec})
+
+    said = refused(lambda: patch({count: 8}))
+    assert f"exceeded workspace quota: {acme.name}" in said
+    assert "largest allowed replicas: 5" in said
+    assert "exceeded workspace quota" in refused(lambda: acme.create(made("new", 3)))
+    assert "exceeded workspace quota" in refused(lambda: patch({"template": made("web", 1, "2")["spec"]["template"]}))
+    patch({count: 5})
+    eventually(lambda: acme.used() == 5, acme.used)
+    assert world.gate.metric("extauthz_intents") == 0, "each ended with the version or the object that it made"
+    patch({count: 1, "template": made("web", 1, "2")["spec"]["template"]})
+    eventually(lambda: acme.used() == 2, acme.used)
+
+
+@pytest.mark.usefixtures("customs")
+@pytest.mark.parametrize(
+    ("kind", "made", "count"), [(ROLLOUT, rollout, "replicas"), (GADGET, gadget, "size")], ids=["rollout", "gadget"]
+)
+def test_the_count_of_a_custom_resource_is_lowered_where_its_object_has_it(world, workspace, kind, made, count):
+    acme = workspace({"requests.cpu": "5"}, mode="Clamp")
+    acme.create(made("web", 3))
+    eventually(lambda: acme.used() == 3, acme.used)
+    acme.api.patch(kind, "web", acme.namespace, {"spec": {count: 8}})
+    assert acme.api.get(kind, "web", acme.namespace)["spec"][count] == 5
 
 
 def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:

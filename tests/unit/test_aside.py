@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from extauthz.core.intake.admission import Review, read
-from extauthz.core.model import Unreadable
+from extauthz.core.model import Unreadable, Write
+from extauthz.core.objects.custom import Shape
 from extauthz.service.aside import COMMAND, MOST, AsideProcess
 from extauthz.testing.builders import admission, workload
 
@@ -126,3 +127,16 @@ async def test_it_ends_with_the_gate():
         await started(process)
         child = process._process
     assert child.returncode is not None
+
+
+async def test_it_knows_custom_resources_as_the_gate_does():
+    shapes = {("example.dev", "gadgets"): {"v1": Shape(("spec", "size"))}}
+    asked = admission({"metadata": {"name": "g", "annotations": {"x": "y" * 20_000}}, "spec": {"size": 3}})
+    asked["request"]["resource"] = {"group": "example.dev", "version": "v1", "resource": "gadgets"}
+    body = json.dumps(asked).encode()
+    process, _ = aside()
+    async with process:
+        found = await process.review(body, shapes)
+    assert found == read(body, shapes=shapes)
+    assert isinstance(found, Review)
+    assert isinstance(found.question.reading, Write)

@@ -10,7 +10,8 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.model import Amounts, Observed, WorkloadRef
+from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
+from extauthz.core.objects.custom import Shape
 from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
 
@@ -55,6 +56,8 @@ class ClusterState:
         """Until about when no growth is granted; ``None``: there is no recovery hold."""
         self.policies = Policies()
         """Those that are asked about all growth, beside those of quotas. Set it by ``enlist``."""
+        self.shapes: dict[Kind, Mapping[str, Shape]] = {}
+        """Custom resources with a scale subresource: by API version, where their objects have what counts."""
         self.epoch_s = 0.0
         """What to add to the gate's clock to get the seconds since 1970. Only policies look at it."""
         # What sources report, and to whom.
@@ -139,6 +142,11 @@ class ClusterState:
         """Whether what is known may be outdated."""
         return self.stale_why is not None
 
-    def observe_kind(self, group: str, kind: str, resource: str) -> None:
-        """Note a kind of custom resource with a scale subresource. It covers what it has created."""
+    def observe_kind(self, group: str, kind: str, resource: str, shapes: Mapping[str, Shape] | None = None) -> None:
+        """Note a kind of custom resource with a scale subresource. It covers what it has created.
+
+        Args:
+            shapes: by API version, where its objects have what counts.
+        """
         self.ledger.observations.observe_kind(group, kind, resource)
+        self.shapes[group, resource] = shapes or {}

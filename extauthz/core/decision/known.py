@@ -164,8 +164,9 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
     templates: tuple[Template, ...] = ()
     labels: tuple[Labels, ...] = ()
     if made is not None:
-        assert made.template is not None, "a whole object has one"
-        templates, labels = (made.template,), (made.labels,)
+        labels = (made.labels,)
+        if made.template is not None:  # else it is a custom resource: its pods say what it costs
+            templates = (made.template,)
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source
     )
