@@ -147,7 +147,7 @@ def _no_levels() -> Levels:
 class ReadsLate:
     """Reads some AdmissionReviews some time after they came, as the process does that reads long ones for ``serve``."""
 
-    async def review(self, body: bytes) -> admission.Review | Unreadable:
+    async def review(self, body: bytes, source: str | None) -> admission.Review | Unreadable:
         """Bodies overtake each other."""
         await asyncio.sleep(0.01 * (len(body) % 10))
         return admission.read(body)
@@ -158,6 +158,7 @@ class Posted:
 
     def __init__(self, body: bytes) -> None:
         self.content_length = len(body)
+        self.remote = None
         self._body = body
 
     async def read(self) -> bytes:

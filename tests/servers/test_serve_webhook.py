@@ -162,7 +162,7 @@ class Under:
         await self.go_on.wait()
         return Decision("d1", Verdict.ALLOW, "fits", "fits every quota")
 
-    async def _never(self, body: bytes) -> Unreadable:
+    async def _never(self, body: bytes, source: str | None) -> Unreadable:
         raise AssertionError(body)
 
     async def open(self) -> None:
