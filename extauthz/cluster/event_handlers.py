@@ -1,7 +1,7 @@
 """Event handlers: pass on to the gate what watches and consistent reads bring, kind by kind. Objects that cannot be
 read are reported.
 
-A workload that cannot be read stays in the count, with an unknown cost a pod (docs/design.md rule 6). Of any other
+A workload that cannot be read stays in the count, with an unknown cost a pod (design.md rule 6). Of any other
 object the last state that could be read stays in force.
 """
 

@@ -1,7 +1,7 @@
 """One table of quota keys: which keys ``hard`` may have, their names, and what the gate does about each.
 
 The keys are ResourceQuota's (``pkg/apis/core/helper/helpers.go``, ``pkg/quota/v1/evaluator/core``). A key
-that no write to a workload raises is refused in a quota rather than kept and never enforced (docs/design.md rule 1).
+that no write to a workload raises is refused in a quota rather than kept and never enforced (design.md rule 1).
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from extauthz.core.intake.admission import NAME
 from extauthz.core.quota import selectors
 from extauthz.core.quota.problems import Problems
 from extauthz.core.quota.selectors import LabelSelector
@@ -20,7 +21,7 @@ from extauthz.core.quota.spec import Mode, WorkspaceQuota
 from extauthz.kube.webhooks import Webhooks
 from extauthz.observe.serving import named
 from extauthz.render import webhook as rendered
-from extauthz.render.webhook import NAME, WebhookOptions
+from extauthz.render.webhook import WebhookOptions
 from extauthz.selfsigned import configurations, issuing
 
 from . import names, trust

@@ -19,10 +19,9 @@ from aiohttp.typedefs import Handler
 
 from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
+from extauthz.core.objects.custom import NO_SHAPES, Shapes
 from extauthz.servers import status
 from extauthz.servers.lowering import Lower, Lowered
-
-REPLICAS_PATH: Final = "/spec/replicas"
 
 PATH: Final = "/validate"
 
@@ -48,7 +47,7 @@ PASSING: Final = frozenset({"too-many-bodies", "not-read"})
 Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
 """Answers at once, unless something must be fetched first."""
 
-ReadAside: TypeAlias = Callable[[bytes, str | None], Awaitable[Review | Unreadable]]
+ReadAside: TypeAlias = Callable[[bytes, Shapes, str | None], Awaitable[Review | Unreadable]]
 """Reads a body that takes long, where it holds nobody up. Peers, by their addresses, take turns."""
 
 
@@ -73,12 +72,16 @@ class Webhook:
     Args:
         decide: must neither block nor raise.
         lower: what the mutating hook asks; ``None``: there is no such hook.
+        shapes: of the custom resources whose objects are read. It is looked at with each review.
     """
 
-    def __init__(self, decide: Decide, read_aside: ReadAside, lower: Lower | None = None) -> None:
+    def __init__(
+        self, decide: Decide, read_aside: ReadAside, lower: Lower | None = None, shapes: Shapes = NO_SHAPES
+    ) -> None:
         self._decide = decide
         self._read_aside = read_aside
         self._lower = lower
+        self._shapes = shapes
         self._held = 0
         self._leaving = False
 
@@ -118,7 +121,8 @@ class Webhook:
         review = await self._review(request)
         if isinstance(review, Unreadable):
             return web.Response(text=f"cannot read it: {review.detail}\n", status=_status(review))
-        answer = mutated(review.uid, await self._lower.review(review.question))
+        lowered = await self._lower.review(review.question)
+        answer = mutated(review, lowered)
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
     async def _review(self, request: Posted) -> Review | Unreadable:
@@ -128,8 +132,8 @@ class Webhook:
                     body = await request.read()
             except TimeoutError:
                 raise web.HTTPRequestTimeout(text=f"the body took more than {RECEIVED_WITHIN_S:g} s\n") from None
-            review = read_at_once(body)
-            return review if review is not None else await self._read_aside(body, request.remote)
+            review = read_at_once(body, self._shapes)
+            return review if review is not None else await self._read_aside(body, self._shapes, request.remote)
 
     @contextmanager
     def _holding(self, size: int | None) -> Iterator[None]:
@@ -169,11 +173,11 @@ def reviewed(uid: str, decision: Decision) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
 
-def mutated(uid: str, lowered: Lowered | None) -> dict[str, Any]:
+def mutated(review: Review, lowered: Lowered | None) -> dict[str, Any]:
     """The AdmissionReview that lowers a count, or leaves the object as it is."""
-    response: dict[str, Any] = {"uid": uid, "allowed": True}
+    response: dict[str, Any] = {"uid": review.uid, "allowed": True}
     if lowered is not None:
-        patch = [{"op": "replace", "path": REPLICAS_PATH, "value": lowered.replicas}]
+        patch = [{"op": "replace", "path": review.count_path, "value": lowered.replicas}]
         encoded = base64.b64encode(orjson.dumps(patch)).decode()
         response |= {"patchType": "JSONPatch", "patch": encoded, "warnings": [lowered.warning]}
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}

@@ -17,6 +17,7 @@ from typing import Self, TypeAlias
 
 from extauthz.core.intake.admission import Review, kept
 from extauthz.core.model import Unreadable
+from extauthz.core.objects.custom import NO_SHAPES, Shapes
 from extauthz.servers.turns import FullError, Turns
 from extauthz.service.aside_process import LENGTH
 
@@ -68,7 +69,7 @@ class AsideProcess:
                 await self._reading
         await self._end()
 
-    async def review(self, body: bytes, source: Hashable = None) -> Found:
+    async def review(self, body: bytes, shapes: Shapes = NO_SHAPES, source: Hashable = None) -> Found:
         """When it is this source's turn; refused at once where too many wait."""
         try:
             await self._turns.enter(source)
@@ -76,20 +77,20 @@ class AsideProcess:
             why = f"{MOST_EACH} bodies of one peer, or {MOST} in all, that take long are being read"
             return Unreadable("too-many-bodies", f"{why}; try again in a second")
         # If its caller leaves, it is read to its end all the same: what the process says next is of this body.
-        self._reading = asyncio.create_task(self._read(body))
+        self._reading = asyncio.create_task(self._read(pickle.dumps(dict(shapes)), body))
         self._reading.add_done_callback(lambda _: self._turns.leave())
         return await asyncio.shield(self._reading)
 
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
-    async def _read(self, body: bytes) -> Found:
+    async def _read(self, shapes: bytes, body: bytes) -> Found:
         if self._process is None or self._has_ended():  # while nobody looked
             await self._end()
             await self._start()
         try:
             async with asyncio.timeout(self._longest_s):
-                return await self._exchange(body)
+                return await self._exchange(shapes, body)
         except TimeoutError:
             why = f"took more than {self._longest_s:g} s"
         except (OSError, EOFError):
@@ -102,14 +103,15 @@ class AsideProcess:
         await self._start()
         return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
 
-    async def _exchange(self, body: bytes) -> Found:
+    async def _exchange(self, shapes: bytes, body: bytes) -> Found:
         process = self._process
         if process is None:
             raise EOFError
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(LENGTH.pack(len(body)))
-        process.stdin.write(body)
+        for part in (shapes, body):
+            process.stdin.write(LENGTH.pack(len(part)))
+            process.stdin.write(part)
         await process.stdin.drain()
         (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
         return kept(pickle.loads(await process.stdout.readexactly(length)))  # noqa: S301 (our own process's)

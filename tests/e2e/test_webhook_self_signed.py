@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.render.webhook import NAME
+from extauthz.core.intake.admission import NAME
 from extauthz.testing.gate import Gate
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.api import RefusedError, eventually

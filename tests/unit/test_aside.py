@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from extauthz.core.intake.admission import Review, read
-from extauthz.core.model import Unreadable
+from extauthz.core.model import Unreadable, Write
+from extauthz.core.objects.custom import Shape
 from extauthz.service.aside import COMMAND, MOST_EACH, AsideProcess
 from extauthz.testing.builders import admission, workload
 
@@ -97,7 +98,7 @@ async def test_who_sends_many_waits_behind_who_sends_one():
     order: list[str] = []
 
     async def send(name: str, source: str) -> None:
-        assert isinstance(await process.review(REQUEST, source), Review)
+        assert isinstance(await process.review(REQUEST, source=source), Review)
         order.append(name)
 
     async with process, asyncio.TaskGroup() as group:
@@ -105,7 +106,7 @@ async def test_who_sends_many_waits_behind_who_sends_one():
             group.create_task(send(f"many-{number}", "10.0.0.1"))
         await asyncio.sleep(0)
         group.create_task(send("one", "10.0.0.2"))
-        with_room = process.review(OTHER, "10.0.0.3")
+        with_room = process.review(OTHER, source="10.0.0.3")
         group.create_task(asyncio.wait_for(with_room, 60))
     assert order.index("one") <= 2
 
@@ -113,10 +114,10 @@ async def test_who_sends_many_waits_behind_who_sends_one():
 async def test_many_of_one_peer_leave_room_for_others():
     process, _ = aside(HANGS)
     async with process:
-        waiting = [asyncio.create_task(process.review(REQUEST, "10.0.0.1")) for _ in range(MOST_EACH)]
+        waiting = [asyncio.create_task(process.review(REQUEST, source="10.0.0.1")) for _ in range(MOST_EACH)]
         await asyncio.sleep(0)
-        assert (await process.review(REQUEST, "10.0.0.1")).code == "too-many-bodies"
-        other = asyncio.create_task(process.review(REQUEST, "10.0.0.2"))
+        assert (await process.review(REQUEST, source="10.0.0.1")).code == "too-many-bodies"
+        other = asyncio.create_task(process.review(REQUEST, source="10.0.0.2"))
         await asyncio.sleep(0)
         assert not other.done()
         for one in (*waiting, other):
@@ -157,3 +158,16 @@ async def test_it_ends_with_the_gate():
         await started(process)
         child = process._process
     assert child.returncode is not None
+
+
+async def test_it_knows_custom_resources_as_the_gate_does():
+    shapes = {("example.dev", "gadgets"): {"v1": Shape(("spec", "size"))}}
+    asked = admission({"metadata": {"name": "g", "annotations": {"x": "y" * 20_000}}, "spec": {"size": 3}})
+    asked["request"]["resource"] = {"group": "example.dev", "version": "v1", "resource": "gadgets"}
+    body = json.dumps(asked).encode()
+    process, _ = aside()
+    async with process:
+        found = await process.review(body, shapes)
+    assert found == read(body, shapes=shapes)
+    assert isinstance(found, Review)
+    assert isinstance(found.question.reading, Write)

@@ -45,6 +45,7 @@ def test_every_kind_that_envoy_asks_about_is_in_the_rules_with_its_scale(capsys)
         ("", "replicationcontrollers"),
         ("", "replicationcontrollers/scale"),
         ("", "pods/resize"),
+        ("argoproj.io", "rollouts"),
         ("argoproj.io", "rollouts/scale"),
     }
 

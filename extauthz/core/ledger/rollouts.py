@@ -1,4 +1,4 @@
-"""Pods of other templates beside those that a workload is to have: what a rollout costs (docs/ledger.md#rollouts).
+"""Pods of other templates beside those that a workload is to have: what a rollout costs (ledger.md#rollouts).
 
 A template that is left still runs until its controller has replaced it. So ``n'`` pods of ``t'`` that take the place of
 ``n`` of ``t`` may come to ``n'·t' + max(0, t − t')·min(n, n')``, key by key; of a Deployment to ``n'·max(t, t')``.

@@ -112,7 +112,7 @@ class Answers:
         self.quota(quota)
         found: list[WorkloadUse] = []
         total = 0
-        for number, use in enumerate(self._queries.looking(quota), 1):
+        for number, use in enumerate(self._queries.scan(quota), 1):
             if use is not None and use.ref.namespace in visible:
                 found.append(use)
                 total += 1
@@ -195,9 +195,11 @@ class Answers:
 
     # Decisions.
 
-    def decision(self, reading: Reading) -> Json:
+    def decision(self, asked: Reading | Manifest) -> Json:
         """What a write would get."""
-        return shown.decision(self._decide(reading))
+        if isinstance(asked, Manifest):
+            asked = asked.whole(self._queries.observed(asked.ref))
+        return shown.decision(self._decide(asked))
 
     def namespaces_of_pending(self, quota: str | None = None) -> Iterator[str]:
         """Those that ``pending`` tells of."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from extauthz.core.intake.admission import manifest as read_manifest
 from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
-from extauthz.core.model import Operation, Reading, Request, Unreadable, WorkloadRef, Write
+from extauthz.core.model import Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
@@ -24,7 +24,12 @@ class Manifest(NamedTuple):
     ref: WorkloadRef
     """``name`` may be empty."""
     made: Write | Unreadable
-    """What makes it, with any count."""
+    """What makes it."""
+    has_count: bool
+
+    def whole(self, there: Observed | None) -> Reading:
+        """The write that makes it as it stands. A count that it leaves out stays as it is ``there``."""
+        return self.made if there is None or self.has_count else self.reading(there.replicas)
 
     def reading(self, replicas: int) -> Reading:
         """The write that makes it with so many replicas. Where it exists, that is weighed as the change to it."""
@@ -84,7 +89,7 @@ def manifest(asked: Json) -> Manifest:
     if not _is_name(namespace) or not (_is_name(name) or metadata.get("generateName")):
         raise Problem(400, "object.metadata: must have a namespace and a name")
     ref = WorkloadRef(*kind.key, namespace, name)
-    return Manifest(ref, read_manifest(ref, document | {"spec": mapping(document, "spec") | {"replicas": 0}}))
+    return Manifest(ref, read_manifest(ref, document), mapping(document, "spec").get("replicas") is not None)
 
 
 def _is_name(text: object) -> bool:
@@ -101,12 +106,15 @@ def _deployment(template: Json) -> Json:
     }
 
 
-def write(asked: Json) -> Reading:
-    """The write that is to be decided: of a workload to a count, or an HTTP request.
+def write(asked: Json) -> Reading | Manifest:
+    """The write that is to be decided: of a workload to a count, an HTTP request, or an object as the webhook would be
+    shown it.
 
     Raises:
         Problem: a field is wrong.
     """
+    if "object" in asked:
+        return manifest(asked)
     if "method" in asked:
         return read(_request(asked))
     ref, replicas = reference(asked), asked.get("replicas")

@@ -10,8 +10,7 @@ import pytest
 
 from extauthz.core.decision.expressions import VARIABLES
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.read import read
-from extauthz.core.model import Growth, Requester, Verdict, WorkloadRef, Write
+from extauthz.core.model import Growth, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.policies import Compile
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
 
@@ -136,11 +135,9 @@ class TestValues:
         ask = asker(p=Gives(lambda values: True))
         rollout = WorkloadRef("argoproj.io", "rollouts", "team-a", "web")
         growth = Growth("d", rollout, "patch", 0, 1, {}, None, (), None, 0.0, 0.0)
-        write = read(scale("web", 1))
-        assert isinstance(write, Write)
-        asked = ask.gate._evaluation(write, "d", 0.0, "", False, None)
-        (node,) = ask.gate.ledger.coverage.tree.nodes
-        found = {name: VARIABLES[name](asked, growth, node) for name in VARIABLES if name.startswith("workload.")}
+        ledger = ask.gate.ledger
+        (node,) = ledger.coverage.tree.nodes
+        found = {name: VARIABLES[name](ledger, growth, node) for name in VARIABLES if name.startswith("workload.")}
         assert found == {
             "workload.kind": "rollouts.argoproj.io",
             "workload.namespace": "team-a",

@@ -1,4 +1,4 @@
-"""The rights of the gate's account: the table of docs/security.md, the chart and the code agree."""
+"""The rights of the gate's account: the table of docs/internals/security.md, the chart and the code agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Right(NamedTuple):
 
 def rows() -> list[tuple[list[Right], list[str]]]:
     """Of the table: rights, and the files that need them."""
-    text = (ROOT / "docs" / "security.md").read_text()
+    text = (ROOT / "docs" / "internals" / "security.md").read_text()
     table = text[text.index("## The gate's rights") :].split("\n\n")[2]
     found = []
     for line in table.splitlines()[2:]:
