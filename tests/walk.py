@@ -73,10 +73,10 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(86, 32, 54),
-    "AdmissionReview of a scale": Walk(98, 32, 66),
-    "AdmissionReview of a Deployment": Walk(262, 37, 225),
-    "watch event of a Deployment": Walk(134, 22, 112),
+    "check of a growing scale": Walk(71, 30, 41),
+    "AdmissionReview of a scale": Walk(84, 30, 54),
+    "AdmissionReview of a Deployment": Walk(245, 35, 210),
+    "watch event of a Deployment": Walk(118, 17, 101),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""

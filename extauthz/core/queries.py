@@ -203,9 +203,9 @@ class Queries:
 
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
-        return (use for use in self.looking(quota) if use is not None)
+        return (use for use in self.scan(quota) if use is not None)
 
-    def looking(self, quota: str) -> Iterator[WorkloadUse | None]:
+    def scan(self, quota: str) -> Iterator[WorkloadUse | None]:
         """The same, with ``None`` for each workload of its namespaces that does not count: a step, too."""
         top = self._node(quota)
         for name in self.namespaces(quota):

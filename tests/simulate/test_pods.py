@@ -17,7 +17,7 @@ import pytest
 from extauthz.cluster.scaled import PodPrices
 from extauthz.cluster.stateful import Revisions
 from extauthz.core.ledger import envelope
-from extauthz.core.ledger.pods import Pods
+from extauthz.core.ledger.observations import Pods
 from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
 from extauthz.simulate.pods.search import Wanted, run_one, search
 from extauthz.simulate.pods.world import TAKEN

@@ -224,3 +224,22 @@ def test_a_long_page_begins_with_what_it_answers_and_an_example(page: Path):
     if len(lines) > LONG:
         missing = [mark for mark in HEAD if not any(mark in line for line in lines[1:22])]
         assert not missing, f"{page.name} has {len(lines)} lines and does not begin with {missing}"
+
+
+MOST_WORDS = 30_000
+
+
+def test_a_user_has_few_words_to_read():
+    """Of the pages that are not about how it is built. Bars and rules of tables are no words."""
+    words = [word for page in (ROOT / "docs").glob("*.md") for word in page.read_text().split()]
+    assert sum(any(char.isalnum() for char in word) for word in words) <= MOST_WORDS
+
+
+ENVOYS = ("render", "istio", "kube-controller-manager")
+
+
+@pytest.mark.parametrize("page", ENVOYS)
+def test_a_page_that_is_only_about_envoy_says_so_at_the_top(page: str):
+    top = (ROOT / f"docs/{page}.md").read_text().splitlines()[2]
+    assert "Envoy" in top
+    assert "webhook" in top

@@ -49,7 +49,7 @@ def publishing(dist: Path, notes: Path, environment: Mapping[str, str]) -> list[
     if registry := environment.get("REGISTRY", ""):
         image = f"{registry}/extauthz:{version()}"
         commands += [
-            [str(find("helm") or "helm"), "push", str(dist / f"extauthz-{version()}.tgz"), f"oci://{registry}/charts"],
+            ["helm", "push", str(dist / f"extauthz-{version()}.tgz"), f"oci://{registry}/charts"],
             ["docker", "tag", f"extauthz:{version()}", image],
             ["docker", "push", image],
         ]
@@ -74,6 +74,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(command: list[str]) -> None:
+    if command[0] == "helm":
+        command = [str(find("helm")), *command[1:]]
     try:
         subprocess.run(command, check=True, timeout=WITHIN_S)
     except FileNotFoundError:

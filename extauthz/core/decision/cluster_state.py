@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
 from extauthz.core.objects.custom import Shape
@@ -61,6 +60,17 @@ class ClusterState:
         """Custom resources with a scale subresource: by API version, where their objects have what counts."""
         self.epoch_s = 0.0
         """What to add to the gate's clock to get the seconds since 1970. Only policies look at it."""
+        # What sources report, and to whom.
+        observations, usage = self.ledger.observations, self.ledger.usage
+        self.observe = observations.observe
+        self.observe_all = observations.observe_all
+        self.observing_all = observations.observing_all
+        self.reached = observations.reached
+        self.observe_namespace = usage.observe_namespace
+        self.observe_limit_ranges = usage.observe_limit_ranges
+        self.observe_runtime_class = usage.observe_runtime_class
+        self.observe_default_storage_class = usage.observe_default_storage_class
+        self.usage = usage.rows
 
     @property
     def synced(self) -> bool:
@@ -128,21 +138,9 @@ class ClusterState:
             self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
 
     @property
-    def is_certain(self) -> bool:
-        """Nothing is stale, and no write of an earlier run may still land."""
-        return self.hold_until_s is None and self.stale_why is None
-
-    @property
     def is_stale(self) -> bool:
         """Whether what is known may be outdated."""
         return self.stale_why is not None
-
-    def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> bool:
-        """Take the newest state of one workload; ``None``: it is gone, as of ``version``.
-
-        Returns whether it was taken: what is older than what is known came late, and is not.
-        """
-        return self.ledger.observations.observe(ref, observed, version)
 
     def observe_kind(self, group: str, kind: str, resource: str, shapes: Mapping[str, Shape] | None = None) -> None:
         """Note a kind of custom resource with a scale subresource. It covers what it has created.
@@ -152,38 +150,3 @@ class ClusterState:
         """
         self.ledger.observations.observe_kind(group, kind, resource)
         self.shapes[group, resource] = shapes or {}
-
-    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
-        """Take a list of all workloads of one (group, resource). Objects that are not in it are gone as of
-        ``version``."""
-        self.ledger.observations.observe_all(kind, workloads, version)
-
-    def observing_all(
-        self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str
-    ) -> Iterator[None]:
-        """``observe_all`` in short steps, between which decisions may be made."""
-        return self.ledger.observations.observing_all(kind, workloads, version)
-
-    def reached(self, kind: Kind, version: str) -> None:
-        """The watch of one (group, resource) has shown everything up to ``version``."""
-        self.ledger.observations.reached(kind, version)
-
-    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Take the labels of a namespace; ``None``: it is gone."""
-        self.ledger.usage.observe_namespace(name, labels)
-
-    def observe_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
-        """Take all LimitRanges of a namespace."""
-        self.ledger.usage.observe_limit_ranges(namespace, ranges)
-
-    def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
-        """Take what a RuntimeClass adds to each of its pods; ``None``: it is gone."""
-        self.ledger.usage.observe_runtime_class(name, overhead)
-
-    def observe_default_storage_class(self, name: str) -> None:
-        """Take the storage class of claims that name none; empty: there is none."""
-        self.ledger.usage.observe_default_storage_class(name)
-
-    def usage(self) -> Iterable[UsageRow]:
-        """Used, reserved and hard of every quota and key, nano-units."""
-        return self.ledger.usage.rows()

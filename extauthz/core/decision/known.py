@@ -83,7 +83,7 @@ class Asked(NamedTuple):
     @property
     def is_known(self) -> bool:
         """There is an object, or the write creates it."""
-        return self.observed is not None or self.creates or (self.entry is not None and self.entry.is_known)
+        return self.creates or (self.entry is not None and self.entry.is_known)
 
     @property
     def alters(self) -> bool:

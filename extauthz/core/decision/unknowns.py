@@ -72,7 +72,7 @@ def missing(asked: Asked) -> Decision | None:
     known = state.ledger.coverage.namespaces.get(namespace)
     if known is not None and not known.covered:  # but quotas or labels may have changed since
         return _outdated(asked) if state.coverage_is_stale else None
-    if not asked.is_known:  # it may have been created a moment ago
+    if asked.observed is None and not asked.is_known:  # it may have been created a moment ago
         reason, why = "unknown-workload", f'has not seen it in namespace "{namespace}", so cannot tell what it costs'
     elif known is None:
         why = f'has not seen the namespace "{namespace}", so cannot tell which quotas cover it'

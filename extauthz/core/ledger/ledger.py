@@ -10,17 +10,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
-from extauthz.core.ledger.accounts import Growth
+from extauthz.core.ledger.accounts import NOWHERE, Charge, Growth, Position, Step, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import pod_of
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
-from extauthz.core.ledger.position import NOWHERE, Charge, Position, Step, rise
-from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import ANY_LABELS, Labels, Observed, Precondition, WorkloadRef
 
@@ -60,7 +58,7 @@ class Ledger:
         """Which quotas cover a workload."""
         self.pod_costs = PodCosts()
         """What a pod costs."""
-        self.workloads = Store()
+        self.workloads = Workloads()
         """All known workloads."""
         self.ownership = Ownership(self.workloads)
         """Which workload is charged through which."""
@@ -137,6 +135,7 @@ class Ledger:
 
     def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
+            # Nearly always: one pod, and counts alone. Then no order of landing has to be looked at.
             count = pending_write.replicas or 0
             after = before.with_count(count)
             base = before.settled
@@ -144,7 +143,9 @@ class Ledger:
         pending = entry.live_pending_writes()
         after = self._with(entry, (*pending, pending_write))
         if not pending:
-            return Step(before, after, before, after)
+            return Step(before, after, before, after)  # nothing else can land, so both pairs are the same
+        # With other writes under way, it is also looked at without them: what they were granted is no licence for this
+        # one where a quota is over (design.md rule 10).
         whole = [one for one in pending if one.templates and one.replicas is not None]
         apart = self._without_landed(entry, whole) if whole and entry.children else entry
         base = self._with(apart, ())
@@ -248,11 +249,8 @@ class Ledger:
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
         """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between."""
         entry = proposal.entry
-        if not entry.pending_writes:  # with one it is held already
-            self.workloads.hold(entry)
-        if proposal.head is not entry:
-            self.workloads.hold(proposal.head)
         if entry.observed is None and not entry.pending_writes:
+            self.workloads.keep(entry)
             entry.head = None  # so far its owner does not know of it
             self.ownership.regroup(entry)
         before, after, *_ = proposal.step
@@ -277,4 +275,5 @@ class Ledger:
         owner = self.ownership.head_of(entry)
         of_root = self.usage.position(owner.root) if owner is not None else NOWHERE
         self.ownership.regroup(entry)
+        self.usage.unbook(entry)
         self.usage.book(entry.root, of_root, self.usage.add_up(entry.root))

@@ -39,6 +39,10 @@ ALL: Final[Container[str]] = _All()
 class Rights(Protocol):
     """Of one person."""
 
+    @property
+    def name(self) -> str | None:
+        """Who it is; ``None``: whoever is on this host."""
+
     async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
 
@@ -58,6 +62,8 @@ class Access(Protocol):
 
 class Everything:
     """The rights of whoever is on this host."""
+
+    name = None
 
     async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
         """All."""

@@ -1,7 +1,7 @@
 """What Envoy was asked about is charged once more when the webhook is asked about it."""
 
+from extauthz.core.ledger.accounts import Step
 from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.ledger.position import Step
 
 from .planting import replaced
 

@@ -1,7 +1,7 @@
 """An identical retry is charged once more."""
 
+from extauthz.core.ledger.accounts import Step
 from extauthz.core.ledger.ledger import Ledger, Proposal
-from extauthz.core.ledger.position import Step
 
 from .planting import replaced
 

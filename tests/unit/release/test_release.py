@@ -29,7 +29,7 @@ CHANGELOG = """\
 
 ### Added
 
-- **A thing** ([docs/a.md](docs/a.md)): it does `this`. And more
+- **A thing** ([a](https://example.com/a)): it does `this`. And more
   of it.
 - Another thing.
 
@@ -88,7 +88,7 @@ def test_the_plugin_is_a_launcher_that_finds_the_wheel_beside_it_through_a_link(
 
 def test_changes_are_the_first_sentences_of_the_version_or_of_what_is_not_released_yet():
     assert metadata.changes(CHANGELOG, "2.0.0") == [
-        {"kind": "added", "description": "A thing (docs/a.md):"},
+        {"kind": "added", "description": "A thing (a):"},
         {"kind": "added", "description": "Another thing."},
         {"kind": "fixed", "description": "A fault."},
     ]
