@@ -34,8 +34,12 @@ MAX_IDENTICAL = 16
 """An HPA asks every 15 s: nine times in a landing window. The answer to each write ends it."""
 
 MAX_BYTES_IN_QUOTA = 32 * 1024 * 1024
-"""What the changes of one tenant may hold while they are under way, and those of all workloads without a quota. A
-Deployment as ``kubectl apply`` sends it holds some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
+"""What the changes of one tenant may hold while they are under way. A Deployment as ``kubectl apply`` sends it holds
+some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
+
+MAX_BYTES_UNCOVERED = 128 * 1024
+"""The same of all workloads without a quota: a quarter of what a ledger object takes. The room is of those that have
+one."""
 
 MAX_BYTES = 8 * MAX_BYTES_IN_QUOTA
 """The same for all, so that no tenant by itself can use it up."""
@@ -162,7 +166,7 @@ def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str
     """The same of what changes hold in memory. A write of a count alone is never refused for it."""
     for quota in leaves(proposal.step.after.envelope_in) or UNCOVERED:
         held = ledger.pending.bytes_held_in(quota)
-        if held + more > MAX_BYTES_IN_QUOTA:
+        if held + more > (MAX_BYTES_IN_QUOTA if quota else MAX_BYTES_UNCOVERED):
             whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"
             return "too-many-bytes-in-quota", f"{held // 1024} KiB of changes {whose}"
     if ledger.pending.bytes_held + more > MAX_BYTES:
