@@ -193,6 +193,6 @@ def _family(key: str) -> tuple[Family, re.Match[str]]:
     for family in TABLE:
         if match := family.pattern.fullmatch(key):
             return family, match
-    near = get_close_matches(key, _SPELLINGS, 1)
+    near = get_close_matches(key, _SPELLINGS, 1) or get_close_matches(f"requests.{key}", _SPELLINGS, 1, 0.9)
     cure = f'did you mean "{near[0]}"?' if near else "see the table of quota keys in the documentation"
     raise ResourceKeyError(key, "ResourceQuota knows no such key", cure)

@@ -89,7 +89,7 @@ def record(asked: Asked, proposal: Proposal, grounds: Grounds) -> Recorded:
     if twin is not None:
         ledger.pending.renew(twin, pending_write.expires_s)
         return Recorded("", pends=True, id=twin.id)
-    if pending_write.templates:
+    if pending_write.labels:  # no count alone
         pending_write.held_bytes = held_by(pending_write)
     ledger.record(proposal, pending_write)
     if grounds.growth is not None:
@@ -159,7 +159,7 @@ def _bound_met(asked: Asked, proposal: Proposal) -> tuple[str, str] | None:
         for root in proposal.step.after.trees:
             if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
-    return _memory_met(ledger, proposal, held_by(pending_write)) if pending_write.templates else None
+    return _memory_met(ledger, proposal, held_by(pending_write)) if pending_write.labels else None
 
 
 def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str] | None:
@@ -193,7 +193,7 @@ def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrit
 def move_waits(asked: Asked) -> Decision | None:
     """The refusal of a write that may move the workload while what follows it may still land."""
     pending_write, observed = asked.pending_write, asked.observed
-    if asked.entry is None or observed is None or not pending_write.templates:
+    if asked.entry is None or observed is None or not pending_write.labels:
         return None  # nearly always: a count moves nothing
     if not replace(pending_write, templates=()).changes(observed):
         return None
