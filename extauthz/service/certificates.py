@@ -134,8 +134,10 @@ class Certificates(_Files):
 class WebhookCertificates(_Files):
     """Those of the admission webhook."""
 
-    flags = ("--webhook-cert", "--webhook-key", "")
+    flags = ("--webhook-cert", "--webhook-key", "--webhook-client-ca")
     use = "webhook"
+    asks = ssl.CERT_REQUIRED
+    """Of a client, where there are authorities."""
 
     def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
         super().__init__(cert, key, authorities, tell)
@@ -159,7 +161,7 @@ class WebhookCertificates(_Files):
             context.load_cert_chain(cert, key)
             if authorities is not None:
                 context.load_verify_locations(authorities)
-                context.verify_mode = ssl.CERT_OPTIONAL
+                context.verify_mode = self.asks
         except OSError as error:
             raise CertificateError(f"{self.flags[0]} {self._files[0]}: changed while it was read ({error})") from None
         return context
@@ -174,6 +176,7 @@ class ApiCertificates(WebhookCertificates):
 
     flags = ("--api-cert", "--api-key", "--api-client-ca")
     use = "api"
+    asks = ssl.CERT_OPTIONAL
 
 
 def of(settings: Settings, tell: Tell) -> Certificates | None:
@@ -195,7 +198,7 @@ def of_webhook(settings: Settings, tell: Tell) -> WebhookCertificates | None:
     """
     if settings.webhook_cert is None or settings.webhook_key is None:
         return None
-    return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell)
+    return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell, settings.webhook_client_ca)
 
 
 def of_api(settings: Settings, tell: Tell) -> ApiCertificates | None:
@@ -210,10 +213,19 @@ def of_api(settings: Settings, tell: Tell) -> ApiCertificates | None:
 
 
 class Handshakes:
-    """TLS of a listener whose certificate changes while it listens."""
+    """TLS of a listener whose certificate changes while it listens.
 
-    def __init__(self) -> None:
+    Args:
+        authorities: of clients' certificates; ``None``: none is asked for.
+    """
+
+    def __init__(self, authorities: Path | None = None) -> None:
+        self._authorities = authorities
         self.context = _server_context()
+        if authorities is not None:
+            self.context.verify_mode = (
+                ssl.CERT_REQUIRED
+            )  # OpenSSL takes it from here, and whom to trust from the newest
         """For the listener. Each handshake goes on with the newest certificate; before the first, it fails."""
         self.context.sni_callback = self._choose
         self._current = self.context
@@ -227,6 +239,9 @@ class Handshakes:
             file.write(key + b"\n" + chain)
             file.flush()
             context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+        if self._authorities is not None:
+            context.load_verify_locations(self._authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
         self._current = context
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 from pathlib import Path
+from typing import Any, Final
 
 import grpc
 from aiohttp import web
@@ -13,8 +15,8 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
-from extauthz.servers import access_log, ext_authz, ext_proc, webhook
-from extauthz.servers.guard import Bounds, Guard
+from extauthz.servers import access_log, ext_authz, ext_proc, listener, webhook
+from extauthz.servers.listener import Bounds
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
@@ -32,6 +34,15 @@ SERVER_OPTIONS = (
 
 
 API_BOUNDS = Bounds()
+
+HTTP_BOUNDS = Bounds(connections=200, each=100)
+"""64 live pages, probes, scrapes, and people."""
+
+STOPS_S: Final = 1.0
+"""How long a stop waits for answers to people."""
+
+NO_FAMILY: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+"""What a kernel without IPv6 says."""
 
 
 class ListenError(Exception):
@@ -110,17 +121,20 @@ def bind_grpc(server: grpc.aio.Server, settings: Settings, credentials: grpc.Ser
     return address.with_port(port)
 
 
-async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRunner, Address]:
+async def bind_http(
+    app: web.Application, settings: Settings, bounds: Bounds = HTTP_BOUNDS
+) -> tuple[web.AppRunner, Address]:
     """Start the operators' server; the runner (to be cleaned up) and the address that was really taken.
 
     Raises:
         ListenError: the address is taken or not ours.
     """
-    return await _bind(web.AppRunner(app, access_log=None, handle_signals=False), "--http", settings.http, settings)
+    runner = listener.runner(app, bounds, shutdown_timeout=STOPS_S)
+    return await _bind(runner, "--http", settings.http, settings, bounds)
 
 
 async def bind_webhook(
-    app: web.Application, settings: Settings, context: ssl.SSLContext
+    app: web.Application, settings: Settings, context: ssl.SSLContext, bounds: Bounds = webhook.BOUNDS
 ) -> tuple[web.AppRunner, Address]:
     """The same for the admission webhook, over TLS. Bodies are taken as they come, and never inflated.
 
@@ -128,50 +142,78 @@ async def bind_webhook(
         ListenError: the address is taken or not ours.
     """
     assert settings.webhook is not None
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handle_signals=False,
-        auto_decompress=False,
-        keepalive_timeout=webhook.KEPT_ALIVE_S,
-        shutdown_timeout=settings.grace_s,
-    )
-    return await _bind(runner, "--webhook", settings.webhook, settings, context)
+    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s)
+    return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
 
 
 async def bind_api(
     app: web.Application, settings: Settings, context: ssl.SSLContext, bounds: Bounds = API_BOUNDS
 ) -> tuple[web.AppRunner, Address]:
-    """The same for the HTTP API that others may ask, over TLS. What one of them can hold is bounded.
+    """The same for the HTTP API that others may ask, over TLS.
 
     Raises:
         ListenError: the address is taken or not ours.
     """
     assert settings.api is not None
-    runner = Guard(bounds).runner(app, shutdown_timeout=1.0)
-    return await _bind(runner, "--api", settings.api, settings, context)
+    runner = listener.runner(app, bounds, shutdown_timeout=STOPS_S)
+    return await _bind(runner, "--api", settings.api, settings, bounds, context)
 
 
 async def _bind(
-    runner: web.AppRunner, flag: str, text: str, settings: Settings, context: ssl.SSLContext | None = None
+    runner: web.AppRunner,
+    flag: str,
+    text: str,
+    settings: Settings,
+    bounds: Bounds,
+    context: ssl.SSLContext | None = None,
 ) -> tuple[web.AppRunner, Address]:
     address = parse(text)
     await runner.setup()
-    site: web.BaseSite
-    if address.path is not None:
-        check_socket(flag, Path(address.path))
-        site = web.UnixSite(runner, address.path, ssl_context=context)
-    else:
-        # asyncio binds "::" to IPv6 alone; without a host it takes both families.
-        host = None if address.host == "::" else address.host
-        site = web.TCPSite(runner, host, address.port, ssl_context=context)
     try:
-        await site.start()
+        sockets = _sockets(flag, address)
+        await listener.Site(runner, sockets, bounds, context).start()
     except OSError as error:
         await runner.cleanup()
         raise ListenError(f"{flag} {address}: {error.strerror}; {_CURE}") from None
     _open_to_group(address, settings)
     return runner, address if address.path is not None else address.with_port(runner.addresses[0][1])
+
+
+def _sockets(flag: str, address: Address) -> list[socket.socket]:
+    """Bound ones. Raises OSError and ListenError."""
+    if address.path is not None:
+        check_socket(flag, Path(address.path))
+        Path(address.path).unlink(missing_ok=True)
+        return [_bound(socket.AF_UNIX, address.path)]
+    # "::" is IPv6 alone to a socket; without a host there is one for each family.
+    host = None if address.host == "::" else address.host
+    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    bound: list[socket.socket] = []
+    missing: list[OSError] = []
+    for family, where in dict.fromkeys((family, where) for family, _, _, _, where in found):
+        try:
+            bound.append(_bound(family, where))
+        except OSError as error:
+            missing.append(error)
+    if missing and not (bound and all(one.errno in NO_FAMILY for one in missing)):
+        for one in bound:
+            one.close()
+        raise missing[0]
+    return bound
+
+
+def _bound(family: int, where: Any) -> socket.socket:  # noqa: ANN401 (an address of this family)
+    made = socket.socket(family)
+    try:
+        if family != socket.AF_UNIX:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(where)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 _CURE = "end the process that listens there, or choose another address"

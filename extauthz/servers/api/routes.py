@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Container
@@ -15,6 +14,7 @@ from typing import TypeAlias
 from aiohttp import web
 
 from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
+from extauthz.servers import listener
 from extauthz.servers.api import openapi, questions, shown, veil
 from extauthz.servers.api.answers import MOST, Answers, Refused
 from extauthz.servers.api.history import Filter
@@ -212,12 +212,9 @@ def _limit(request: web.Request) -> int:
 
 async def _body(request: web.Request) -> Json:
     try:
-        async with asyncio.timeout(BODY_WITHIN_S):
-            raw = await request.clone(client_max_size=MAX_BODY_BYTES).read()
-    except TimeoutError:
-        raise Problem(408, f"the body took more than {BODY_WITHIN_S:g} s") from None
-    except web.HTTPRequestEntityTooLarge:
-        raise Problem(413, f"the body is longer than {MAX_BODY_BYTES} bytes") from None
+        raw = await listener.body(request, MAX_BODY_BYTES, BODY_WITHIN_S)
+    except web.HTTPException as refused:
+        raise Problem(refused.status, (refused.text or "").rstrip()) from None
     try:
         asked = json.loads(raw)
         json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text
