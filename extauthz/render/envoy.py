@@ -28,7 +28,7 @@ from envoy_data_plane.google.protobuf import Any
 
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
 
-from . import accesslog, bounds, clusters, ext_proc, failover, replies
+from . import accesslog, bounds, clusters, ext_proc, failover, replies, verify
 from .options import Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
 
@@ -126,9 +126,11 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
 
 
 def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
-    filters: dict[str, betterproto2.Message] = (
-        {ext_proc.NAME: ext_proc.ext_proc_filter(options.requester)} if options.clamp else {}
-    )
+    filters: dict[str, betterproto2.Message] = {}
+    if options.anonymous is Anonymous.VERIFY:
+        filters[verify.NAME] = verify.verify_filter(options.apiserver_name)
+    if options.clamp:
+        filters[ext_proc.NAME] = ext_proc.ext_proc_filter(options.requester)
     filters[replies.EXT_AUTHZ] = _ext_authz(options)
     if options.on_outage is Outage.DENY:
         filters[replies.RBAC] = _decided()
@@ -198,7 +200,7 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
         ),
     )
     asked = route.Route(name=rule.name, match=_match(rule), route=action, typed_per_filter_config=_by(options))
-    return [_unnamed(rule, options), asked] if options.anonymous is Anonymous.DENY else [asked]
+    return [asked] if options.anonymous is Anonymous.ASK else [_unnamed(rule, options), asked]
 
 
 def _by(options: SidecarOptions) -> dict[str, Any]:
@@ -242,7 +244,11 @@ def _unchecked(
 
 
 def _not_asked(options: SidecarOptions) -> dict[str, Any]:
-    names = (*((ext_proc.NAME,) if options.clamp else ()), replies.EXT_AUTHZ, replies.RBAC)
+    names = [replies.EXT_AUTHZ, replies.RBAC]
+    if options.clamp:
+        names.insert(0, ext_proc.NAME)
+    if options.anonymous is Anonymous.VERIFY:
+        names.insert(0, verify.NAME)
     return {name: Any.pack(route.FilterConfig(disabled=True)) for name in names}
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
 
 from extauthz.core.ledger.pending_write import Event
 from extauthz.render import bounds
+from extauthz.render.options import Anonymous, Endpoint
 from extauthz.testing.certs import Authority
-from extauthz.testing.stack import eventually, scale_body
+from extauthz.testing.stack import PATCH, Stack, eventually, scale_body
+from tests.controlplane.access import service_account
+from tests.controlplane.living import deployment
+from tests.controlplane.plane import Plane
 from tests.envoy.test_settling import Real
 
 TEAM = "code-401"
@@ -60,3 +65,34 @@ def test_a_stranger_who_takes_no_answer_holds_room_for_seconds_alone(authority: 
             real.api.failing = 0
             assert real.has_room(TEAM)
     assert bounds.FLUSH_S <= 10
+
+
+NAMESPACE = "tokens"
+
+
+@pytest.fixture(scope="module")
+def verifying(plane: Plane, launch: Callable[..., Iterator[Stack]]) -> Iterator[Stack]:
+    """Before a real API server."""
+    plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    plane.api.create(deployment("web", 1, NAMESPACE))
+    options = {"apiserver": Endpoint("127.0.0.1", plane.port), "apiserver_ca_file": str(plane.ca)}
+    yield from launch(anonymous=Anonymous.VERIFY, **options)
+
+
+def written(stack: Stack, token: str, replicas: int) -> int:
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/web/scale"
+    headers = PATCH | {"authorization": token}
+    return stack.send("PATCH", path, content=scale_body(replicas), headers=headers, h2=True).status_code
+
+
+@pytest.mark.controlplane
+def test_of_a_token_that_nobody_issued_the_gate_is_not_asked(plane: Plane, verifying: Stack) -> None:
+    """So it holds no room, whenever its request is reset. One reset held it for a landing window."""
+    honest = service_account(plane, NAMESPACE, "honest", "cluster-admin")
+    for token in ("Bearer invented", f"Bearer {honest[:-9]}forgotten", "Basic YTpi", "nothing known"):
+        assert written(verifying, token, 2) == 401
+        assert written(verifying, f"Bearer {honest}", 2) == 200, "nobody else is taken along"
+    assert len(verifying.gate.checks) == 4, "those of who is known"
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/web"
+    assert verifying.send("GET", path, headers={"authorization": "Bearer invented"}).status_code == 401
+    assert verifying.send("GET", path, headers={"authorization": f"Bearer {honest}"}).status_code == 200
