@@ -1,6 +1,6 @@
 # The gate: `docker build -t extauthz .`. With `--target stand-ins`, what docker-compose.yml runs beside it.
-# docs/image.md says what is in it. Python is Debian 12's in the last stages, and of the same minor version in the first.
-FROM python:3.11-bookworm AS packages
+# docs/internals/image.md says what is in it. Python is Debian 13's in the last stages, and of the same minor version in the first.
+FROM python:3.13-trixie AS packages
 WORKDIR /src
 # What it needs first, which changes seldom; then the gate itself.
 COPY LICENSE README.md constraints.txt pyproject.toml ./
@@ -9,11 +9,11 @@ RUN mkdir extauthz /keys && touch extauthz/__init__.py \
 COPY extauthz extauthz
 COPY tools/release/slim.py ./
 RUN pip install --no-cache-dir --no-compile --no-deps --force-reinstall --prefix /packages . \
-    && python slim.py /packages/lib/python3.11/site-packages \
+    && python slim.py /packages/lib/python3.13/site-packages \
     && sed -i '1s|.*|#!/usr/bin/python3|' /packages/bin/extauthz
 
-FROM gcr.io/distroless/python3-debian12:nonroot AS installed
-COPY --from=packages /packages/lib/python3.11/site-packages /usr/local/lib/python3.11/dist-packages
+FROM gcr.io/distroless/python3-debian13:nonroot AS installed
+COPY --from=packages /packages/lib/python3.13/site-packages /usr/local/lib/python3.13/dist-packages
 COPY --from=packages /packages/bin/extauthz /usr/local/bin/extauthz
 ENV PYTHONUNBUFFERED=1
 USER 65532:65532

@@ -9,7 +9,7 @@ SET_UP  = @$(firstword $(foreach each,python3 $(PYTHON) python3.14 python3.13 py
 PYTEST_ARGS ?= -q -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo controlplane netns promtool chromium screenshots helm image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release clean
+.PHONY: help setup demo controlplane netns promtool chromium screenshots helm h2spec image containers istiod older keda full bare test plugin e2e chaos check fix simulate walk mutants fuzz bench bench-peers render docs release sign publish clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,14 +45,17 @@ screenshots: chromium  ## take the pictures of docs/page.md anew
 helm: setup  ## build or find Helm, kubeconform and actionlint, for the tests of charts/ and .github/ and for `make render` (Go builds them once; a minute or four)
 	@$(BIN)/python -m tests.controlplane.build --only helm kubeconform actionlint
 
+h2spec: setup  ## build or find h2spec, which asks the gRPC server every rule of HTTP/2 (Go builds it once; a minute or two)
+	@$(BIN)/python -m tests.controlplane.build --only h2spec
+
 istiod: setup netns  ## the same and istiod, which the tests of istio/ need; first `make netns`
 	@$(BIN)/python -m tests.controlplane.build istiod
 
 older: istiod  ## the same, and istiod and Knative's autoscaler of older releases
 	@$(BIN)/python -m tests.controlplane.build istiod istiod-1.30 autoscaler-v0.42.2 decider-v0.42.2
 
-full: older keda containers promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
-	@EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
+full: older keda h2spec containers promtool chromium bare  ## all tests with every part required: CI has all but older releases, KEDA and the peers
+	@EXTAUTHZ_ORDERS=all EXTAUTHZ_REQUIRE=controlplane,istiod,istiod-1.30,autoscaler-v0.42.2,decider-v0.42.2,keda-operator,helm,kubeconform,actionlint,h2spec,promtool,chromium,containers,image,wheel,peers $(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS)"
 
 bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person without root (as root; BARE="sid --targets demo")
 	@$(BIN)/python -m tests.bare $(BARE)
@@ -60,7 +63,7 @@ bare: setup  ## make demo and make test on a new Debian 13 and sid, by a person 
 keda: setup  ## build or find KEDA's operator, which its end-to-end test needs (some 8 minutes and 3 GB, on two cores)
 	@$(BIN)/python -m tests.controlplane.build --only keda-operator
 
-image: setup  ## build the gate's image: with Docker, or podman, which is installed where neither is (docs/image.md)
+image: setup  ## build the gate's image: with Docker, or podman, which is installed where neither is (docs/internals/image.md)
 	@$(BIN)/python -m tests.compose.prepare image
 
 containers: controlplane  ## what the tests of docker-compose.yml need: podman if there is no Docker, images (tests/compose/README.md)
@@ -105,7 +108,7 @@ fuzz: setup  ## bodies that a mutator makes costly: time and memory per KiB of e
 bench: setup  ## ratios against a floor measured beside them; writes bench/out/
 	@$(BIN)/python -m bench
 
-bench-peers: controlplane  ## the gate beside others in one run: OPA's evaluator, a bare Go handler, ResourceQuota (docs/peers.md; ONLY=growth)
+bench-peers: controlplane  ## the gate beside others in one run: OPA's evaluator, a bare Go handler, ResourceQuota (docs/internals/peers.md; ONLY=growth)
 	@$(BIN)/python -m bench.peers $(addprefix --only ,$(ONLY))
 
 render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ anew: each file says in its first line what prints it
@@ -114,8 +117,14 @@ render: helm  ## write what is rendered in envoy/, istio/, charts/ and deploy/ a
 docs: setup  ## the pages of docs/ as a site, in site/; links that lead nowhere are errors
 	@$(BIN)/python -m mkdocs build --strict --config-file tools/mkdocs.yml
 
-release: helm  ## sdist, wheel, chart, image (where a container engine is), list of packages and checksums, in dist/ (docs/release.md)
+release: helm  ## sdist, wheel, chart, plugin, image (where a container engine is), list of packages, provenance and checksums, in dist/ (docs/internals/release.md)
 	@$(BIN)/python -m tools.release
+
+sign: setup  ## have cosign sign the checksums in dist/: without a key as the workflow on a tag does, or by COSIGN_KEY
+	@$(BIN)/python -m tools.release.publish sign
+
+publish: helm  ## make the release of this tag from dist/, and push chart and image where REGISTRY names one (the workflow on a tag)
+	@$(BIN)/python -m tools.release.publish publish
 
 clean:  ## remove what the targets above have made
 	rm -rf $(VENV) build dist site bench/out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -18,10 +18,10 @@ NOTES = (
     "All ratios are of pairs measured in turn in one run; times depend on the machine and are not judged.",
     "Throughput: 32 calls under way on one connection, from a client that costs little; 2,000 Deployments, each "
     "with its ReplicaSet; KPA's and HPA's recorded requests in turn, each for more replicas than the last of its "
-    "workload, each a charged grant. Writes under way are those of W, as in use. While checks come thick the gate "
-    "answers them in groups, which saves gRPC's time too; the floor is a handler as anybody would write it. Beside one "
-    "that answers in groups as well, what is left is the decision. Judged is processor time: rates depend on what else "
-    "runs (docs/peers.md).",
+    "workload, each a charged grant. Writes under way are those of W, as in use. The "
+    "floor is a handler on grpc.aio as anybody would write it. Beside one on the gate's own gRPC server, what is "
+    "left is the decision. Judged is processor time: rates depend on what else "
+    "runs (docs/internals/peers.md).",
     "Decision: processor time; workloads drawn at random from all, each decision a charged grant. The small gate's "
     "caches hold more of its workloads, so that the ratio is no lower than the truth.",
     "Commands: processor time of whole processes, the interpreter's start in both; tests/unit/test_loads.py names what "

@@ -54,7 +54,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
         files = inputs.write(size.population, directory)
         gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", inputs.UNBOUNDED))
-        floors = [stack.enter_context(noop.Noop(*options)) for options in ((), ("--groups",))]
+        floors = [stack.enter_context(noop.Noop(*options)) for options in (("--grpc-aio",), ())]
         messages = checks(size.population)
         servers = []
         for server in (gate, *floors):
@@ -128,7 +128,7 @@ def _processor_s(pid: int) -> float:
 
 
 def _throughput(size: Size, servers: list[_Server], say: Callable[[str], None]) -> list[Figure]:
-    gate, floor, grouped = servers
+    gate, floor, ours = servers
     for server in servers:
         server.warm_up(size.seconds)
     for number in range(size.rounds):
@@ -138,10 +138,10 @@ def _throughput(size: Size, servers: list[_Server], say: Callable[[str], None]) 
         say(f"check over gRPC, round {number + 1} of {size.rounds}: {ratios}")
     goal = Goal(THROUGHPUT, at_least=True)
     return [
-        _figure("a no-op handler: throughput", gate.rates, floor.rates, goal),
-        _figure("a no-op handler: checks a second of processor time", gate.costs, floor.costs, goal),
-        _figure("one that answers in groups too: throughput", gate.rates, grouped.rates),
-        _figure("one that answers in groups too: checks a second of processor time", gate.costs, grouped.costs),
+        _figure("a no-op grpc.aio handler: throughput", gate.rates, floor.rates, goal),
+        _figure("a no-op grpc.aio handler: checks a second of processor time", gate.costs, floor.costs, goal),
+        _figure("one on our own server: throughput", gate.rates, ours.rates),
+        _figure("one on our own server: checks a second of processor time", gate.costs, ours.costs),
     ]
 
 

@@ -23,7 +23,7 @@ from .figures import Figure, Goal, median_ratio
 from .population import WORKLOADS_PER_TEMPLATE, Population
 from .requests import SENDERS
 
-BYTES_A_WORKLOAD = 600
+BYTES_A_WORKLOAD = 1_000
 COST_GROWTH = 1.3
 HEADROOM_COST = 2.0
 TOP_GROWTH = 1.5

@@ -1,25 +1,28 @@
 """The floor: the same messages on the same stack, answered with OK and nothing else. ``python -m bench.noop``.
 
-With ``--groups``, in groups as the gate answers: what is left between the two is the decision. With ``--envoy``, what
-the gate's own Envoy configuration wants besides: a decision id, and somebody who reads what became of the requests.
+On the gate's own gRPC server; with ``--grpc-aio`` on that of grpcio. What is left between the first and the gate is the
+decision. With ``--envoy``, what the gate's own Envoy configuration wants besides: a decision id, and somebody who reads
+what became of the requests.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Self
 
 import grpc
 import uvloop
-from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsResponse
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
+from extauthz.rpc.methods import Sink, Unary
+from extauthz.rpc.serving import Server
 from extauthz.servers import access_log, ext_authz
-from extauthz.servers.grouping import Grouping
 
 
 def allowed(message: CheckRequest) -> CheckResponse:
@@ -34,13 +37,6 @@ def decided(message: CheckRequest) -> CheckResponse:
     response = allowed(message)
     response.dynamic_metadata["decision_id"] = "1"
     return response
-
-
-async def drop(messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> StreamAccessLogsResponse:
-    """Read what became of the requests, and make nothing of it."""
-    async for _ in messages:
-        pass
-    return StreamAccessLogsResponse()
 
 
 class Noop:
@@ -61,32 +57,60 @@ class Noop:
         self._process.communicate(timeout=10)
 
 
-async def main() -> None:
-    """Serve on a free port, told on standard output, until SIGTERM."""
+def check(raw: bytes) -> bytes:
+    """A handler as anybody would write it."""
     answer = decided if "--envoy" in sys.argv else allowed
-    grouping = Grouping(answer)
+    response: bytes = answer(CheckRequest.FromString(raw)).SerializeToString()
+    return response
 
-    async def check(message: CheckRequest, context: grpc.aio.ServicerContext) -> CheckResponse:
-        return answer(message)  # a handler as anybody would write it
 
-    async def check_in_groups(message: CheckRequest, context: grpc.aio.ServicerContext) -> CheckResponse:
-        return await grouping(message)
+def drop(raw: bytes) -> None:
+    """Make nothing of what became of the requests."""
 
-    one = check_in_groups if "--groups" in sys.argv else check
-    method = grpc.unary_unary_rpc_method_handler(one, CheckRequest.FromString, CheckResponse.SerializeToString)
+
+CHECK, LOG = f"/{ext_authz.SERVICE}/Check", f"/{access_log.SERVICE}/StreamAccessLogs"
+
+
+@asynccontextmanager
+async def ours() -> AsyncIterator[int]:
+    """On the gate's own server; its port."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    server = Server({CHECK: Unary(check), LOG: Sink(drop)}, [bound])
+    await server.start()
+    yield bound.getsockname()[1]
+    await server.stop(1)
+
+
+@asynccontextmanager
+async def grpc_aio() -> AsyncIterator[int]:
+    """On that of grpcio; its port."""
+
+    async def answer(raw: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return check(raw)
+
+    async def read(messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
+        async for raw in messages:
+            drop(raw)
+        return b""
+
     server = grpc.aio.server()
-    stream = grpc.stream_unary_rpc_method_handler(drop, response_serializer=StreamAccessLogsResponse.SerializeToString)
-    services = {ext_authz.SERVICE: {"Check": method}, access_log.SERVICE: {"StreamAccessLogs": stream}}
-    server.add_generic_rpc_handlers(
-        tuple(grpc.method_handlers_generic_handler(name, methods) for name, methods in services.items())
-    )
+    for path, method in ((CHECK, grpc.unary_unary_rpc_method_handler(answer)),
+                         (LOG, grpc.stream_unary_rpc_method_handler(read))):  # fmt: skip
+        service, name = path[1:].split("/")
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: method}),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    print(port, flush=True)
+    yield port
+    await server.stop(1)
+
+
+async def main() -> None:
+    """Serve on a free port, told on standard output, until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await stop.wait()
-    await server.stop(1)
+    async with grpc_aio() if "--grpc-aio" in sys.argv else ours() as port:
+        print(port, flush=True)
+        await stop.wait()
 
 
 if __name__ == "__main__":

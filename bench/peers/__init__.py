@@ -1,1 +1,1 @@
-"""``python -m bench.peers``: the gate beside what others would use in its place, in one run (docs/peers.md)."""
+"""``python -m bench.peers``: the gate beside what others would use in its place, in one run (peers.md)."""

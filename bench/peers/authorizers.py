@@ -77,7 +77,6 @@ def measure(size: Size, programs: Path, say: Callable[[str], None]) -> list[Figu
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="extauthz-peers-")))
         drive = _Drive(programs / "drive", folder, size.population)
         gate, servers = _servers(size.population, programs, folder, drive.authority, stack)
-        # One at a time comes last: the gate groups calls that come thick, and unlearns that by and by.
         for connections, ask in ((CONNECTIONS, drive.many), (1, drive.one)):
             for server in servers.values():
                 drive.run(server, connections, size.seconds)
@@ -163,7 +162,7 @@ def _servers(
     data = folder / "data.json"
     data.write_text(json.dumps(policy.data(files)))
     gate = stack.enter_context(Gate(files.quotas, files.state, folder / "gate.log", inputs.UNBOUNDED))
-    plain = stack.enter_context(noop.Noop("--envoy"))
+    plain = stack.enter_context(noop.Noop("--envoy", "--grpc-aio"))
     found = {OURS: (gate.pid, gate.port), NOOP: (plain.pid, plain.port)}
     for name, command in ((OPA, [programs / "opa", data]), (BARE, [programs / "bare"])):
         found[name] = started([str(part) for part in command], folder, stack)

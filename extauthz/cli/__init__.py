@@ -20,6 +20,7 @@ COMMANDS = {
     "serve": "run the gate",
     "demo": "show recorded autoscalers, a real Envoy and the gate at work",
     "check": "decide one write without sending it",
+    "week": "what was refused, and what Enforce would refuse, summed from the log",
     "why": "what the reason of a decision means, and how to cure it",
     "explain": "why an autoscaler does not scale, and what would have to change",
     "headroom": "how many replicas a workload may have, and what stands in the way",

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from extauthz.cli import asking, asking_files, report
+from extauthz.cli import asking, asking_files, check_files, report
 from extauthz.core.intake.read import read
 from extauthz.core.model import Request, Verdict, WorkloadRef
 from extauthz.servers.api import shown
@@ -15,15 +15,15 @@ from extauthz.servers.api.shown import Json
 from extauthz.service.ids import new_id
 from extauthz.service.setting_errors import SettingsError
 
-EXITS = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.UNAVAILABLE: 2}
-
 
 @asking.answered
 def run(arguments: argparse.Namespace) -> int:
     """Print the decision; the exit code tells the verdict."""
+    if arguments.filename is not None:
+        return check_files.run(arguments)
     decision = _decide(arguments)
     sys.stdout.write(report.OUTPUTS[arguments.output](decision))
-    return EXITS[Verdict(decision["verdict"])]
+    return check_files.EXITS[Verdict(decision["verdict"])]
 
 
 def _decide(arguments: argparse.Namespace) -> Json:
@@ -32,7 +32,7 @@ def _decide(arguments: argparse.Namespace) -> Json:
         with asking.source(arguments) as source:
             return source.decision(asked)
     if arguments.method is None or arguments.path is None:
-        raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE --replicas N, or --method and --path")
+        raise SettingsError("say what to decide: KIND/NAME -n NAMESPACE --replicas N, -f FILE, or --method and --path")
     if arguments.server is not None or arguments.port_forward is not None:
         raise SettingsError("a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files")
     return shown.decision(asking_files.gate(arguments).decide(read(_request(arguments)), new_id(), 0.0, charge=False))

@@ -1,7 +1,7 @@
 """Event handlers: pass on to the gate what watches and consistent reads bring, kind by kind. Objects that cannot be
 read are reported.
 
-A workload that cannot be read stays in the count, with an unknown cost a pod (docs/design.md rule 6). Of any other
+A workload that cannot be read stays in the count, with an unknown cost a pod (design.md rule 6). Of any other
 object the last state that could be read stays in force.
 """
 
@@ -74,8 +74,8 @@ class Seen(NamedTuple):
     observed: Observed | None
     """``None``: it does not count any more."""
     version: str
-    old_revision: object_readers.OldRevision = object_readers.OldRevision()
-    """Of a StatefulSet."""
+    old_revision: str = ""
+    """Of a StatefulSet: the revision that it may run besides its template's own."""
     selector: LabelSelector | None = None
     """Of a custom resource: which pods are its own."""
 

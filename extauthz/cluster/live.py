@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.cluster import object_readers
 from extauthz.cluster.event_handlers import Context, Feed, InvalidObjects, Notes, Workloads
-from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects
+from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
 from extauthz.cluster.stateful import Revisions, StatefulSets
 from extauthz.core import kinds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Kind, Tree, WorkloadRef
+from extauthz.core.objects.custom import TEMPLATE, Keys, Shape
 from extauthz.core.objects.metadata import version_of
 from extauthz.kube.connection import Connection
-from extauthz.kube.discovery import DEFINITIONS, Keys, ScaledKind, ScaledKinds
+from extauthz.kube.discovery import DEFINITIONS, ScaledKind, ScaledKinds
 from extauthz.kube.reflector import EventHandler, Reflector
 from extauthz.kube.resource import Resource
 
@@ -180,7 +181,7 @@ class LiveCluster:
 
     def _listed(self, resource: Resource) -> Listed:
         """Of a deletion that was missed, only the version of the list that shows it is known. Who shares a ledger must
-        have come as far (docs/design.md L8)."""
+        have come as far (design.md L8)."""
         kind = resource.group, resource.plural
         if resource in (PODS, REVISIONS):  # no gate writes one, and without one there is less
             return Listed(self.feeds[kind])
@@ -278,7 +279,8 @@ class LiveCluster:
             resource = kind.resource
             if resource.namespaced:
                 template = self._templates.get(resource.group_resource, TEMPLATE)
-                self._gate.observe_kind(resource.group, resource.kind, resource.plural)
+                shapes = {version: Shape(replicas, template) for version, replicas in kind.counts}
+                self._gate.observe_kind(resource.group, resource.kind, resource.plural, shapes)
                 feed = ScaledObjects(kind, template, self._gate, self._invalid, self._prices)
                 self.feeds[resource.group, resource.plural] = feed
                 self.resources[resource.group, resource.plural] = resource

@@ -5,7 +5,7 @@ A LIST by name without a resourceVersion is served from the newest state (KEP-23
 where the object is gone. What it brings goes the way of what the watches bring.
 
 That an object has gone counts once the watch shows it too. Gates tell each other how far they have come by the versions
-that they were shown (docs/design.md L8), and a list that shows nothing has none of the deletion.
+that they were shown (design.md L8), and a list that shows nothing has none of the deletion.
 """
 
 from __future__ import annotations

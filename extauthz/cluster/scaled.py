@@ -16,51 +16,32 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import FootprintError, per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
-from extauthz.core.objects import workloads
-from extauthz.core.objects.fields import replicas, text
+from extauthz.core.objects import custom, workloads
+from extauthz.core.objects.custom import Keys, Shape
+from extauthz.core.objects.fields import text
 from extauthz.core.objects.metadata import labels_dict, labels_text, observed, place_of
 from extauthz.core.quota.selectors import LabelSelector
-from extauthz.kube.discovery import Keys, ScaledKind
+from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
-
-TEMPLATE: Keys = ("spec", "template")
-"""Where a pod template is, unless the settings name another place for a kind."""
-
-_DEFAULT_REPLICAS = 1
-"""Of an object that gives no count: most operators take it for one, as the built-in kinds do. The scale subresource
-says 0 then (``customresource/etcd.go``), which would be the less careful guess."""
 
 
 def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
     """What counts of one object. ``None``: it declares no template. Raises ObjectError."""
     group, plural = kind.resource.group, kind.resource.plural
-    count = replicas(_at(root, kind.spec_replicas), _DEFAULT_REPLICAS, ".".join(kind.spec_replicas))
-    ref, seen = observed(group, plural, root, count, _template(_at(root, template)))
+    shape = Shape(kind.spec_replicas, template)
+    ref, seen = observed(group, plural, root, custom.count(shape, root), custom.template(shape, root))
     seen.selector = _plain(selector_of(kind, root))
     return ref, seen
 
 
 def selector_text(kind: ScaledKind, root: Tree) -> str:
     """The selector of an object's own pods; empty: it names none. Raises ObjectError."""
-    return text(_at(root, kind.selector), ".".join(kind.selector)) if kind.selector else ""
+    return text(custom.at(root, kind.selector), ".".join(kind.selector)) if kind.selector else ""
 
 
 def selector_of(kind: ScaledKind, root: Tree) -> LabelSelector | None:
     """The same, parsed. Raises ObjectError."""
     return parsed(selector_text(kind, root))
-
-
-def _at(root: Tree, keys: Keys) -> Tree:
-    for key in keys:
-        root = root.get(key) if isinstance(root, dict) else None
-    return root
-
-
-def _template(tree: Tree) -> Template | None:
-    """A PodTemplateSpec. It is recognised by its containers."""
-    if not isinstance(_at(tree, ("spec", "containers")), list):
-        return None
-    return workloads.intern(workloads.prune({"template": tree}))
 
 
 def _plain(selector: LabelSelector | None) -> str | None:

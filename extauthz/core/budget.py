@@ -1,7 +1,7 @@
 """What reading one body may cost. The work is counted here.
 
 Whoever reaches Envoy can send any body, before the API server authenticates it. So everything that takes more than a
-few steps for each byte is counted here, in units of about a quarter of a microsecond. docs/limits.md is the table.
+few steps for each byte is counted here, in units of about a quarter of a microsecond. limits.md is the table.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ BY_NAME: Final[Mapping[tuple[str, str], WorkloadKind]] = {
 BY_PATH: Final[Mapping[Kind, Kind]] = {
     (group, kind.key[1]): kind.key for kind in GATED for group in (kind.key[0], *kind.also_in)
 }
-"""(API group, plural) as a path of the API has them, to the kind that is meant (docs/design.md L6)."""
+"""(API group, plural) as a path of the API has them, to the kind that is meant (design.md L6)."""
 
 SHARE_TEMPLATES: Final = frozenset(kind.key for kind in KINDS if kind.shares_template)
 PRICED_EACH: Final = frozenset(kind.key for kind in KINDS if kind.priced_each)

@@ -41,7 +41,7 @@ Kind: TypeAlias = tuple[str, str]
 
 
 class WorkloadRef(NamedTuple):
-    """Names a workload whatever the API version (docs/design.md L6)."""
+    """Names a workload whatever the API version (design.md L6)."""
 
     group: str
     """API group, ``""`` for the core group."""
@@ -104,7 +104,7 @@ class NotAWrite:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The request may grow a workload, and cannot be understood. The gate never guesses (docs/design.md rule 6)."""
+    """The request may grow a workload, and cannot be understood. The gate never guesses (design.md rule 6)."""
 
     code: str
     """Stable, kebab-case, also a metric label: ``json-syntax``, ``duplicate-key``, ``truncated`` …"""
@@ -116,7 +116,7 @@ class Unreadable:
 @dataclass(frozen=True, slots=True)
 class NotACount:
     """A request at Envoy that may change more than a replica count. Nobody reads it there: the webhook is shown the
-    object that comes of it (docs/design.md rule 15)."""
+    object that comes of it (design.md rule 15)."""
 
     ref: WorkloadRef
     why: str
@@ -219,7 +219,7 @@ class Observed:
 # Decisions.
 
 OnUnknown: TypeAlias = Literal["deny", "allow"]
-"""What is done about a write where something is not known (docs/design.md rule 6)."""
+"""What is done about a write where something is not known (design.md rule 6)."""
 
 
 class Unknown(StrEnum):
@@ -245,7 +245,7 @@ class Verdict(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
     UNAVAILABLE = "unavailable"
-    """Refused because the gate does not know, never because of quota (docs/design.md rule 6)."""
+    """Refused because the gate does not know, never because of quota (design.md rule 6)."""
 
 
 class Refusal(StrEnum):
@@ -308,7 +308,7 @@ class Shortage(NamedTuple):
 
 
 class Unspecified(NamedTuple):
-    """A compute resource that one quota limits, and that some containers do not specify (docs/design.md rule 12)."""
+    """A compute resource that one quota limits, and that some containers do not specify (design.md rule 12)."""
 
     quota: str
     """Name of the WorkspaceQuota."""
@@ -370,7 +370,7 @@ class PolicyAnswer(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The answer to one request, with its evidence. Decided exactly once (docs/design.md rule 3)."""
+    """The answer to one request, with its evidence. Decided exactly once (design.md rule 3)."""
 
     id: str
     verdict: Verdict

@@ -203,9 +203,9 @@ class Queries:
 
     def workloads(self, quota: str) -> Iterator[WorkloadUse]:
         """Every workload that counts in a quota, or may come to. Costs in proportion to those in its namespaces."""
-        return (use for use in self.looking(quota) if use is not None)
+        return (use for use in self.scan(quota) if use is not None)
 
-    def looking(self, quota: str) -> Iterator[WorkloadUse | None]:
+    def scan(self, quota: str) -> Iterator[WorkloadUse | None]:
         """The same, with ``None`` for each workload of its namespaces that does not count: a step, too."""
         top = self._node(quota)
         for name in self.namespaces(quota):
@@ -258,7 +258,7 @@ class Queries:
         fits = self._ledger.largest_replicas(ref, _count(replicas), proposal) if short else None
         observed = entry.observed.replicas if entry.observed is not None else 0
         is_certain = not (proposal.step.after.unknown or growth.unpriced or growth.illegible)
-        alone = proposal.step.own.envelope.amounts
+        alone = proposal.step.this_write_only.envelope.amounts
         never_fits = any(alone.get(row.resource, 0) > row.hard for row in short)
         return WouldGrow(observed, short, fits, never_fits, is_certain)
 
@@ -284,7 +284,7 @@ class Queries:
         return found, self._propose(entry, found + 1).growth.shortages[0]
 
     def _propose(self, entry: Entry, replicas: int) -> Proposal:
-        return self._ledger.propose(entry.ref, _count(replicas), entry.born, entry)
+        return self._ledger.propose(entry.ref, _count(replicas), entry.expected, entry)
 
     # What pends.
 

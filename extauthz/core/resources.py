@@ -1,7 +1,7 @@
 """One table of quota keys: which keys ``hard`` may have, their names, and what the gate does about each.
 
 The keys are ResourceQuota's (``pkg/apis/core/helper/helpers.go``, ``pkg/quota/v1/evaluator/core``). A key
-that no write to a workload raises is refused in a quota rather than kept and never enforced (docs/design.md rule 1).
+that no write to a workload raises is refused in a quota rather than kept and never enforced (design.md rule 1).
 """
 
 from __future__ import annotations
@@ -193,6 +193,6 @@ def _family(key: str) -> tuple[Family, re.Match[str]]:
     for family in TABLE:
         if match := family.pattern.fullmatch(key):
             return family, match
-    near = get_close_matches(key, _SPELLINGS, 1)
+    near = get_close_matches(key, _SPELLINGS, 1) or get_close_matches(f"requests.{key}", _SPELLINGS, 1, 0.9)
     cure = f'did you mean "{near[0]}"?' if near else "see the table of quota keys in the documentation"
     raise ResourceKeyError(key, "ResourceQuota knows no such key", cure)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from extauthz.core.intake.admission import CLAMP_NAME
 from extauthz.kube import webhooks
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
-from extauthz.render.webhook import CLAMP_NAME
 
 from . import apiserver, canary, webhook
 from .canary import Answer, Canary

@@ -11,7 +11,7 @@ from extauthz.core.quota.spec import API_VERSION, QuotaSpecError, WorkspaceQuota
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError
 
-from . import names
+from . import appliers, names
 from .cluster import RIGHTS, Right, Rights
 from .trust import Identity
 
@@ -121,6 +121,16 @@ async def namespaces(api: Calls) -> dict[str, dict[str, str]]:
     """The labels of the first of them."""
     found = await _items(api, "/api/v1/namespaces")
     return {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in found}
+
+
+async def scaled(api: Calls) -> list[appliers.Scaled]:
+    """The first workloads that an HPA targets, with those HPAs."""
+    hpas = await _items(api, "/apis/autoscaling/v2/horizontalpodautoscalers")
+    kinds = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
+    found = [
+        each | {"kind": kind} for kind, plural in kinds.items() for each in await _items(api, f"/apis/apps/v1/{plural}")
+    ]
+    return appliers.paired(hpas, found)
 
 
 async def some_deployments(api: Calls, exempt: Sequence[str]) -> list[tuple[str, str]]:

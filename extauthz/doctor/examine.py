@@ -19,6 +19,7 @@ from extauthz.service.addresses import Address
 from . import (
     admission,
     apiserver,
+    appliers,
     bypass,
     canary,
     chain,
@@ -112,6 +113,7 @@ class Examination:
             *await self._cluster(),
             *await self._topology(),
             *(webhooks := await self._webhook()),
+            *await self._appliers(),
             *await self._bypass(covered=webhook.works(webhooks)),
         ]
 
@@ -255,6 +257,16 @@ class Examination:
             return await admission.rows(api, found, self._options.account, self._options.webhook_secret)
 
         return await _told(webhook.NAMES, look)
+
+    async def _appliers(self) -> list[Row]:
+        api = self._api
+        if api is None:
+            return all_skipped((appliers.NAME,), "not told which cluster", "--kubeconfig")
+
+        async def look() -> Row:
+            return appliers.row(await apiserver.scaled(api))
+
+        return await _told([appliers.NAME], look)
 
     async def _bypass(self, *, covered: bool) -> list[Row]:
         api = self._api

@@ -17,5 +17,13 @@ WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request'
 MAX_BODY_BYTES = 64 * 1024
 GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
 
+ENVOYS = (
+    *("accepted", "chain", "listener", "order", "failure mode", "request body", "headers"),
+    *("path rules", "watches", "growth timeouts", "trust", "certificate", "token", "canary"),
+    *("gate reachable", "gate timeout"),
+)
+"""Checks of Envoy's way."""
+WEBHOOKS_ROW = "webhook"
+
 GROUP, VERSION = "extauthz.dev", "v1alpha1"
 DEFINITIONS = ("workspacequotas.extauthz.dev", "workspaceledgers.extauthz.dev")

@@ -104,7 +104,7 @@ def watches(chain: Chain) -> Row:
 
 
 def growth(chain: Chain) -> Row:
-    """The ledger must know when a write can land no more (docs/ledger.md): finite, and tried once."""
+    """The ledger must know when a write can land no more (docs/internals/ledger.md): finite, and tried once."""
     problems, longest = [], 0.0
     for route in filter(asks, chain.routes):
         action, name = route.get("route") or {}, route.get("name")

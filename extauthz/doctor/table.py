@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from . import names
 from .rows import Row, Verdict
 
 WORST_FIRST = (Verdict.FAIL, Verdict.WARN, Verdict.SKIPPED, Verdict.OK)
@@ -26,18 +27,29 @@ def as_json(rows: Sequence[Row]) -> str:
 
 def as_table(rows: Sequence[Row]) -> str:
     """A line each, wrapped; below it the cure after an arrow; a summary at the end. Rows that say the same are one."""
-    first = max((len(each.name) for each in rows), default=0)
+    first = max((len(each.name) for each in shown(rows)), default=0)
     second = max(map(len, Verdict))
     width = max(NARROWEST, min(shutil.get_terminal_size().columns, MAX_WIDTH) - first - second - 4)
     indent = " " * (first + second + 4)
     lines: list[str] = []
-    for each in collapsed(rows):
+    for each in collapsed(shown(rows)):
         said = _wrapped(each.found, width) + [
             ("→ " if not number else "  ") + line for number, line in enumerate(_wrapped(each.cure, width - 2))
         ]
         lines.append(f"{each.name:<{first}}  {each.verdict.value:<{second}}  {said[0]}".rstrip())
         lines += [indent + line for line in said[1:]]
-    return "\n".join([*lines, "", _summary(rows)]) + "\n"
+    left_out = len(rows) - len(shown(rows))
+    more = f"; {left_out} checks of an Envoy are left out (--admin, or --config-dump)" if left_out else ""
+    return "\n".join([*lines, "", _summary(shown(rows)) + more]) + "\n"
+
+
+def shown(rows: Sequence[Row]) -> list[Row]:
+    """Without the checks of Envoy's way, where nothing of it was named and the API server itself asks the gate."""
+    envoys = [each for each in rows if each.name in names.ENVOYS]
+    asks = any(each.name == names.WEBHOOKS_ROW and each.verdict is not Verdict.SKIPPED for each in rows)
+    if not asks or any(each.verdict is not Verdict.SKIPPED for each in envoys):
+        return list(rows)
+    return [each for each in rows if each not in envoys]
 
 
 def collapsed(rows: Sequence[Row]) -> list[Row]:

@@ -33,6 +33,9 @@ NAMES = (
     "topology: every endpoint has a hint",
     "topology: own zone has a hint",
 )
+POLICIES = "topology: traffic policy"
+TAINTS = "topology: tainted zones"
+LONE = "topology: gates of the own zone"
 _BY_DISTRIBUTION = "not asked: with trafficDistribution each endpoint's hint is its own zone"
 
 
@@ -47,7 +50,9 @@ class Endpoint(NamedTuple):
 
 
 def rows(service: Tree, slices: Sequence[Tree], nodes: Sequence[Tree], own_zone: str | None) -> list[Row]:
-    """The rows of ``NAMES``; only the first for a Service that asks for no topology.
+    """The traffic policy and the rows of ``NAMES``, only the first of these for a Service that asks for no topology.
+
+    After them come warnings about what else has one gate answer more than the others.
 
     ``own_zone``: the autoscaler's; ``None``: each zone that has a node.
     """
@@ -57,13 +62,61 @@ def rows(service: Tree, slices: Sequence[Tree], nodes: Sequence[Tree], own_zone:
     mode = next((annotations[name] for name in MODE if annotations.get(name, "").lower() == "auto"), "")
     if not distribution and not mode:
         found = "the Service asks for no topology: an Envoy may ask a gate in any zone"
-        return [warn(NAMES[0], found, "set spec.trafficDistribution: PreferClose (PreferSameZone from 1.34)")]
+        cure = "set spec.trafficDistribution: PreferClose (PreferSameZone from 1.34)"
+        return [*policies(service), warn(NAMES[0], found, cure)]
     asked = ok(NAMES[0], f"trafficDistribution: {distribution}" if distribution else f"{MODE[0]}: {mode}")
     if distribution:
         controller = [ok(name, _BY_DISTRIBUTION) for name in NAMES[1:4]]
     else:
         controller = [enough(ready, nodes), balanced(ready, nodes), labelled(nodes)]
-    return [asked, *controller, hinted(ready), own(ready, nodes, own_zone)]
+    uneven = [*tainted(ready, nodes), *lone(ready, own_zone)]
+    return [*policies(service), asked, *controller, hinted(ready), own(ready, nodes, own_zone), *uneven]
+
+
+def policies(service: Tree) -> list[Row]:
+    """A warning where kube-proxy leads to gates of the same node alone, and drops what it has no gate for. Hints do not
+    count then (https://kubernetes.io/docs/concepts/services-networking/service-traffic-policy/)."""
+    spec = service.get("spec") or {}
+    found = []
+    if spec.get("internalTrafficPolicy") == "Local":
+        told = "internalTrafficPolicy: Local: an Envoy on a node without a gate reaches none, and hints do not count"
+        found.append(warn(POLICIES, told, "set it to Cluster, or run a gate on each node that an Envoy is on"))
+    if spec.get("externalTrafficPolicy") == "Local":
+        told = "externalTrafficPolicy: Local: from outside only nodes with a gate answer"
+        found.append(
+            warn(POLICIES, told, "set it to Cluster, or have the load balancer leave out nodes without a gate")
+        )
+    return found
+
+
+def tainted(ready: Sequence[Endpoint], nodes: Sequence[Tree]) -> list[Row]:
+    """A warning for zones without a gate, all of whose nodes take only pods that tolerate something."""
+    zones: dict[str, list[list[Tree]]] = {}
+    for node in _counted(nodes):
+        zones.setdefault(_zone(node), []).append(_taints(node))
+    without = zones.keys() - {"", *(each.zone for each in ready)}
+    closed = [
+        f"zone {zone} ({', '.join(sorted({taint['key'] for taints in zones[zone] for taint in taints}))})"
+        for zone in sorted(without)
+        if all(zones[zone])
+    ]
+    told = f"no gate, and every node has a taint: {', '.join(closed)}"
+    return [warn(TAINTS, told, "give the gates tolerations (the chart's tolerations)")] if closed else []
+
+
+def _taints(node: Tree) -> list[Tree]:
+    """Those that keep pods out."""
+    taints = (node.get("spec") or {}).get("taints") or []
+    return [taint for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
+
+
+def lone(ready: Sequence[Endpoint], own_zone: str | None) -> list[Row]:
+    """A warning where one gate of several answers all that the autoscaler's zone sends."""
+    near = [each for each in ready if own_zone in each.hints]
+    if len(near) != 1 or len(ready) == 1:
+        return []
+    told = f"1 of {len(ready)} gates answers all that zone {own_zone} sends, where the autoscaler is"
+    return [warn(LONE, told, "run two gates or more there, or use no hints if their CPU differs much")]
 
 
 def endpoints(slices: Sequence[Tree]) -> list[Endpoint]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from extauthz.core.intake.admission import NAME
 from extauthz.core.quota import selectors
 from extauthz.core.quota.problems import Problems
 from extauthz.core.quota.selectors import LabelSelector
@@ -20,7 +21,7 @@ from extauthz.core.quota.spec import Mode, WorkspaceQuota
 from extauthz.kube.webhooks import Webhooks
 from extauthz.observe.serving import named
 from extauthz.render import webhook as rendered
-from extauthz.render.webhook import NAME, WebhookOptions
+from extauthz.render.webhook import WebhookOptions
 from extauthz.selfsigned import configurations, issuing
 
 from . import names, trust
@@ -227,8 +228,8 @@ def certificate_rights(configuration: str, secret: tuple[str, str]) -> list[Righ
     kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
     return [
         *(Right("", "secrets", verb, namespace, name) for verb in ("get", "update")),
-        Right("", "secrets", "create", namespace),
-        *(Right(configurations.GROUP, kind, verb, "", configuration) for kind in kinds for verb in ("get", "patch")),
+        *(Right(configurations.GROUP, kind, "get", "", configuration) for kind in kinds),
+        Right(configurations.GROUP, kinds[0], "patch", "", configuration),
     ]
 
 

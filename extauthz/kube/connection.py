@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from yarl import URL
 from extauthz.core.model import Tree
 
 from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
-from .lists import members
+from .lists import loads, members
 from .session import Message, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
@@ -247,7 +246,7 @@ async def _lines(content: aiohttp.StreamReader, server: str) -> AsyncIterator[by
 
 def _decoded(body: bytes, server: str) -> Tree:
     try:
-        return json.loads(body) if body else None
+        return loads(body) if body else None
     except ValueError as error:
         raise Unreachable(f"{server} did not answer in JSON: {body[:60]!r}") from error
 
@@ -263,7 +262,7 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     retry_after = headers.get("Retry-After", "")
     retry_after_s = float(retry_after) if retry_after.isdecimal() else None
     try:
-        told = json.loads(body)
+        told = loads(body)
     except ValueError:
         told = body[:200].decode(errors="replace").strip()
     return _status_error(told, status, retry_after_s)

@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.custom import Keys
 
 from .resource import Resource
 
 DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
-
-Keys = tuple[str, ...]
-"""Where a field is: ``.spec.replicas`` is ``("spec", "replicas")``. Definitions allow no brackets there
-(``apiextensions/v1``, ``CustomResourceSubresourceScale``)."""
 
 
 class ScaledKind(NamedTuple):
@@ -25,6 +22,8 @@ class ScaledKind(NamedTuple):
     spec_replicas: Keys
     selector: Keys
     """Where the object has its pods' label selector as a string; empty if the definition does not tell."""
+    counts: tuple[tuple[str, Keys], ...]
+    """Each version that can be scaled, and where its objects have their count."""
 
 
 class Definition(NamedTuple):
@@ -77,6 +76,7 @@ def _scaled(spec: Tree, status: Tree) -> ScaledKind | None:
         Resource(spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"),
         _keys(scale["specReplicasPath"]),
         _keys(scale.get("labelSelectorPath") or ""),
+        tuple((each["name"], _keys(each["subresources"]["scale"]["specReplicasPath"])) for each in scalable),
     )
 
 

@@ -1,5 +1,11 @@
 """Reads the text of a List item by item, so that never more than one item is a tree: half the time of reading it whole,
-which keeps Python's garbage collector busy, and others can have their turn in between."""
+which keeps Python's garbage collector busy, and others can have their turn in between.
+
+An API server stores what Python does not read: values that are nested 10,000 deep, in custom resources, and integers
+of any length, in the ``data`` of a ControllerRevision. Whoever may write such an object must not stop the whole list.
+So what is nested deeper than ``MAX_DEPTH`` is read as null, and an integer that is too long as a text. Nothing that
+counts is there.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +15,25 @@ from collections.abc import Iterator
 
 from extauthz.core.model import Tree
 
+MAX_DEPTH = 100
+"""As of bodies (``core.wire.gojson``). A workload needs 20."""
+
 _SPACE = re.compile(r"[ \t\n\r]*")
-_decode = json.JSONDecoder().raw_decode
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
+_raw_decode = json.JSONDecoder().raw_decode
+
+
+def loads(body: bytes) -> Tree:
+    """One JSON text that an API server has sent.
+
+    Raises:
+        ValueError: it is none.
+    """
+    text = body.decode()
+    tree, end = _decode(text, _spaced(text, 0))
+    if _spaced(text, end) != len(text):
+        raise ValueError(f"it goes on at {end}")
+    return tree
 
 
 def members(text: str) -> Iterator[tuple[str, Tree]]:
@@ -35,6 +58,43 @@ def members(text: str) -> Iterator[tuple[str, Tree]]:
         at, more = _next(text, at, "}")
     if at != len(text):
         raise ValueError(f"it goes on at {at}")
+
+
+def _decode(text: str, at: int) -> tuple[Tree, int]:
+    """The value that begins at ``at``, and where it ends. Raises ValueError."""
+    try:
+        return _raw_decode(text, at)
+    except json.JSONDecodeError:
+        raise
+    except (RecursionError, ValueError):  # int() itself stops at 4,300 digits
+        shallow, end = _shallow(text, at)
+        return json.loads(shallow, parse_int=_integer), end
+
+
+def _shallow(text: str, at: int) -> tuple[str, int]:
+    """The same value without what is nested too deep, and where it ends in ``text``. Raises ValueError."""
+    parts: list[str] = []
+    depth, kept = 0, at
+    for found in _NESTING.finditer(text, at):
+        mark = found[0]
+        if mark in "[{":
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                parts += text[kept : found.start()], "null"
+        elif mark in "]}":
+            depth -= 1
+            if depth == MAX_DEPTH:
+                kept = found.end()
+        if depth == 0:
+            return "".join((*parts, text[kept : found.end()])), found.end()
+    raise ValueError("it breaks off")
+
+
+def _integer(digits: str) -> Tree:
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
 
 
 def _first(text: str, at: int, brackets: str) -> tuple[int, bool]:

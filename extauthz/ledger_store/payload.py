@@ -47,7 +47,7 @@ class Payload:
     """Templates that they name, by hash."""
     watermark: Mapping[str, int] = field(default_factory=dict)
     """``deployments.apps`` to the latest resourceVersion that a writer has seen of it. Who has not come as far knows
-    less than what its writes rest on (docs/ledger.md)."""
+    less than what its writes rest on (docs/internals/ledger.md)."""
     clock_ms: int = 0
     """The ledger's clock, when this was written."""
     holds: bool = False

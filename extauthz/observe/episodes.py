@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from extauthz.core.decision.granting import WOULD_REFUSE
+from extauthz.core.decision.recording import WOULD_REFUSE
 from extauthz.core.decision.sentences import subject
 from extauthz.core.model import Decision, Verdict, WorkloadRef
 from extauthz.observe.outlook import Outlook

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from extauthz.core import quantities, texts
-from extauthz.core.decision.granting import WOULD_REFUSE
+from extauthz.core.decision.recording import WOULD_REFUSE
 from extauthz.core.model import Decision, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log_text
 

@@ -47,6 +47,8 @@ class Levels(NamedTuple):
     """By receiver and by what became of them."""
     policies: Mapping[tuple[str, ...], float] = {}
     """What policies measure: by policy, what, and of what."""
+    policy_names: frozenset[str] = frozenset()
+    """Those that there are. Others have no series any more."""
 
 
 class Metrics:
@@ -176,6 +178,7 @@ class Metrics:
             {key: count for key, count in counts.items() if key[:2] in shown}
             for counts in (self._refusals, self._audits, self._clamps)
         )
+        self._policies = {key: count for key, count in self._policies.items() if key[0] in now.policy_names}
         levels: dict[str, Level] = {
             "extauthz_decisions_total": dict(self._decisions),
             "extauthz_audit_refusals_total": {(): self._audited},

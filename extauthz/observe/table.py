@@ -197,8 +197,8 @@ BY_NAME = {family.name: family for family in TABLE}
 
 def markdown() -> str:
     """The table of ``docs/metrics.md``."""
-    lines = ["| name | type | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| name | type, unit | labels | meaning |", "| --- | --- | --- | --- |"]
     for family in TABLE:
         labels = ", ".join(f"`{label}`" for label in family.labels) or "–"
-        lines.append(f"| `{family.name}` | {family.kind} | {family.unit} | {labels} | {family.help} |")
+        lines.append(f"| `{family.name}` | {family.kind}, {family.unit} | {labels} | {family.help} |")
     return "\n".join(lines) + "\n"

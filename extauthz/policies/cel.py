@@ -1,7 +1,7 @@
 """Expressions in CEL, the Common Expression Language: read and checked once, evaluated for each decision.
 
 The package ``cel-expr-python`` is optional, ``extauthz[cel]``. Its checker knows every name that an expression may use,
-and its type. Its evaluation is bounded: it gives up after 10,000 steps of a macro.
+and its type. What an expression may cost is known before it is evaluated (``cost``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from extauthz.core.quota.policies import Compile, ExpressionError, Program
+from extauthz.policies.cost import cost
 
 PACKAGE: Final = "cel_expr_python"
 
@@ -44,6 +45,8 @@ _KEPT: Final = 4_096
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z _-]*")
+_QUOTED: Final = re.compile(r"['\"]([^'\"]*)['\"]")
 _STATUS: Final = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
 
 
@@ -67,31 +70,39 @@ def compiled(expression: str) -> Expression:
     if kind not in ("BOOL", "INT"):
         why = "an expression gives true or false (may it grow), or a whole number (how far)"
         raise ExpressionError(f"it gives {kind.lower()}; {why}")
-    return Expression(expression, program, _needs(expression), kind == "INT")
+    return Expression(expression, program, _needs(expression), kind == "INT", cost(program.serialize()))
 
 
 class Expression:
     """A ``Program``."""
 
-    __slots__ = ("_program", "limits", "needs", "text")
+    __slots__ = ("_program", "cost", "limits", "needs", "text")
 
-    def __init__(self, text: str, program: Any, needs: frozenset[str], limits: bool) -> None:  # noqa: ANN401 (another's)
+    def __init__(self, text: str, program: Any, needs: frozenset[str], limits: bool, cost: int) -> None:  # noqa: ANN401
         self.text = text
         self._program = program
         self.needs = needs
         self.limits = limits
+        self.cost = cost
 
     def bound(self, values: Mapping[str, object]) -> object:
         return values
 
     def run(self, bound: object) -> object:
         try:
-            found: object = self._program.eval(data=bound, arena=_arenas.next()).value()
+            found: object = self._program.eval(data=bound, arena=_arenas.next(self.cost)).value()
         except RuntimeError as error:
-            raise ExpressionError(_STATUS.sub("", str(error))) from None
+            raise self._failed(str(error)) from None
         if isinstance(found, str):  # an error: no expression that was read gives a text
-            raise ExpressionError(_STATUS.sub("", found))
+            raise self._failed(found)
         return found
+
+    def _failed(self, said: str) -> ExpressionError:
+        """Why it failed, without values: who reads it may not know them. A text that stands in it is none."""
+        why = _PLAIN.match(_STATUS.sub("", said))
+        quoted = _QUOTED.search(said)
+        name = f" '{quoted[1]}'" if quoted and (quoted[1] in TYPES or _stands(quoted[1], self.text)) else ""
+        return ExpressionError((why[0].strip() if why else "it has no value") + name)
 
     def joined(self, others: Sequence[Program]) -> Program | None:
         """By ``&&``, which gives true only where both sides do. A comment ends with its line."""
@@ -107,12 +118,16 @@ class _Arenas:
     share it, and it is freed with the last of them."""
 
     _SHARED_BY: Final = 128
+    _CHEAP: Final = 1_000
+    """Units. What costs more may make much, and has one of its own."""
 
     def __init__(self) -> None:
         self._arena: Any = None
         self._uses = 0
 
-    def next(self) -> Any:  # noqa: ANN401 (another's type)
+    def next(self, cost: int) -> Any:  # noqa: ANN401 (another's type)
+        if cost > self._CHEAP:
+            return _cel().Arena()
         if self._uses % self._SHARED_BY == 0:
             self._arena = _cel().Arena()
         self._uses += 1
@@ -140,6 +155,11 @@ def _cel() -> Any:  # noqa: ANN401 (another's type)
     from cel_expr_python import cel
 
     return cel
+
+
+def _stands(value: str, text: str) -> bool:
+    """Whether a text is written out in an expression."""
+    return f"'{value}'" in text or f'"{value}"' in text
 
 
 def _needs(expression: str) -> frozenset[str]:

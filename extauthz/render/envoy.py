@@ -191,7 +191,7 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
     """The filters run wherever a route does not switch them off."""
     action = route.RouteAction(
         cluster=clusters.APISERVER,
-        # Finite, and tried once: the ledger must know when a write can land no more (docs/design.md L3). A try's time
+        # Finite, and tried once: the ledger must know when a write can land no more (design.md L3). A try's time
         # begins when the body is whole and the connection there. Envoy ignores a route's ``timeout`` beside its
         # ``max_stream_duration`` (``FilterUtility::finalTimeout``), which bounds how long a body may trickle in.
         retry_policy=route.RetryPolicy(num_retries=0, per_try_timeout=timedelta(seconds=options.write_timeout_s)),

@@ -43,7 +43,7 @@ def connect_timeout(options: SidecarOptions) -> timedelta:
 
 
 def retry_policy(options: SidecarOptions) -> core.RetryPolicy:
-    """Ask again only what no gate has decided: each request is decided once (docs/design.md rule 3).
+    """Ask again only what no gate has decided: each request is decided once (design.md rule 3).
 
     A Check is not repeated if it was sent to a gate that then died. For most writes a second grant would add nothing.
     But a create with ``generateName`` would take its room twice for a landing window.

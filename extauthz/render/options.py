@@ -52,7 +52,7 @@ class Profile(StrEnum):
     """The scale subresource, and writes to an existing workload. For KEDA, and for Knative, whose autoscaler up to 1.21
     patches the Deployment itself. Autoscalers create no workloads."""
     SCALE = "scale"
-    """Only the scale subresource. For kube-controller-manager: its rollouts need no gate (docs/design.md rule 7)."""
+    """Only the scale subresource. For kube-controller-manager: its rollouts need no gate (design.md rule 7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class SidecarOptions:
     """Envoy's own default is 0.2 s. One slow garbage collection, or a restart on the same port, would exceed it."""
     write_timeout_s: float = 65.0
     """For the API server's answer to a growth write: 5 s above the server's own limit (``--request-timeout``, 60 s), so
-    that its answer comes first and it stays clear whether the write landed (docs/design.md L3)."""
+    that its answer comes first and it stays clear whether the write landed (design.md L3)."""
     body_timeout_s: float = 60.0
     """For a growth write's body to arrive whole."""
     on_outage: Outage = Outage.DENY
@@ -112,7 +112,7 @@ class SidecarOptions:
     clamp: bool = False
     """Have counts lowered to what fits (mode Clamp). Each write that may grow is then asked about twice."""
     exempt_namespaces: tuple[str, ...] = ("extauthz-system",)
-    """The gate's own: its rollout must not need it (docs/design.md rule 7)."""
+    """The gate's own: its rollout must not need it (design.md rule 7)."""
     requester: str = ""
     """The user whose writes come this way, for quotas that bind some. Empty: the gate is not told."""
     admin: Endpoint | None = _ADMIN

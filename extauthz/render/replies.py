@@ -72,7 +72,7 @@ def _outage() -> hcm.ResponseMapper:
     """Every decision of the gate's carries an id in its metadata; a refusal without one is no decision.
 
     That covers a gate that is down, that is slow or that talks nonsense. The status does not matter: the gate also
-    refuses with 503, in sentences of its own (``unavailable``, docs/design.md rule 6). A pass without an id is no
+    refuses with 503, in sentences of its own (``unavailable``, design.md rule 6). A pass without an id is no
     decision either: the filter after ext_authz stops it.
     """
     failed = accesslog.AndFilter(filters=[flagged(REFUSED_BY_FILTER), undecided()])

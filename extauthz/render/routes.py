@@ -5,7 +5,7 @@ removed; escaped slashes were refused before), and forwards and shows to the gat
 patterns see the path without its query. RE2 has no negation, hence the order: exceptions, growth, odd spellings, rest.
 
 A path is *plain* if no segment could be read in two ways. On plain paths growth is found by position. Any other path
-goes to the gate, which reads it as the API server does (docs/design.md rule 8).
+goes to the gate, which reads it as the API server does (design.md rule 8).
 """
 
 from __future__ import annotations

@@ -11,19 +11,13 @@ from dataclasses import dataclass
 from typing import Any as Tree
 from typing import TypeAlias
 
-from extauthz.core.intake.admission import MOVED_BY_STATUS
+from extauthz.core.intake.admission import CLAMP_NAME, MOVED_BY_STATUS, NAME
 from extauthz.core.kinds import GATED
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.render.manifests import Part
 
-NAME = "workspacequotas.extauthz.dev"
-"""What a refusal names: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
-
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that each namespace has."""
-
-CLAMP_NAME = f"clamp.{NAME}"
-"""What the API server's own metrics and log call the mutating one."""
 
 TIMEOUT_S = 2
 
@@ -159,7 +153,7 @@ def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tre
     if "CREATE" in operations:  # here is no count that could be lowered
         rules += [_rule([group], ["v1"], status, ["UPDATE"]) for group, status in _moved_by_status()]
         rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
-    rules += [_rule([one.group], ["*"], [f"{one.plural}/scale"], operations) for one in options.custom]
+    rules += [_rule([one.group], ["*"], [one.plural, f"{one.plural}/scale"], operations) for one in options.custom]
     return rules
 
 
@@ -224,6 +218,28 @@ def _changed(labels: tuple[str, ...] | None) -> list[str]:
 MORE_REPLICAS = "object.?spec.?replicas.orValue(0) > oldObject.?spec.?replicas.orValue(0)"
 
 
+_SPEC_KEYS = "{0}.?spec.orValue({{}}).exists(k, !(k in ['replicas', 'template']) && {0}.?spec[?k] != {1}.?spec[?k])"
+
+_HAS_A_POD_TEMPLATE = "object.?spec.?template.?spec.?containers.hasValue()"
+
+_GROUPS = ", ".join(repr(group) for group in sorted({kind.key[0] for kind in GATED}))
+
+CUSTOM_CHANGED = " || ".join(
+    [
+        f"{_SPEC_KEYS.format('object', 'oldObject')}",
+        f"{_SPEC_KEYS.format('oldObject', 'object')}",
+        "!object.?spec.?replicas.hasValue() && oldObject.?spec.?replicas.hasValue()",
+        f"!{_HAS_A_POD_TEMPLATE} && object.?spec.?template != oldObject.?spec.?template",
+    ]
+)
+"""Something else in ``spec`` of a custom resource differs: only its definition says where its count is, and only a
+setting where its template is."""
+
+CUSTOM_MAY_GROW = (
+    f"!(request.resource.group in [{_GROUPS}]) && request.?subResource.orValue('') == '' && ({CUSTOM_CHANGED})"
+)
+
+
 def may_grow(labels: tuple[str, ...] | None) -> str:
     """More replicas; a pod that is resized; or, of what pods cost and whom they are charged to, something else. In a
     Scale, zero is left out.
@@ -237,6 +253,7 @@ def may_grow(labels: tuple[str, ...] | None) -> str:
             "request.?subResource.orValue('') == 'resize'",
             MORE_REPLICAS,
             f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed(labels))})",
+            CUSTOM_MAY_GROW,
         ]
     )
 
@@ -265,5 +282,8 @@ def conditions(labels: tuple[str, ...] | None = None) -> tuple[Condition, ...]:
     return (*BY_WHOM, ("may-grow", may_grow(labels)))
 
 
-CLAMP_CONDITIONS: tuple[Condition, ...] = (*BY_WHOM, ("asks-for-more-replicas", MORE_REPLICAS))
+CLAMP_CONDITIONS: tuple[Condition, ...] = (
+    *BY_WHOM,
+    ("asks-for-more-replicas", f"{MORE_REPLICAS} || {CUSTOM_MAY_GROW}"),
+)
 """Nothing but a count is ever lowered."""

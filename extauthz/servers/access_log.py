@@ -10,15 +10,14 @@ ext_authz server does, which is the same server: mTLS says who it is.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-import grpc
 from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry, ResponseFlags
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
 from google.protobuf.message import DecodeError
 
+from extauthz.rpc.methods import Methods, Sink
 from extauthz.settlement.answers import Fate
 
 SERVICE = "envoy.service.accesslog.v3.AccessLogService"
@@ -64,18 +63,10 @@ class AccessLogs:
     def __init__(self, answered: Answered, skipped: Skipped = lambda why: None) -> None:
         self._answered = answered
         self._skipped = skipped
-        self._left = asyncio.Event()
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """Handlers for a grpc.aio server. Messages come as bytes: one that is no message must not end the stream."""
-        method = grpc.stream_unary_rpc_method_handler(
-            self._stream, response_serializer=StreamAccessLogsResponse.SerializeToString
-        )
-        return grpc.method_handlers_generic_handler(SERVICE, {"StreamAccessLogs": method})
-
-    def leave(self) -> None:
-        """End all streams. They have no end of their own and would delay a stop."""
-        self._left.set()
+    def methods(self) -> Methods:
+        """For a gRPC server."""
+        return {f"/{SERVICE}/StreamAccessLogs": Sink(self.take, StreamAccessLogsResponse().SerializeToString())}
 
     def take(self, raw: bytes) -> None:
         """One message of a stream, whatever it is."""
@@ -96,23 +87,6 @@ class AccessLogs:
             self._answered(decision_id, fate(entry))
         else:
             self._skipped(why)
-
-    async def _stream(self, _: Any, context: grpc.aio.ServicerContext) -> StreamAccessLogsResponse:  # noqa: ANN401
-        left = asyncio.ensure_future(self._left.wait())
-        try:
-            while True:
-                read = asyncio.ensure_future(context.read())
-                await asyncio.wait((read, left), return_when=asyncio.FIRST_COMPLETED)
-                if not read.done():
-                    read.cancel()
-                    break
-                message = read.result()
-                if message is grpc.aio.EOF:
-                    break
-                self.take(message)
-        finally:
-            left.cancel()
-        return StreamAccessLogsResponse()
 
 
 def _decision_id(entry: HTTPAccessLogEntry) -> str:

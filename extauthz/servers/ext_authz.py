@@ -7,19 +7,20 @@ xds-protos on protobuf/upb, because betterproto2 parses a CheckRequest ninety ti
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-import grpc
 from envoy.config.core.v3.base_pb2 import HeaderValueOption
 from envoy.service.auth.v3.attribute_context_pb2 import AttributeContext
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse, DeniedHttpResponse
+from google.protobuf.message import DecodeError
 
 from extauthz.core.model import Decision, Request, Verdict
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
+from extauthz.rpc.methods import Methods, Unary
+from extauthz.rpc.status import Code, StatusError
 from extauthz.servers import status
-from extauthz.servers.grouping import Grouping
 
 SERVICE = "envoy.service.auth.v3.Authorization"
 
@@ -50,34 +51,27 @@ class Checks:
 
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
-        self._grouping = Grouping(self._answer, _drop)
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """For a grpc.aio server."""
+    def methods(self) -> Methods:
+        """For a gRPC server."""
+        return {f"/{SERVICE}/Check": Unary(self.answer)}
 
-        async def check(message: CheckRequest, _: grpc.aio.ServicerContext) -> bytes:
-            return await self._check(message)
+    def answer(self, raw: bytes) -> bytes | Awaitable[bytes]:
+        """The bytes of a CheckRequest to those of a CheckResponse: at once, unless something must be fetched first.
 
-        method = grpc.unary_unary_rpc_method_handler(check, request_deserializer=CheckRequest.FromString)
-        return grpc.method_handlers_generic_handler(SERVICE, {"Check": method})
-
-    async def check(self, raw: bytes) -> bytes:
-        """As one call of the service, without gRPC: the bytes of a CheckRequest to those of a CheckResponse."""
-        return await self._check(CheckRequest.FromString(raw))
-
-    async def _check(self, message: CheckRequest) -> bytes:
-        found = await self._grouping(message)
-        return found if isinstance(found, bytes) else encoded(await found)
-
-    def _answer(self, message: CheckRequest) -> bytes | Awaitable[Decision]:
+        Raises:
+            StatusError: they are no CheckRequest.
+        """
+        try:
+            message = CheckRequest.FromString(raw)
+        except DecodeError:
+            raise StatusError(Code.INTERNAL, "this is no CheckRequest") from None
         decision = self._decide(to_request(message))
-        return encoded(decision) if isinstance(decision, Decision) else decision
+        return encoded(decision) if isinstance(decision, Decision) else _awaited(decision)
 
 
-def _drop(found: bytes | Awaitable[Decision]) -> None:
-    """The caller has gone: what it would wait for is not begun."""
-    if isinstance(found, Coroutine):
-        found.close()
+async def _awaited(decision: Awaitable[Decision]) -> bytes:
+    return encoded(await decision)
 
 
 def to_request(message: CheckRequest) -> Request:

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import grpc
 from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
 from envoy.service.ext_proc.v3.external_processor_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
+from google.protobuf.message import DecodeError
 
 from extauthz.core.model import Request
 from extauthz.core.quota.requesters import METADATA
+from extauthz.rpc.methods import Call, Methods, Streaming
+from extauthz.rpc.status import Code, StatusError
 from extauthz.servers.ext_authz import MAX_HEADER
 from extauthz.servers.lowering import Lower, Lowered
 
@@ -41,19 +43,15 @@ class Processor:
     def __init__(self, lower: Lower) -> None:
         self._lower = lower
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """For a grpc.aio server."""
-        method = grpc.stream_stream_rpc_method_handler(
-            self._process,
-            request_deserializer=ProcessingRequest.FromString,
-            response_serializer=ProcessingResponse.SerializeToString,
-        )
-        return grpc.method_handlers_generic_handler(SERVICE, {"Process": method})
+    def methods(self) -> Methods:
+        """For a gRPC server."""
+        return {f"/{SERVICE}/Process": Streaming(self._process)}
 
-    async def _process(self, _: object, context: grpc.aio.ServicerContext) -> None:
+    async def _process(self, call: Call) -> None:
         attributes: dict[str, str] = {}
-        requester = dict(context.invocation_metadata() or ()).get(METADATA, "")
-        while (message := await context.read()) is not grpc.aio.EOF:
+        requester = call.metadata.get(METADATA, "")
+        async for raw in call:
+            message = _parsed(raw)
             phase = message.WhichOneof("request")
             if phase is None:
                 return
@@ -63,7 +61,14 @@ class Processor:
             if phase == "request_body" and message.request_body.end_of_stream:
                 request = to_request(attributes, message.request_body.body, requester)
                 _replace(answer.request_body.response, await self._lower.body(request))
-            await context.write(answer)
+            await call.write(answer.SerializeToString())
+
+
+def _parsed(raw: bytes) -> ProcessingRequest:
+    try:
+        return ProcessingRequest.FromString(raw)
+    except DecodeError:
+        raise StatusError(Code.INTERNAL, "this is no ProcessingRequest") from None
 
 
 def _attributes(message: ProcessingRequest) -> dict[str, str]:

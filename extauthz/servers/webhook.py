@@ -18,11 +18,10 @@ from aiohttp.typedefs import Handler
 
 from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
+from extauthz.core.objects.custom import NO_SHAPES, Shapes
 from extauthz.servers import listener, status
 from extauthz.servers.bodies import Bodies
 from extauthz.servers.lowering import Lower, Lowered
-
-REPLICAS_PATH: Final = "/spec/replicas"
 
 PATH: Final = "/validate"
 
@@ -52,8 +51,8 @@ PASSING: Final = frozenset({"too-many-bodies", "not-read"})
 Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
 """Answers at once, unless something must be fetched first."""
 
-ReadAside: TypeAlias = Callable[[bytes], Awaitable[Review | Unreadable]]
-"""Reads a body that takes long, where it holds nobody up."""
+ReadAside: TypeAlias = Callable[[bytes, Shapes, str | None], Awaitable[Review | Unreadable]]
+"""Reads a body that takes long, where it holds nobody up. Peers, by their addresses, take turns."""
 
 
 class Webhook:
@@ -62,13 +61,17 @@ class Webhook:
     Args:
         decide: must neither block nor raise.
         lower: what the mutating hook asks; ``None``: there is no such hook.
+        shapes: of the custom resources whose objects are read. It is looked at with each review.
     """
 
-    def __init__(self, decide: Decide, read_aside: ReadAside, lower: Lower | None = None) -> None:
+    def __init__(
+        self, decide: Decide, read_aside: ReadAside, lower: Lower | None = None, shapes: Shapes = NO_SHAPES
+    ) -> None:
         self._decide = decide
         self._read_aside = read_aside
         self._lower = lower
         self._bodies = Bodies(MAX_HELD_BYTES)
+        self._shapes = shapes
         self._leaving = False
 
     def application(self) -> web.Application:
@@ -92,10 +95,10 @@ class Webhook:
             response.force_close()
         return response
 
-    async def read(self, body: bytes) -> Review | Unreadable:
-        """What a body says. One that takes long is read where it holds nobody up."""
-        review = read_at_once(body)
-        return review if review is not None else await self._read_aside(body)
+    async def read(self, body: bytes, source: str | None = None) -> Review | Unreadable:
+        """What a body of a peer says. One that takes long is read where it holds nobody up."""
+        review = read_at_once(body, self._shapes)
+        return review if review is not None else await self._read_aside(body, self._shapes, source)
 
     async def validate(self, review: Review | Unreadable) -> web.Response:
         """The answer to an AdmissionReview."""
@@ -110,14 +113,15 @@ class Webhook:
         assert self._lower is not None, "there is no such hook"
         if isinstance(review, Unreadable):
             return web.Response(text=f"cannot read it: {review.detail}\n", status=_status(review))
-        answer = mutated(review.uid, await self._lower.review(review.question))
+        lowered = await self._lower.review(review.question)
+        answer = mutated(review, lowered)
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
     def _posted(self, answer: Callable[[Review | Unreadable], Awaitable[web.Response]]) -> Handler:
         async def handler(request: web.Request) -> web.Response:
             with self._bodies.charged(request) as arrived:
                 body = await listener.body(request, MAX_REVIEW_BYTES, RECEIVED_WITHIN_S, arrived)
-                review = await self.read(body)
+                review = await self.read(body, request.remote)
             return await answer(review)
 
         return handler
@@ -145,11 +149,11 @@ def reviewed(uid: str, decision: Decision) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
 
-def mutated(uid: str, lowered: Lowered | None) -> dict[str, Any]:
+def mutated(review: Review, lowered: Lowered | None) -> dict[str, Any]:
     """The AdmissionReview that lowers a count, or leaves the object as it is."""
-    response: dict[str, Any] = {"uid": uid, "allowed": True}
+    response: dict[str, Any] = {"uid": review.uid, "allowed": True}
     if lowered is not None:
-        patch = [{"op": "replace", "path": REPLICAS_PATH, "value": lowered.replicas}]
+        patch = [{"op": "replace", "path": review.count_path, "value": lowered.replicas}]
         encoded = base64.b64encode(orjson.dumps(patch)).decode()
         response |= {"patchType": "JSONPatch", "patch": encoded, "warnings": [lowered.warning]}
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import islice
 from typing import TextIO, TypeAlias
 
-import grpc.aio
 import uvloop
 from aiohttp import web
 
@@ -22,12 +21,14 @@ from extauthz.kube.credentials import NoClusterError
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.observe.workspaces import Waiting
+from extauthz.rpc.serving import Server
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import People
 from extauthz.servers.api.rights import Access, ThisHost
 from extauthz.servers.api.routes import routes
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.ext_proc import Processor
+from extauthz.servers.health import Health
 from extauthz.servers.http import Readiness, application
 from extauthz.servers.listener import more_descriptors
 from extauthz.servers.page.cluster import Cluster
@@ -43,6 +44,7 @@ from extauthz.service.handover import HandoverFile
 from extauthz.service.ids import new_id
 from extauthz.service.inputs import spare_the_collector
 from extauthz.service.policies import levels as levels_of_policies
+from extauthz.service.policies import names as names_of_policies
 from extauthz.service.selfsigning import SelfSigned
 from extauthz.service.setting_errors import SettingsError
 from extauthz.service.setting_types import OFF
@@ -87,7 +89,7 @@ class App:
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover)
         self._gate = Assembly(settings, around)
         self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent)
-        self._health = listening.Health()
+        self._health = Health()
         self._stop = asyncio.Event()
         self._stage = "starting"
         """What prevents checks besides missing inputs; empty while the servers listen."""
@@ -168,17 +170,17 @@ class App:
             for task in watching:
                 task.cancel()
 
-    def _open_grpc(self, decide: Decide) -> tuple[grpc.aio.Server | None, Address | None]:
+    def _open_grpc(self, decide: Decide) -> tuple[Server | None, Address | None]:
         if self._settings.grpc == OFF:
             return None, None
         clamping = self._gate.clamping
         assert clamping is not None, "it runs"
         services = Checks(decide), Processor(clamping), self._gate.access_logs, self._health
-        server = listening.grpc_server(*services, self._settings)
+        methods = {path: method for one in services for path, method in one.methods().items()}
         tls = certificates.of(self._settings, self._log.event)
         if tls is not None:
             self._certificates.append(tls)
-        return server, listening.bind_grpc(server, self._settings, tls.credentials if tls is not None else None)
+        return listening.grpc_server(methods, self._settings, tls.context if tls is not None else None)
 
     async def _open_webhook(self, decide: Decide) -> tuple[Leave | None, Address | None]:
         tls: certificates.WebhookCertificates | SelfSigned | None
@@ -190,7 +192,7 @@ class App:
         if tls is None:
             return None, None
         self._certificates.append(tls)
-        webhook = Webhook(decide, self._aside.review, self._gate.clamping)
+        webhook = Webhook(decide, self._aside.review, self._gate.clamping, self._gate.gate.shapes)
         runner, address = await listening.bind_webhook(webhook.application(), self._settings, tls.context)
         return partial(webhook.leave, runner), address
 
@@ -220,13 +222,12 @@ class App:
             cure = "set tls-cert, tls-key and tls-client-ca, or listen on loopback or a unix socket"
             self._log.event("warning", "plain-text", grpc=str(grpc_address), cure=cure)
 
-    async def _leave(self, server: grpc.aio.Server | None, leave_webhook: Leave | None) -> None:
+    async def _leave(self, server: Server | None, leave_webhook: Leave | None) -> None:
         """First NOT_SERVING, then no new checks, then the running ones, then what the next start needs."""
         self._stage = "stopping"
         self._log.event("info", "stopping")
         self._health.leave()
-        self._gate.access_logs.leave()
-        stopping = []
+        stopping: list[Awaitable[None]] = []
         if server is not None:
             stopping.append(server.stop(self._settings.grace_s))
         if leave_webhook is not None:
@@ -274,5 +275,6 @@ class App:
             notices=self._gate.notifying.results() if self._gate.notifying is not None else {},
             certificates={use: at - now_s for one in self._certificates for use, at in one.ends_s().items()},
             policies=levels_of_policies(self._gate.gate.policies),
+            policy_names=names_of_policies(self._gate.gate.policies, self._gate.gate.ledger.coverage.tree),
             waiting=[Waiting(one.latest, max(now_s - one.began_s, 0.0)) for one in self._gate.recent.episodes()],
         )

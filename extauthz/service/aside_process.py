@@ -1,6 +1,7 @@
 """A process that reads AdmissionReviews for a gate, one after the other, until the gate has gone.
 
-On stdin comes a length and the bytes of one. A length and what it means, pickled, go to stdout.
+On stdin come a length and the bytes of one, after the same of the shapes of custom resources, pickled. A length and
+what it means, pickled, go to stdout.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ LENGTH = struct.Struct(">I")
 def serve(requests: BinaryIO, readings: BinaryIO) -> None:
     """Answer until there is nothing more to read."""
     while head := requests.read(LENGTH.size):
-        found = admission.read(requests.read(*LENGTH.unpack(head)))
+        shapes = pickle.loads(requests.read(*LENGTH.unpack(head)))  # noqa: S301 (the gate's)
+        found = admission.read(requests.read(*LENGTH.unpack(requests.read(LENGTH.size))), shapes=shapes)
         reading = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
         readings.write(LENGTH.pack(len(reading)) + reading)
         readings.flush()

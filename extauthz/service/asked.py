@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.kube import webhooks
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.webhooks import Webhooks
 from extauthz.observe.log import Log
 from extauthz.observe.serving import Serving
-from extauthz.render.webhook import CLAMP_NAME, NAME
 from extauthz.service.setting_types import OFF
 from extauthz.service.settings import Settings
 

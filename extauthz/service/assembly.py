@@ -177,21 +177,9 @@ class Assembly:
             notify=self.notifying.decided if self.notifying is not None else None,
             held=self.gate.policies.decided,
         )
-        self.clamping = self._clamping(deciding, inputs, reader)
+        heed = each(inputs.state.heed, self.notifying.decided if self.notifying is not None else None)
+        self.clamping = Clamping(self.gate, deciding, heed, is_terse=settings.refusals == "terse")
         return deciding, inputs
-
-    def _clamping(self, deciding: Deciding, inputs: sources.Inputs, read: Callable[[Request], Reading]) -> Clamping:
-        return Clamping(
-            self.gate,
-            self._around.metrics,
-            self._log,
-            fetch=deciding.fetch,
-            heed=each(inputs.state.heed, self.notifying.decided if self.notifying is not None else None),
-            clock=self._clock,
-            ids=self._around.ids,
-            read=read,
-            is_terse=self._settings.refusals == "terse",
-        )
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding

@@ -6,15 +6,14 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-import grpc
 from cryptography import x509
 
 from extauthz.observe.log import Tell
+from extauthz.rpc.link import ALPN
 from extauthz.service.listening import ListenError
 from extauthz.service.settings import Settings
 
@@ -51,7 +50,6 @@ class _Files(ABC):
     def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
         self._files = (cert, key, authorities)
         self._tell = tell
-        self._lock = threading.Lock()
         self._seen = self._read()
         self._refused = ""
 
@@ -63,18 +61,17 @@ class _Files(ABC):
 
     def look(self) -> None:
         """Read the files. New and valid ones are used for new connections. Invalid ones are reported once."""
-        with self._lock:
-            try:
-                content = self._read()
-                if content != self._seen:
-                    self._use(content)
-            except CertificateError as error:
-                self._refuse(str(error))
-                return
-            self._refused = ""
+        try:
+            content = self._read()
             if content != self._seen:
-                self._seen = content
-                self._tell("info", "tls-renewed", cert=str(self._files[0]))
+                self._use(content)
+        except CertificateError as error:
+            self._refuse(str(error))
+            return
+        self._refused = ""
+        if content != self._seen:
+            self._seen = content
+            self._tell("info", "tls-renewed", cert=str(self._files[0]))
 
     def ends_s(self) -> dict[str, float]:
         """When it ends, in seconds since the epoch, by its use; empty: it cannot be told."""
@@ -107,37 +104,13 @@ class _Files(ABC):
         return before
 
 
-class Certificates(_Files):
-    """Those of the server for Envoy."""
-
-    flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
-    use = "grpc"
-
-    def __init__(self, cert: Path, key: Path, authorities: Path | None, tell: Tell) -> None:
-        super().__init__(cert, key, authorities, tell)
-        self._next: grpc.ServerCertificateConfiguration | None = None
-        self.credentials = grpc.dynamic_ssl_server_credentials(
-            _configuration(self._seen), self._renewed, authorities is not None
-        )
-
-    def _use(self, content: _Content) -> None:
-        self._next = _configuration(content)
-
-    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What gRPC calls before each handshake, in a thread of its own. ``None`` keeps the current files."""
-        self.look()
-        with self._lock:
-            renewed, self._next = self._next, None
-        return renewed
-
-
 class WebhookCertificates(_Files):
     """Those of the admission webhook."""
 
     flags = ("--webhook-cert", "--webhook-key", "--webhook-client-ca")
     use = "webhook"
-    asks = ssl.CERT_REQUIRED
-    """Of a client, where there are authorities."""
+    clients = ssl.CERT_REQUIRED
+    """What a client must show where the authorities of clients are known."""
 
     def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
         super().__init__(cert, key, authorities, tell)
@@ -161,7 +134,7 @@ class WebhookCertificates(_Files):
             context.load_cert_chain(cert, key)
             if authorities is not None:
                 context.load_verify_locations(authorities)
-                context.verify_mode = self.asks
+                context.verify_mode = self.clients
         except OSError as error:
             raise CertificateError(f"{self.flags[0]} {self._files[0]}: changed while it was read ({error})") from None
         return context
@@ -171,12 +144,31 @@ class WebhookCertificates(_Files):
         connection.context = self._current
 
 
+class Certificates(WebhookCertificates):
+    """Those of the server for Envoy. Where the authorities of clients are known, only their clients are let in."""
+
+    flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
+    use = "grpc"
+    clients = ssl.CERT_REQUIRED
+
+    def _context(self) -> ssl.SSLContext:
+        context = super()._context()
+        context.set_alpn_protocols([ALPN])
+        context.options |= ssl.OP_NO_RENEGOTIATION  # RFC 9113 §9.2.1
+        return context
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Connections from Envoy are few: each looks by itself, and waits for no other."""
+        self.look()
+        super()._choose(connection, name, context)
+
+
 class ApiCertificates(WebhookCertificates):
     """Those of the HTTP API for others. A client may show a certificate of the authorities, or none."""
 
     flags = ("--api-cert", "--api-key", "--api-client-ca")
     use = "api"
-    asks = ssl.CERT_OPTIONAL
+    clients = ssl.CERT_OPTIONAL
 
 
 def of(settings: Settings, tell: Tell) -> Certificates | None:
@@ -187,7 +179,7 @@ def of(settings: Settings, tell: Tell) -> Certificates | None:
     """
     if settings.tls_cert is None or settings.tls_key is None:
         return None
-    return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca, tell)
+    return Certificates(settings.tls_cert, settings.tls_key, tell, settings.tls_client_ca)
 
 
 def of_webhook(settings: Settings, tell: Tell) -> WebhookCertificates | None:
@@ -272,12 +264,8 @@ def _content(cert: Path, key: Path, authorities: Path | None) -> _Content | None
         return None
 
 
-def _configuration(content: _Content) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration([(content.key, content.cert)], content.authorities)
-
-
 def _problem(flags: tuple[str, str, str], cert: Path, key: Path, authorities: Path | None) -> str:
-    """What is wrong with the files, if anything. gRPC itself would only report it at each handshake."""
+    """What is wrong with the files, if anything."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key)

@@ -1,4 +1,4 @@
-"""The request path: it gives the pure gate an id and the time, and reports its decisions to the observers."""
+"""The request path: it gives the pure gate an id and the time, fetches what answers need, and tells the observers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from extauthz.core.decision.auditing import audited
+from extauthz.core.decision.gate import audited
 from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.requesters import by_name
@@ -24,6 +24,8 @@ Commit: TypeAlias = Callable[[Reading, str, Decision, Requester | None], Awaitab
 """Takes a write, its source, a decision that would grant it, and who asks. Returns a grant that every gate knows,
 or a refusal."""
 
+A = TypeVar("A", bound=Decision | None)
+
 INTERNAL_ERROR = "internal-error"
 
 LOOK_WITHIN_S = 1.0
@@ -31,7 +33,7 @@ LOOK_WITHIN_S = 1.0
 
 
 @dataclass(slots=True)
-class _Asked:
+class Asked:
     """One request on its way."""
 
     request: Request | None
@@ -113,8 +115,8 @@ class Deciding:
         held: Callable[[Decision], None] | None = None,
     ) -> None:
         self._gate = gate
-        self._metrics = metrics
-        self._log = log
+        self.metrics = metrics
+        self.log = log
         self._commit = commit
         self._heed = heed
         self.fetch: dict[Fetch, Look] = {}
@@ -124,7 +126,7 @@ class Deciding:
         if ask is not None:
             self.fetch[Fetch.MAX_SCALE] = ask
         self._audits = audits
-        self._clock = clock
+        self.clock = clock
         self._new_id = ids if ids is not None else new_id
         self._read = read
         self._recent = recent
@@ -133,31 +135,29 @@ class Deciding:
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
-        asked = self._asked(question)
+        asked = self.asked(question)
         decision = self._decide(asked)
         if self._waits(decision):
             return _Later(lambda: self._finished(asked, decision))
         return self._tell(decision, asked)
 
-    def _asked(self, question: Request | Question) -> _Asked:
-        started_s = self._clock()
+    def asked(self, question: Request | Question) -> Asked:
+        """A question on its way, with an id of its own."""
+        started_s = self.clock()
         if isinstance(question, Question):
             user = question.user
             who = question.requester
-            return _Asked(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
+            return Asked(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
         user_agent, user = question.headers.get("user-agent", ""), question.requester
         who = by_name(user) if user else None
-        return _Asked(
+        return Asked(
             question, self._new_id(), started_s, question.source, user_agent=user_agent, user=user, requester=who
         )
 
-    async def _finished(self, asked: _Asked, decision: Decision) -> Decision:
+    async def _finished(self, asked: Asked, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
-            for what, fetch in self.fetch.items():
-                if decision.needs is not None and decision.needs.what is what:
-                    await fetch(decision.needs.ref)
-                    decision = self._decide(asked)
+            decision = await self.fetched(decision, lambda: self._decide(asked))
             if self._must_commit(decision):
                 assert self._commit is not None
                 assert asked.reading is not None
@@ -165,6 +165,21 @@ class Deciding:
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
         return self._tell(decision, asked)
+
+    async def fetched(self, answer: A, again: Callable[[], A]) -> A:
+        """The answer, given ``again`` whenever something was fetched that it needed."""
+        for what, fetch in self.fetch.items():
+            if answer is not None and answer.needs is not None and answer.needs.what is what:
+                await fetch(answer.needs.ref)
+                answer = again()
+        return answer
+
+    def reading(self, asked: Asked) -> Reading:
+        """What it means. It is read once."""
+        if asked.reading is None:
+            assert asked.request is not None
+            asked.reading = self._read(asked.request)
+        return asked.reading
 
     def _waits(self, decision: Decision) -> bool:
         return self._is_needed(decision) or self._must_commit(decision)
@@ -177,31 +192,29 @@ class Deciding:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
-    def _decide(self, asked: _Asked) -> Decision:
+    def _decide(self, asked: Asked) -> Decision:
         """Record a grant at once, unless other gates must agree."""
         try:
-            if asked.reading is None:
-                assert asked.request is not None
-                asked.reading = self._read(asked.request)
-            decision = self._decided(asked.reading, asked, charge=self._commit is None)
+            decision = self._decided(asked, charge=self._commit is None)
             if self._commit is not None and decision.pends and decision.uncovered:
-                decision = self._decided(asked.reading, asked, charge=True)
+                decision = self._decided(asked, charge=True)
         except Exception:  # noqa: BLE001 (whatever it is, the request must be refused by name and not by a broken call)
             return self._failed(asked.id)
         return decision
 
-    def _decided(self, reading: Reading, asked: _Asked, *, charge: bool) -> Decision:
+    def _decided(self, asked: Asked, *, charge: bool) -> Decision:
+        now_s = self.clock()
         return self._gate.decide(
-            reading, asked.id, self._clock(), source=asked.source, charge=charge, requester=asked.requester
+            self.reading(asked), asked.id, now_s, source=asked.source, charge=charge, requester=asked.requester
         )
 
-    def _tell(self, decision: Decision, asked: _Asked) -> Decision:
+    def _tell(self, decision: Decision, asked: Asked) -> Decision:
         if decision.held is not None:
             if self._held is not None:
                 self._held(decision)
             decision = decision._replace(held=None)
-        self._metrics.decision(decision, self._clock() - asked.started_s)
-        self._log.decision(decision, asked.user_agent, asked.user)
+        self.metrics.decision(decision, self.clock() - asked.started_s)
+        self.log.decision(decision, asked.user_agent, asked.user)
         if self._recent is not None:
             self._recent.decided(decision, asked.user, asked.user_agent)
         if self._notify is not None:
@@ -211,7 +224,7 @@ class Deciding:
         return decision
 
     def _failed(self, decision_id: str) -> Decision:
-        self._log.event("error", INTERNAL_ERROR, id=decision_id, traceback=traceback.format_exc())
+        self.log.event("error", INTERNAL_ERROR, id=decision_id, traceback=traceback.format_exc())
         sentence = f"this write was not decided: the quota gate failed (decision {decision_id}); its log says why"
         failed = Decision(decision_id, Verdict.UNAVAILABLE, INTERNAL_ERROR, sentence)
         return audited(failed) if self._audits else failed

@@ -1,7 +1,7 @@
 """The handover file: a clean stop leaves the writes under way in it, and the next start takes them over.
 
 While the gate runs the file holds a marker instead. So a start that finds the marker, no file, or an unreadable one
-begins a recovery hold: writes may be under way that it does not know (docs/design.md L5).
+begins a recovery hold: writes may be under way that it does not know (design.md L5).
 
 Beside the file, in one of the same name with ``.run``, is the id of the last run. A handover that another run has left,
 as one from a backup, is not taken over: others have allowed writes since.
@@ -123,7 +123,7 @@ def parsed(text: str | bytes, last: str) -> Taken:
     """What the text of a handover says, if the ``last`` run has left it; empty: none has noted its id, as in 0.1."""
     try:
         tree = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Taken((), f"the handover cannot be read: {error}")
     match tree:
         case {"version": 1, "clean": True, "intents": list(pending_writes)}:

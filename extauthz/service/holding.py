@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.handover import HandoverError
+from extauthz.core.decision.gate import Gate, HandoverError
 from extauthz.observe.log import Log
 from extauthz.service.handover import Handover
 from extauthz.service.inputs import Clock
@@ -15,7 +14,7 @@ from extauthz.service.settings import KUBERNETES, Settings
 
 
 class Holding:
-    """Takes over what the last run left, and hands over what this one leaves (docs/design.md L5).
+    """Takes over what the last run left, and hands over what this one leaves (design.md L5).
 
     Args:
         handover: where the pending writes are kept between two runs; ``None``: nowhere.

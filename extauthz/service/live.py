@@ -13,9 +13,9 @@ from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
 from extauthz.cluster.reads import Reader
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.objects.custom import Keys
 from extauthz.core.quota.standing import Standing
 from extauthz.kube.connection import Connection
-from extauthz.kube.discovery import Keys
 from extauthz.kube.resource import Resource
 from extauthz.ledger_store.replica import Progress
 from extauthz.observe.kube_events import KubeEvents

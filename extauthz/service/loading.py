@@ -69,6 +69,8 @@ def _read(path: Path, origin: str) -> dict[str, Any]:
         raise ConfigFileError(f"{origin}: {path}: {error.strerror}") from None
     except yaml.YAMLError as error:
         raise ConfigFileError(f"{path}: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigFileError(f"{path}: it is nested too deep; settings need no more than three levels") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):

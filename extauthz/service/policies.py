@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 from extauthz.core.policies import Enlisted, Policies
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.policies.live import Host, LivePolicy
@@ -50,6 +51,12 @@ def _notes(policy: LivePolicy) -> list[str]:
         return list(policy.notes())
     except Exception as error:  # noqa: BLE001 (code of others)
         return [f"its notes fail: {type(error).__name__}: {error}"]
+
+
+def names(found: Policies, tree: QuotaTree) -> frozenset[str]:
+    """Names of all policies that there are: plug-ins, and those of quotas."""
+    of_quotas = (policy.name for node in tree.nodes for policy in node.quota.policies) if tree.has_policies else ()
+    return frozenset((*(one.name for one in found.all), *of_quotas))
 
 
 def levels(found: Policies) -> dict[tuple[str, ...], float]:

@@ -495,10 +495,10 @@ def markdown() -> str:
 
 
 def _table(fields: Iterable[str]) -> str:
-    lines = ["| flag, key of the file | variable | default | meaning |", "| --- | --- | --- | --- |"]
+    lines = ["| flag, key of the file | default | meaning |", "| --- | --- | --- |"]
     known = described()
     for field in fields:
         info = known[field]
         default = "" if info.default in (None, "", ()) else f"`{info.default}`"
-        lines.append(f"| `--{word(field)}` | `{variable(field)}` | {default} | {info.description} |")
+        lines.append(f"| `--{word(field)}` | {default} | {info.description} |")
     return "\n".join(lines) + "\n"

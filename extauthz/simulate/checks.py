@@ -1,4 +1,4 @@
-"""Checks what must hold after every step (docs/design.md), against ``reference`` alone."""
+"""Checks what must hold after every step (design.md), against ``reference`` alone."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission
 from extauthz.core.model import Decision, Unreadable
+from extauthz.core.objects.custom import Shapes
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
@@ -147,10 +148,10 @@ def _no_levels() -> Levels:
 class ReadsLate:
     """Reads some AdmissionReviews some time after they came, as the process does that reads long ones for ``serve``."""
 
-    async def review(self, body: bytes) -> admission.Review | Unreadable:
+    async def review(self, body: bytes, shapes: Shapes, source: str | None) -> admission.Review | Unreadable:
         """Bodies overtake each other."""
         await asyncio.sleep(0.01 * (len(body) % 10))
-        return admission.read(body)
+        return admission.read(body, shapes=shapes)
 
 
 class Handover:
@@ -257,7 +258,7 @@ class Member:
     async def _serve(self, decide: Decide) -> None:
         """Run checks and reviews as the servers do. When the gate is told to stop, running ones may end."""
         self._checks = Checks(decide)
-        self._webhook = Webhook(decide, self._aside.review, self.assembly.clamping)
+        self._webhook = Webhook(decide, self._aside.review, self.assembly.clamping, self.assembly.gate.shapes)
         await self.stop.wait()
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=GRACE_S)
@@ -277,7 +278,8 @@ class Member:
         if question.by_webhook:
             return await self._review(question)
         assert self._checks is not None
-        answer = wire.answer(await self._checks.check(question.raw))
+        found = self._checks.answer(question.raw)
+        answer = wire.answer(found if isinstance(found, bytes) else await found)
         logged = self.log.decisions.pop(answer.id)
         assert (logged.verdict, logged.reason) == (answer.verdict, answer.reason)
         return answer, logged

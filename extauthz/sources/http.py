@@ -7,7 +7,6 @@ query or a credential.
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +17,16 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from extauthz.core.budget import VALUE, Work
+from extauthz.core.errors import BodyError
 from extauthz.core.model import Tree
+from extauthz.core.wire import gojson
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """About 20,000 quotas. The API server's own limit of a request body is 3 MiB (``k8s.io/apiserver``)."""
+
+MAX_VALUES = 1_000_000
+"""JSON values in an answer: 50 for each of 20,000 quotas."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,10 @@ class Client:
             raise SourceError("refused", f"it answered {response.status}")
         body = await _read(response)
         try:
-            return Reply(await asyncio.to_thread(json.loads, body), response.headers.get("etag", ""))
-        except ValueError as error:
-            raise SourceError("malformed", f"its answer is not JSON: {error}") from None
+            tree = await asyncio.to_thread(gojson.loads, body, work=Work(MAX_VALUES * VALUE))
+        except BodyError as error:
+            raise SourceError("malformed", f"its answer cannot be read as JSON: {error}") from None
+        return Reply(tree, response.headers.get("etag", ""))
 
     def _headers(self, etag: str) -> dict[str, str]:
         headers = {"accept": "application/json"}

@@ -67,7 +67,7 @@ class LiveQuotas:
             self._tree_since = self._taken if self._missed else min(self.reflector.seen, self._taken)
         self._missed = False
 
-    # How far it has come (docs/design.md L8). Statuses are written often and change no tree: they do not count as seen.
+    # How far it has come (design.md L8). Statuses are written often and change no tree: they do not count as seen.
 
     def seen(self) -> dict[str, int]:
         """Its kind, to the version that the tree in force rests on."""

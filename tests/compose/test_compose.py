@@ -1,4 +1,4 @@
-"""docker-compose.yml ends with an HPA that stops at its quota, as docs/compose.md shows it."""
+"""docker-compose.yml ends with an HPA that stops at its quota, as examples/compose/README.md shows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.controlplane.api import eventually
 pytestmark = pytest.mark.containers
 
 WITHIN_S = 400.0
-PAGE = (Path(__file__).parents[2] / "docs" / "compose.md").read_text()
+PAGE = (Path(__file__).parents[2] / "examples" / "compose" / "README.md").read_text()
 
 
 def compose(services: DockerCompose, *arguments: str) -> str:

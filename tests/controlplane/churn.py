@@ -32,6 +32,23 @@ class Churn:
         acts = [self._create] * 3 + ([self._scale, self._retemplate, self._relabel, self._delete] if self._made else [])
         self._chance.choice([*acts, self._relabel_namespace, self._limit])()
 
+    def rolled_out(self) -> None:
+        """As no controller runs: each says that it has acted on the spec, and watches of what it makes show more."""
+        self._count += 1
+        for kind, namespace, name in self._made:
+            if kind in ("Deployment", "StatefulSet"):
+                generation = self._api.get(kind, name, namespace)["metadata"]["generation"]
+                said = {"status": {"observedGeneration": generation}}
+                self._api.patch(kind, name, namespace, said, sub="status")
+        last = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {}}
+        for tree in (
+            MAKERS["ReplicaSet"]("last", 0, self._template("last")),
+            _pod("", 1, self._template("last")),
+            last,
+        ):
+            tree["metadata"] = {"name": f"last-{self._count}", "namespace": "default"}
+            self._api.create(tree)
+
     def _create(self) -> None:
         self._count += 1
         kind = self._chance.choice(list(MAKERS))

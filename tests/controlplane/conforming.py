@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 from extauthz.core.decision.gate import Gate as Deciding
 from extauthz.core.decision.policy import Policy
+from extauthz.core.intake.admission import NAME
 from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Observed, Request, WorkloadRef
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.render.webhook import NAME, Custom, WebhookOptions, configuration
+from extauthz.render.webhook import Custom, WebhookOptions, configuration
 from extauthz.testing.builders import snapshot
 from extauthz.testing.gate import Gate
 from tests.controlplane import fixtures

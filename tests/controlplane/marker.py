@@ -1,5 +1,5 @@
-"""The markers ``controlplane``, ``helm`` and ``actionlint``: a test that needs the real control plane, or one of these
-programs, is skipped loudly where that is not built.
+"""The markers ``controlplane``, ``helm``, ``actionlint`` and ``h2spec``: a test that needs the real control plane, or
+one of these programs, is skipped loudly where that is not built.
 
 With ``controlplane`` in ``EXTAUTHZ_REQUIRE`` (CI, ``make e2e``) it fails instead; for want of an optional part only
 with that part's name in it (``EXTAUTHZ_REQUIRE=controlplane,istiod,helm``).
@@ -17,7 +17,7 @@ import pytest
 from tests.controlplane import parts
 
 MARK = "controlplane"
-ALONE = ("helm", "actionlint")
+ALONE = ("helm", "actionlint", "h2spec")
 """Parts whose mark asks for nothing else."""
 ALWAYS = ("etcd", "kube-apiserver", "kubectl")
 """What the mark asks for by itself. ``@pytest.mark.controlplane("kube-controller-manager")`` asks for more."""

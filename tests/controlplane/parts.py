@@ -169,13 +169,20 @@ MODULES: tuple[Module, ...] = (
         optional=True,
         target="helm",
     ),
+    Module(
+        "h2spec",
+        (Part("h2spec", "github.com/summerwind/h2spec/cmd/h2spec"),),
+        optional=True,
+        target="h2spec",
+    ),
 )
 
 _BY_NAME: Mapping[str, tuple[Module, Part]] = {part.name: (module, part) for module in MODULES for part in module.parts}
 
 NAMES = tuple(_BY_NAME)
 """All parts: etcd, kube-apiserver, kubectl, kube-controller-manager, autoscaler-v0.50.0, autoscaler-v0.42.2,
-decider-v0.50.0, decider-v0.42.2, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm, kubeconform, actionlint."""
+decider-v0.50.0, decider-v0.42.2, istiod (of Istio 1.31), istiod-1.30, keda-operator, helm, kubeconform, actionlint,
+h2spec."""
 
 OPTIONAL = frozenset(part.name for module, part in _BY_NAME.values() if module.optional)
 """Those that ``make controlplane`` leaves out."""

@@ -32,6 +32,7 @@ async def test_usage_from_watches_equals_usage_counted_from_what_kubectl_prints(
             for _ in range(60):
                 await asyncio.to_thread(churn.step)
             relay.cut()
+            await asyncio.to_thread(churn.rolled_out)
             await agrees(live)
     assert live.invalid == []
 
@@ -52,6 +53,7 @@ async def test_a_restart_of_the_api_server_loses_nothing(own_plane):
         await asyncio.to_thread(own_plane.restart)
         for _ in range(20):
             await asyncio.to_thread(churn.step)
+        await asyncio.to_thread(churn.rolled_out)
         await agrees(live)
     assert live.invalid == []
 

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.controlplane
 Tree = Any
 
 DEAD = WebhookOptions(
-    url="https://127.0.0.1:1", except_namespaces=("spared",), custom=(Custom("example.dev", "widgets"),)
+    url="https://127.0.0.1:1",
+    except_namespaces=("spared",),
+    custom=(Custom("example.dev", "widgets"), Custom("example.dev", "gadgets")),
 )
 ASKED = 'failed calling webhook "workspacequotas.extauthz.dev"'
 
@@ -48,6 +50,19 @@ def workload(kind: str, name: str = "web", namespace: str = "shop") -> Tree:
 
 KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 
+GADGET, WIDGET = "Gadget.example.dev/v1", "Widget.example.dev/v1"
+
+
+def custom(kind: str, name: str) -> Tree:
+    tree = fixtures.custom(kind, name, 2)
+    return tree | {
+        "metadata": {"name": name, "namespace": "shop", "labels": {"tier": "a"}},
+        "spec": tree["spec"] | {"template": pod(), "pause": True},
+    }
+
+
+CUSTOMS = {GADGET: custom("Gadget", "gizmo"), WIDGET: custom("Widget", "knob")}
+
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
@@ -57,22 +72,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for kind in KINDS:
             plane.api.create(workload(kind))
-        plane.api.create(fixtures.DEFINITIONS[1])
-        widgets = "/apis/example.dev/v1/namespaces/shop/widgets"
-        eventually(lambda: is_served(plane, widgets))
-        plane.api.call("POST", widgets, fixtures.custom("Widget", "knob", 2))
+        for definition, (kind, made) in zip(fixtures.DEFINITIONS, CUSTOMS.items(), strict=True):
+            plane.api.create(definition)
+            eventually(lambda kind=kind: plane.api.serves(kind))
+            plane.api.create(made)
         plane.api.create(workload("Deployment", "none") | {"spec": workload("Deployment")["spec"] | {"replicas": 0}})
         plane.api.create(webhook.configuration(DEAD))
         eventually(lambda: is_asked(plane, "Deployment", {"spec": {"replicas": 3}}))
         yield plane
-
-
-def is_served(plane: Plane, path: str) -> bool:
-    try:
-        plane.api.call("GET", path)
-    except RefusedError:
-        return False
-    return True
 
 
 def is_asked(plane: Plane, kind: str, patch: Tree, name: str = "web", sub: str = "") -> bool:
@@ -250,6 +257,41 @@ def test_what_the_garbage_collector_takes_off_passes(guarded: Plane, user: str, 
     assert (ASKED in found.stderr, "patched" in found.stdout) == (is_asked, not is_asked)
 
 
+@pytest.mark.parametrize("what", GROWTH)
+def test_an_object_of_a_custom_kind_is_asked_about_where_it_may_grow(guarded: Plane, what: str):
+    assert is_asked(guarded, WIDGET, GROWTH[what], "knob")
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_and_not_where_a_workload_of_that_shape_cannot_grow(guarded: Plane, what: str):
+    assert not is_asked(guarded, WIDGET, HARMLESS[what], "knob")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"spec": {"size": {"count": 3}}},
+        {"spec": {"size": None}},
+        {"spec": {"pause": None}},
+        {"spec": {"more": 1}},
+        {"spec": {"template": {"spec": None, "count": 1}}},
+    ],
+    ids=["its count", "no count", "a key less", "a key more", "no pod template"],
+)
+def test_where_else_a_custom_resource_may_have_its_count_and_template_is_asked_about(guarded: Plane, patch: Tree):
+    assert is_asked(guarded, GADGET, patch, "gizmo")
+
+
+def test_a_custom_resource_that_leaves_its_count_to_the_default_is_asked_about(guarded: Plane):
+    assert is_asked(guarded, WIDGET, {"spec": {"replicas": None}}, "knob")
+
+
+def test_a_new_object_of_a_custom_kind_is_asked_about_and_its_status_is_not(guarded: Plane):
+    with pytest.raises(RefusedError, match=ASKED):
+        guarded.api.create(custom("Widget", "new"))
+    guarded.api.patch(WIDGET, "knob", "shop", {"status": {"replicas": 2}}, sub="status")
+
+
 def test_the_scale_of_a_custom_resource_is_asked_about_where_it_grows(guarded: Plane):
     scale = "/apis/example.dev/v1/namespaces/shop/widgets/knob/scale?dryRun=All"
     guarded.api.call("PATCH", scale, {"spec": {"replicas": 1}}, MERGE)
@@ -328,3 +370,10 @@ def test_a_create_and_a_custom_resources_scale(clamped: Plane):
     widget = "/apis/example.dev/v1/namespaces/shop/widgets/knob/scale?dryRun=All"
     with pytest.raises(RefusedError, match=r"clamp\.workspacequotas"):
         clamped.api.call("PATCH", widget, {"spec": {"replicas": 3}}, MERGE)
+
+
+def test_the_count_of_a_custom_resource_is_asked_about_before_wherever_it_is(clamped: Plane):
+    assert is_lowered(clamped, WIDGET, {"spec": {"replicas": 3}}, "knob")
+    assert is_lowered(clamped, GADGET, {"spec": {"size": {"count": 3}}}, "gizmo")
+    assert not is_lowered(clamped, WIDGET, {"spec": {"replicas": 1}}, "knob")
+    assert not is_lowered(clamped, WIDGET, GROWTH["another request"], "knob")

@@ -1,5 +1,5 @@
 """What a real API server stores is the count that was read at Envoy, or what the webhook reads of the object: random
-requests (docs/design.md rule 8).
+requests (design.md rule 8).
 
 ``EXTAUTHZ_SEED`` makes the requests of an earlier run again, ``EXTAUTHZ_REQUESTS`` sets how many there are.
 """

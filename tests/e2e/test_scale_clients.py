@@ -7,46 +7,9 @@ import pytest
 from extauthz.render.options import Profile
 from tests.controlplane.api import RefusedError, eventually, path_of
 from tests.controlplane.workspace import autoscaler, workload
+from tests.e2e.gadgets import GADGETS, gadget, may_see
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
-
-GADGET = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.e2e.extauthz.dev"},
-    "spec": {
-        "group": "e2e.extauthz.dev",
-        "scope": "Namespaced",
-        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-                "subresources": {
-                    "status": {},
-                    "scale": {
-                        "specReplicasPath": ".spec.size",
-                        "statusReplicasPath": ".status.size",
-                        "labelSelectorPath": ".status.selector",
-                    },
-                },
-            }
-        ],
-    },
-}
-
-
-MAY_SEE_GADGETS = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "gadgets-for-extauthz", "labels": {"extauthz.dev/aggregate-to-gate": "true"}},
-    "rules": [{"apiGroups": ["e2e.extauthz.dev"], "resources": ["gadgets"], "verbs": ["list", "watch"]}],
-}
-"""As docs/install.md says: whoever owns a kind lets the gate see it."""
 
 
 def scale_as_keda(world, namespace: str, kind: str, name: str, replicas: int) -> None:
@@ -84,8 +47,8 @@ def test_keda_wakes_a_workload_only_where_there_is_room_and_always_puts_it_to_sl
 @pytest.fixture(scope="module")
 def gadgets(world):
     """A kind with a scale subresource whose replica count and template stand where its author put them."""
-    world.api.create(GADGET)
-    world.api.create(MAY_SEE_GADGETS)
+    world.api.create(GADGETS)
+    world.api.create(may_see(GADGETS))
     eventually(lambda: world.api.serves("Gadget.e2e.extauthz.dev/v1"))
 
 
@@ -93,20 +56,12 @@ def gadgets(world):
 def test_an_hpa_on_a_custom_resource_stops_at_the_edge_and_goes_on_when_the_quota_is_raised(world, workspace):
     assert world.manager.running
     acme = workspace({"requests.cpu": "2"})
-    template = workload("gadget", 1, {"cpu": "1"})["spec"]["template"]
-    acme.create(
-        {
-            "apiVersion": "e2e.extauthz.dev/v1",
-            "kind": "Gadget",
-            "metadata": {"name": "web"},
-            "spec": {"size": 2, "template": template},
-        }
-    )
+    acme.create(gadget("web", 2))
     eventually(lambda: acme.charged() == 2, acme.charged)
     acme.create(autoscaler("web", "Gadget", api_version="e2e.extauthz.dev/v1", least=3))
 
     eventually(lambda: f"exceeded workspace quota: {acme.name}" in acme.able().get("message", ""), acme.able)
     acme.set_hard({"requests.cpu": "3"})
-    gadget = path_of("Gadget.e2e.extauthz.dev/v1", acme.namespace, "web")
-    eventually(lambda: acme.api.call("GET", gadget)["spec"]["size"] == 3, acme.able)
+    web = path_of("Gadget.e2e.extauthz.dev/v1", acme.namespace, "web")
+    eventually(lambda: acme.api.call("GET", web)["spec"]["size"] == 3, acme.able)
     eventually(lambda: acme.charged() == 3, acme.charged)

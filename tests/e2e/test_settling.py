@@ -111,13 +111,8 @@ def test_a_conflict_frees_its_room(team: Team):
 
 
 def test_a_write_that_validation_refuses_frees_its_room(team: Team):
-    body = {"spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "NOT A NAME", "image": "x"}]}}}}
-    answer = team.scale(
-        3,
-        path=team.path().removesuffix("/scale"),
-        content=json.dumps(body),
-        headers={"content-type": "application/strategic-merge-patch+json"},
-    )
+    body = {"spec": {"replicas": 3, "unknown": 1}}
+    answer = team.scale(3, path=team.path(query="?fieldValidation=Strict"), content=json.dumps(body))
     frees_its_room(team, answer, 422)
 
 

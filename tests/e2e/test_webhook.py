@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from tests.controlplane.activator import Activator
 from tests.controlplane.api import RefusedError, eventually
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
-from tests.controlplane.world import WINDOW_S
+from tests.controlplane.world import DEPLOY, WINDOW_S
+from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
 from tests.e2e.webhooked import DENIED, WebhookWorld
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
@@ -27,9 +29,12 @@ _NUMBERS = itertools.count(1)
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookWorld]:
     with (
         running_plane(folder=tmp_path_factory.mktemp("plane")) as plane,
-        WebhookWorld(plane, tmp_path_factory.mktemp("world")) as running,
+        WebhookWorld(plane, tmp_path_factory.mktemp("world"), CUSTOM) as running,
     ):
         yield running
+
+
+CUSTOM = ("--custom=rollouts.argoproj.io", "--custom=gadgets.e2e.extauthz.dev")
 
 
 def scale(acme: Workspace, name: str, replicas: int, *more: str) -> str:
@@ -88,6 +93,55 @@ def test_every_writer_and_form_is_asked_about(world, workspace):
     assert acme.charged() == 1, "a refusal has charged nothing"
 
 
+@pytest.fixture(scope="module")
+def customs(world: WebhookWorld) -> None:
+    assert world.manager.running, "it aggregates the roles"
+    for definition in (ROLLOUTS, GADGETS):
+        world.api.create(definition)
+        world.api.create(may_see(definition))
+    for kind in (ROLLOUT, GADGET):
+        eventually(lambda kind=kind: world.api.serves(kind))
+
+
+ROLLOUT, GADGET = "Rollout.argoproj.io/v1", "Gadget.e2e.extauthz.dev/v1"
+
+
+@pytest.mark.usefixtures("customs")
+@pytest.mark.parametrize(
+    ("kind", "made", "count"), [(ROLLOUT, rollout, "replicas"), (GADGET, gadget, "size")], ids=["rollout", "gadget"]
+)
+def test_a_custom_resource_is_decided_by_its_object_like_any_workload(world, workspace, kind, made, count):
+    acme = workspace({"requests.cpu": "5"})
+    acme.create(made("web", 3))
+    eventually(lambda: acme.used() == 3, acme.used)
+
+    def patch(spec: Any) -> None:
+        acme.api.patch(kind, "web", acme.namespace, {"spec": spec})
+
+    said = refused(lambda: patch({count: 8}))
+    assert f"exceeded workspace quota: {acme.name}" in said
+    assert "largest allowed replicas: 5" in said
+    assert "exceeded workspace quota" in refused(lambda: acme.create(made("new", 3)))
+    assert "exceeded workspace quota" in refused(lambda: patch({"template": made("web", 1, "2")["spec"]["template"]}))
+    patch({count: 5})
+    eventually(lambda: acme.used() == 5, acme.used)
+    assert world.gate.metric("extauthz_intents") == 0, "each ended with the version or the object that it made"
+    patch({count: 1, "template": made("web", 1, "2")["spec"]["template"]})
+    eventually(lambda: acme.used() == 2, acme.used)
+
+
+@pytest.mark.usefixtures("customs")
+@pytest.mark.parametrize(
+    ("kind", "made", "count"), [(ROLLOUT, rollout, "replicas"), (GADGET, gadget, "size")], ids=["rollout", "gadget"]
+)
+def test_the_count_of_a_custom_resource_is_lowered_where_its_object_has_it(world, workspace, kind, made, count):
+    acme = workspace({"requests.cpu": "5"}, mode="Clamp")
+    acme.create(made("web", 3))
+    eventually(lambda: acme.used() == 3, acme.used)
+    acme.api.patch(kind, "web", acme.namespace, {"spec": {count: 8}})
+    assert acme.api.get(kind, "web", acme.namespace)["spec"][count] == 5
+
+
 def dearer(whole: dict[str, Any], replicas: int, cpu: str) -> dict[str, Any]:
     spec: dict[str, Any] = json.loads(json.dumps(whole["spec"]))
     spec["replicas"] = replicas
@@ -106,6 +160,11 @@ def test_a_dry_run_is_decided_and_charged_nothing(world, workspace):
     assert acme.charged() == 1
 
 
+def condition_in_the_readme() -> str:
+    shown = (Path(__file__).parents[2] / "README.md").read_text().partition("\n  AbleToScale")[2].partition("\n```")[0]
+    return " ".join(f"AbleToScale{shown}".split())
+
+
 @pytest.mark.controlplane("kube-controller-manager")
 def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(world, workspace):
     assert world.manager.running
@@ -119,6 +178,8 @@ def test_an_hpa_stops_at_the_edge_says_why_and_goes_on_when_the_quota_is_raised(
     assert acme.replicas("web") == 4
     assert f"exceeded workspace quota: {acme.name}" in message
     assert DENIED in message
+    said = world.kubectl("describe", "hpa", "web", f"--namespace={acme.namespace}")
+    assert condition_in_the_readme() in " ".join(said.replace(acme.name, "acme").split())
     decisions = [one for one in world.gate.events("decision") if one.get("workload", "").endswith(f"{acme.name}/web")]
     assert any(one.get("user", "").endswith(":horizontal-pod-autoscaler") for one in decisions)
     acme.set_hard({"requests.cpu": "8"})
@@ -287,3 +348,23 @@ def test_a_dead_webhook_stops_growth_and_nothing_else(world, workspace):
         world.gate.start()
     acme.api.delete("Deployment", "gate", "extauthz-system")
     eventually(lambda: "scaled" in scale(acme, "web", 4))
+
+
+def test_without_the_definition_nothing_is_limited_and_with_it_what_has_grown_counts(world, workspace):
+    """docs/upgrade.md, disaster."""
+    acme = workspace({"pods": "2"})
+    acme.create(workload("web", 1, {"cpu": "1"}))
+    eventually(lambda: "exceeded workspace quota" in scale(acme, "web", 3))
+    world.kubectl("delete", "customresourcedefinition", "workspacequotas.extauthz.dev")
+    eventually(lambda: "scaled" in scale(acme, "web", 3))
+    world.kubectl("apply", f"--kustomize={DEPLOY}")
+    eventually(lambda: world.api.serves("WorkspaceQuota"))
+    quota = {
+        "apiVersion": "extauthz.dev/v1alpha1",
+        "kind": "WorkspaceQuota",
+        "metadata": {"name": acme.name},
+        "spec": {"namespaceSelector": {"matchLabels": {"workspace": acme.name}}, "hard": {"pods": "2"}},
+    }
+    eventually(lambda: world.api.create(quota))
+    more = itertools.count(4)
+    eventually(lambda: "exceeded workspace quota" in scale(acme, "web", next(more)))

@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 import yaml
 
+from extauthz.core.intake.admission import NAME
 from extauthz.render.options import Profile
-from extauthz.render.webhook import NAME
 from extauthz.testing.envoy import Envoy
 from tests.controlplane.api import eventually
 from tests.controlplane.manager import ControllerManager

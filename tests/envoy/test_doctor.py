@@ -80,6 +80,7 @@ NEEDS_A_CLUSTER = (
     "webhook certificate",
     "webhook namespaces",
     "webhook clamp",
+    "appliers",
     "way around",
     "backstop",
 )

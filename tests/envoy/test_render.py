@@ -267,7 +267,7 @@ def looked_for(tree: Any) -> Iterator[str]:
 @pytest.mark.parametrize("outage", Outage)
 @pytest.mark.parametrize("profile", Profile)
 def test_no_growth_route_is_without_a_timeout_and_none_retries(profile: Profile, outage: Outage):
-    """The ledger's W counts on it (docs/design.md L3)."""
+    """The ledger's W counts on it (design.md L3)."""
     config = envoy.to_tree(envoy.sidecar(SidecarOptions(profile=profile, on_outage=outage)))
     manager = config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
     checked = {rule.name for rule in routes.rules(profile, ()) if rule.checked}

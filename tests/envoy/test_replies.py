@@ -107,7 +107,7 @@ def test_a_gate_that_does_not_answer_in_time_is_an_outage(impatient: Stack, h2: 
         release.set()
 
 
-# A gate that is gone, and what goes on without it (docs/design.md rule 7).
+# A gate that is gone, and what goes on without it (design.md rule 7).
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ def test_a_body_that_never_ends_is_given_up(hasty: Stack):
 
 @H1_AND_H2
 def test_a_write_without_an_answer_ends_in_time_and_is_sent_once(silent: Stack, h2: bool):
-    """W, the time after which a write can land no more, counts on it (docs/ledger.md). A client cannot change it."""
+    """W, the time after which a write can land no more, counts on it (ledger.md). A client cannot change it."""
     lift = {"x-envoy-upstream-rq-timeout-ms": "600000", "x-envoy-upstream-rq-per-try-timeout-ms": "10"}
     again = {"x-envoy-retry-on": "5xx,reset,connect-failure,gateway-error", "x-envoy-max-retries": "5"}
     inside = {"x-forwarded-for": "10.0.0.1", "x-envoy-internal": "true"}

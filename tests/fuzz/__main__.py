@@ -1,4 +1,5 @@
-"""``make fuzz``: mutate costly bodies for FUZZ_SECONDS, print the worst of each kind, exit 1 beyond the budget.
+"""``make fuzz``: mutate costly bodies for FUZZ_SECONDS, print the worst of each kind, exit 1 beyond the budget. Then as
+long frames for the gRPC server: exit 1 where one raises or anything is kept.
 
 FUZZ_SEED repeats a run. FUZZ_TRIES is how many bodies are tried at least. FUZZ_SLACK is how many times the budget may
 be used, where other work runs beside.
@@ -11,6 +12,7 @@ import random
 import sys
 import time
 
+from . import frames
 from .measure import (
     FIXED,
     FLOOR_BYTES,
@@ -95,7 +97,25 @@ def main() -> int:
     print(f"{tried} bodies; floor: json.loads of an ordinary object of {FLOOR_BYTES >> 10} KiB takes {floor_ms:.2f} ms")
     print(f"budget: {LOOP} floors of the loop's time, {LOOP_COUNT} for a count;")
     print(f"where it holds nobody up {FIXED} floors, and {PER_BYTE} for each {FLOOR_BYTES >> 10} KiB of the body")
-    return 0 if report(worst, floor, float(os.environ.get("FUZZ_SLACK", "1"))) else 1
+    good = report(worst, floor, float(os.environ.get("FUZZ_SLACK", "1")))
+    return 0 if converse(seconds, seed) and good else 1
+
+
+def converse(seconds: float, seed: int) -> bool:
+    """Feed connections for ``seconds``. Returns whether all kept to their bounds; prints the seed of the first that did
+    not."""
+    ends, runs = time.monotonic() + seconds, [frames.run(seed)]
+    while time.monotonic() < ends and runs[-1].peak_bytes <= frames.KEPT_BYTES:
+        runs.append(frames.run(seed + len(runs)))
+    peak, told = max(one.peak_bytes for one in runs), sum(one.frames for one in runs)
+    answered, faults = sum(one.answered for one in runs), sum(one.ended_by_fault for one in runs)
+    print(
+        f"{len(runs)} connections, {told} frames, {answered} calls answered, {faults} connections ended for a fault;"
+        f" at most {peak / 2**20:.2f} MiB kept of one, of {frames.KEPT_BYTES / 2**20:.2f}"
+    )
+    if peak > frames.KEPT_BYTES:
+        print(f"too much: frames.run({seed + len(runs) - 1})")
+    return peak <= frames.KEPT_BYTES
 
 
 if __name__ == "__main__":

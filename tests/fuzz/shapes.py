@@ -74,6 +74,20 @@ def _review(shape: Shape) -> Shape:
     return lambda size: _HEAD + shape(size) + _MIDDLE + shape(size) + _TAIL
 
 
+def _by(size: int, user: str = "jane", group: str = "g") -> bytes:
+    """A review of somebody in so many groups."""
+    who = {"username": user, "groups": [group] * size}
+    return dumps(admission(workload(), workload(), userInfo=who))
+
+
+REQUESTERS: Mapping[str, Shape] = {
+    "groups": _by,
+    "long-groups": lambda size: _by(size, group="g" * 70),
+    "a-group": lambda size: _by(1, group="g" * size * 10),
+    "user": lambda size: _by(1, user="u" * size * 10),
+}
+
+
 def _field(number: int, value: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(value)) + value
 
@@ -102,6 +116,6 @@ KINDS: Mapping[str, tuple[str, str, Mapping[str, Shape]]] = {
     "strategic-merge-patch": ("PATCH", "application/strategic-merge-patch+json", OBJECT),
     "json": ("PUT", "application/json", OBJECT),
     "protobuf": ("PUT", "application/vnd.kubernetes.protobuf", PROTOBUF),
-    REVIEW: ("POST", "application/json", {name: _review(shape) for name, shape in OBJECT.items()}),
+    REVIEW: ("POST", "application/json", {name: _review(shape) for name, shape in OBJECT.items()} | REQUESTERS),
 }
 """Name to method, content type and shapes. All are what Envoy brings, but the last, which an API server asks."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from . import frames
 from .measure import Case, cost, floor_s, peak_bytes
 from .shapes import KINDS
 
@@ -43,6 +44,14 @@ def test_each_shape_makes_a_body_that_is_read_or_refused(kind):
             found = cost(Case(kind, shape, 3, scale))
             assert found.bytes > 0
             assert found.result
+
+
+def test_frames_in_any_order_raise_nothing_and_leave_nothing():
+    """``make fuzz`` feeds others each time; these are always the same."""
+    runs = [frames.run(seed) for seed in range(150)]
+    assert max(one.peak_bytes for one in runs) < frames.KEPT_BYTES
+    assert sum(one.answered for one in runs) > 1_000, "calls were under way"
+    assert 50 < sum(one.ended_by_fault for one in runs) < 150
 
 
 def test_a_floor_and_a_peak_are_measured():

@@ -1,6 +1,6 @@
 """The image's packages for arm64, put together here: nothing is compiled, and slim.py leaves out the same.
 
-The image itself is built under emulation (docs/image.md), which no test does.
+The image itself is built under emulation (docs/internals/image.md), which no test does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.release import slim
 ARM64 = 183
 """``EM_AARCH64`` of elf(5)."""
 WHEELS = ("--only-binary=:all:", "--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64")
-"""Debian 12, which the image is based on, has glibc 2.36."""
+"""Debian 13, which the image is based on, has glibc 2.41."""
 
 
 def installed(wheel: Path, folder: Path, *options: str) -> Path:

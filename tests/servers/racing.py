@@ -28,6 +28,7 @@ from extauthz.servers.ext_authz import SERVICE, Checks
 from extauthz.service.deciding import Deciding
 from extauthz.testing.builders import gate as make_gate
 from extauthz.testing.builders import put_scale, quota, scale, workload
+from tests.servers.listening import listening
 from tests.servers.slow_store import Store
 
 WINDOW_S = 90.0
@@ -133,18 +134,17 @@ async def _member(objects: Sequence[Any], hard: int, store: Store, failures: lis
     committer = Committer(
         gate, store, _Sight(), WINDOW_S, time.monotonic, look=look, list_anew=list_anew, holds_new=False, tell=log.event
     )
-    server = grpc.aio.server(handlers=(Checks(Deciding(gate, log, log, commit=committer.commit)).handler(),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
+    checks = Checks(Deciding(gate, log, log, commit=committer.commit))
     following = asyncio.create_task(committer.run())
     try:
         await committer.known.wait()
-        async with grpc.aio.insecure_channel(
-            f"127.0.0.1:{port}", options=(("grpc.use_local_subchannel_pool", 1),)
-        ) as channel:
+        alone = (("grpc.use_local_subchannel_pool", 1),)
+        async with (
+            listening(checks.methods()) as (_, address),
+            grpc.aio.insecure_channel(address, options=alone) as channel,
+        ):
             yield Member(gate, store, _check(channel))
     finally:
-        await server.stop(None)
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following

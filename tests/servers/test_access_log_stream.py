@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
 
 import grpc
 import pytest
@@ -14,8 +13,10 @@ from envoy_data_plane.envoy.service.accesslog import v3 as typed_service
 from envoy_data_plane.google.protobuf import Struct
 
 from extauthz.core.ledger.pending_write import Event
+from extauthz.rpc.serving import Server
 from extauthz.servers import access_log
 from tests.servers.hearing import Heard
+from tests.servers.listening import listening
 
 
 @pytest.fixture
@@ -24,12 +25,9 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-async def server(heard: Heard) -> AsyncIterator[tuple[grpc.aio.Server, str]]:
-    server = grpc.aio.server(handlers=(heard.door.handler(),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    yield server, f"127.0.0.1:{port}"
-    await server.stop(None)
+async def server(heard: Heard) -> AsyncIterator[tuple[Server, str]]:
+    async with listening(heard.door.methods()) as served:
+        yield served
 
 
 def typed_message(decision_id: str, code: int) -> bytes:
@@ -67,7 +65,6 @@ async def test_streams_end_when_the_gate_leaves_so_that_a_stop_need_not_wait_for
         for call in calls:
             await call.write(typed_message("d-1", 409))
         await until(lambda: len(heard.answers) == 3)
-        heard.door.leave()
         async with asyncio.timeout(10):
             await server[0].stop(600)
             for call in calls:
@@ -83,37 +80,3 @@ async def test_a_stream_that_is_cut_is_no_error_and_the_next_goes_on(heard: Hear
             call.cancel()
     await asyncio.sleep(0.2)
     assert not caplog.records
-
-
-class Silent:
-    """A stream of which nothing comes; or, when it is over, its end."""
-
-    is_over = False
-
-    async def read(self) -> object:
-        if self.is_over:
-            return grpc.aio.EOF
-        return await asyncio.Event().wait()
-
-
-class Details(NamedTuple):
-    """What gRPC tells of a call."""
-
-    method: str
-    invocation_metadata: tuple[()] = ()
-
-
-@pytest.mark.parametrize("is_over", [False, True])
-async def test_a_stream_that_has_ended_leaves_nothing_waiting(heard: Heard, is_over: bool):
-    """Envoys come and go for as long as a gate runs."""
-    context = Silent()
-    context.is_over = is_over
-    method = heard.door.handler().service(Details(f"/{access_log.SERVICE}/StreamAccessLogs"))
-    stream = asyncio.create_task(method.stream_unary(None, context))
-    await asyncio.sleep(0)
-    if not is_over:
-        heard.door.leave()
-    async with asyncio.timeout(10):
-        await stream
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -318,8 +318,8 @@ async def test_bad_questions_get_a_problem_that_names_the_cure(api: Api, target:
     ("target", "body", "status", "detail"),
     [
         ("decisions", "[]", 400, "must be a JSON object"),
-        ("decisions", "{", 400, "the body is no JSON"),
-        ("decisions", "[" * 60000, 400, "the body is no JSON"),
+        ("decisions", "{", 400, "the body cannot be read as JSON"),
+        ("decisions", "[" * 60000, 413, "more than 4000 units of work; write less at once"),
         ("decisions", "{}", 400, "namespace: must be a text"),
         ("decisions", '{"namespace":"a","resource":"deployments.apps","name":"b"}', 400, "replicas: must be a whole"),
         (
@@ -344,7 +344,7 @@ async def test_bad_questions_get_a_problem_that_names_the_cure(api: Api, target:
             "decisions",
             r'{"method":"PUT","path":"/","body":"\ud800"}',
             400,
-            "the body is no JSON: 'utf-8' codec can't encode",
+            "half a surrogate pair",
         ),
         (
             "decisions",

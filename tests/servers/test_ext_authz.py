@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from extauthz.core.model import Decision, Request, Verdict, WorkloadRef
 from extauthz.servers import ext_authz
+from tests.servers.listening import listening
 
 PEER = Address(socket_address=SocketAddress(address="10.0.0.7", port_value=40123))
 
@@ -58,11 +59,8 @@ def decide() -> Script:
 
 @pytest.fixture
 async def address(decide: Script) -> AsyncIterator[str]:
-    server = grpc.aio.server(handlers=(ext_authz.Checks(decide).handler(),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    yield f"127.0.0.1:{port}"
-    await server.stop(None)
+    async with listening(ext_authz.Checks(decide).methods()) as (_, address):
+        yield address
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from extauthz.core.quota.requesters import METADATA
 from extauthz.render import ext_proc as rendered
 from extauthz.servers import ext_proc
 from extauthz.servers.lowering import Lowered
+from tests.servers.listening import listening
 
 TARGET = "/apis/apps/v1/namespaces/shop/deployments/web/scale?fieldManager=x"
 NAMED = {
@@ -46,12 +47,11 @@ def lowering() -> Lowering:
 
 @pytest.fixture
 async def channel(lowering: Lowering) -> AsyncIterator[grpc.aio.Channel]:
-    server = grpc.aio.server(handlers=(ext_proc.Processor(lowering).handler(),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as made:
+    async with (
+        listening(ext_proc.Processor(lowering).methods()) as (_, address),
+        grpc.aio.insecure_channel(address) as made,
+    ):
         yield made
-    await server.stop(None)
 
 
 def message(body: bytes = b"{}", *, whole: bool = True, named: dict[str, str] | None = None) -> typed.ProcessingRequest:

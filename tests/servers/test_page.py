@@ -13,6 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from extauthz.servers.api.rights import Everything
 from extauthz.servers.api.routes import Asked
+from extauthz.servers.api.share import Share
 from extauthz.servers.page import tree
 from extauthz.servers.page.knows import Shown
 from extauthz.servers.page.rendering import HEADERS, Templates, files
@@ -227,8 +228,8 @@ async def test_decisions_pass_while_a_page_is_made_and_while_it_is_written():
     async for world in World(*many).serve():
         assert world.answers is not None
         for query, least in (("/", 14), ("/?only=over", 400)):
-            asked = Asked(world.answers, Everything(), make_mocked_request("GET", query))
+            asked = Asked(world.answers, Everything(), make_mocked_request("GET", query), Share())
             assert await turns(tree.look(asked, 0.0)) >= least
-        view = await tree.look(Asked(world.answers, Everything(), make_mocked_request("GET", "/")), 0.0)
+        view = await tree.look(Asked(world.answers, Everything(), make_mocked_request("GET", "/"), Share()), 0.0)
         context = {**view.context, "knows": Shown("1", False, [])}
         assert await turns(Templates(files()).write("tree.live", context)) >= 10

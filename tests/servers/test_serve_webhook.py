@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.model import Decision, Unreadable, Verdict
+from extauthz.core.objects.custom import Shapes
 from extauthz.servers.webhook import Webhook
 from extauthz.service import certificates, listening
 from extauthz.service.settings import Settings
@@ -162,7 +163,7 @@ class Under:
         await self.go_on.wait()
         return Decision("d1", Verdict.ALLOW, "fits", "fits every quota")
 
-    async def _never(self, body: bytes) -> Unreadable:
+    async def _never(self, body: bytes, shapes: Shapes, source: str | None) -> Unreadable:
         raise AssertionError(body)
 
     async def open(self) -> None:

@@ -16,6 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from extauthz.core.intake import admission
 from extauthz.core.intake.admission import MAX_REVIEW_BYTES, Review
 from extauthz.core.model import Decision, Question, Request, Unreadable, Verdict, WorkloadRef, Write
+from extauthz.core.objects.custom import Shape, Shapes
 from extauthz.servers import status, webhook
 from extauthz.servers.lowering import Lowered
 from extauthz.servers.terse import terse
@@ -26,6 +27,9 @@ WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 ALLOWED = Decision("d1", Verdict.ALLOW, "fits", "fits every quota", WEB)
 DENIED = Decision("d1", Verdict.DENY, "exceeded-quota", 'deployments.apps "web" is forbidden: too much', WEB)
 UNKNOWN = Decision("d1", Verdict.UNAVAILABLE, "stale", "was not decided", WEB)
+
+
+SHAPES = {("example.dev", "gadgets"): {"v1": Shape(("spec", "size", "count"))}}
 
 
 class Gate:
@@ -50,10 +54,10 @@ class Gate:
         await asyncio.sleep(0)
         return self.decision
 
-    async def read_aside(self, body: bytes) -> Review | Unreadable:
+    async def read_aside(self, body: bytes, shapes: Shapes, source: str | None) -> Review | Unreadable:
         self.reading.set()
         await self.go_on.wait()
-        return self.busy or admission.read(body)
+        return self.busy or admission.read(body, shapes=shapes)
 
     # What the mutating hook asks.
 
@@ -75,7 +79,7 @@ def gate() -> Gate:
 
 @pytest.fixture
 async def client(gate: Gate) -> AsyncIterator[TestClient]:
-    app = webhook.Webhook(gate.decide, gate.read_aside, gate).application()
+    app = webhook.Webhook(gate.decide, gate.read_aside, gate, SHAPES).application()
     server = TestServer(app)
     await server.start_server(auto_decompress=False)
     async with TestClient(server) as made:
@@ -198,6 +202,16 @@ async def test_the_mutating_hook_lowers_the_count_and_warns(client: TestClient, 
     assert gate.asked == [], "it decides nothing"
     assert gate.lowering is not None
     assert gate.lowering.user.endswith("horizontal-pod-autoscaler")
+
+
+async def test_of_a_custom_resource_it_lowers_the_count_where_that_is(client: TestClient, gate: Gate) -> None:
+    gate.lowered = Lowered(4, "replicas lowered from 9 to 4")
+    gizmos = [{"metadata": {"name": "gizmo", "namespace": "team-a"}, "spec": {"size": {"count": n}}} for n in (9, 3)]
+    asked = review_of(*gizmos)
+    asked["request"]["resource"] = {"group": "example.dev", "version": "v1", "resource": "gadgets"}
+    _, answer = await post(client, asked, "/mutate")
+    (operation,) = json.loads(base64.b64decode(answer["response"]["patch"]))
+    assert operation == {"op": "replace", "path": "/spec/size/count", "value": 4}
 
 
 async def test_what_needs_no_lowering_is_left_as_it_is(client: TestClient, gate: Gate) -> None:

@@ -1,4 +1,4 @@
-"""What one gate has learned of a deletion, another one has seen too before it grants (docs/design.md L8).
+"""What one gate has learned of a deletion, another one has seen too before it grants (design.md L8).
 
 A read or a list shows that an object is gone, and not the version of its deletion.
 """

@@ -1,7 +1,6 @@
 """Worlds with pods: none is over but by a named cut, and bugs that only pods can show are found.
 
-``EXTAUTHZ_SEED`` gives the worlds of another day. Rollouts that make pods cheaper while they make more of them, or
-while watches lag, are left out (``any_template``) until what a template leaves behind is charged.
+``EXTAUTHZ_SEED`` gives the worlds of another day.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pytest
 from extauthz.cluster.scaled import PodPrices
 from extauthz.cluster.stateful import Revisions
 from extauthz.core.ledger import envelope
-from extauthz.core.ledger.pods import Pods
+from extauthz.core.ledger.observations import Pods
 from extauthz.simulate.pods.plan import DRAWN, FAULTS, draw
 from extauthz.simulate.pods.search import Wanted, run_one, search
 from extauthz.simulate.pods.world import TAKEN
@@ -69,7 +68,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
     "revision-forgotten": (
         "at rest it counts what there is",
         lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
-        {"words": ("sts",), "often": {"apply": 8.0, "partition": 4.0}},
+        {"words": ("sts",), "often": {"apply": 10.0, "partition": 10.0, "scale": 14.0, "resize": 0.0, "orphan": 0.0}},
     ),
     "price-from-old-news": (
         "at rest it counts what there is",

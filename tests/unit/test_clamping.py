@@ -12,13 +12,14 @@ import pytest
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.read import Reader
-from extauthz.core.model import Decision, Fetch, Question, WorkloadRef
+from extauthz.core.model import Decision, Question, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
 from extauthz.service.clamping import Clamping
+from extauthz.service.deciding import Deciding
 from extauthz.testing.builders import admission, create, gate, put_scale, quota, scale, scale_object, workload
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -36,17 +37,10 @@ class World:
         self.metrics = Metrics(self._levels)
         self.heard: list[Decision] = []
         self.looked: list[WorkloadRef] = []
-        self.lower = Clamping(
-            self.gate,
-            self.metrics,
-            self.log,
-            fetch={Fetch.WORKLOAD: self.look},
-            heed=self.heard.append,
-            clock=lambda: 0.0,
-            ids=lambda: "d1",
-            read=Reader(),
-            is_terse=terse,
+        deciding = Deciding(
+            self.gate, self.metrics, self.log, self.look, clock=lambda: 0.0, ids=lambda: "d1", read=Reader()
         )
+        self.lower = Clamping(self.gate, deciding, self.heard.append, is_terse=terse)
 
     async def look(self, ref: WorkloadRef) -> None:
         self.looked.append(ref)

@@ -174,7 +174,7 @@ def test_what_is_not_known_is_said(ask: Run):
         (("check", "deploy/web", "--replicas", "3"), "--namespace is needed with a workload"),
         (("check", "deploy/web", "-n", "a"), "--replicas is needed with a workload"),
         (("check", "deploy/web", "--method", "PUT"), "--method: leave it out where a workload is given"),
-        (("check",), "say what to decide: KIND/NAME -n NAMESPACE --replicas N, or --method and --path"),
+        (("check",), "say what to decide: KIND/NAME -n NAMESPACE --replicas N, -f FILE, or --method and --path"),
         (
             ("check", "--method", "PUT", "--path", "/", "--server", "http://x"),
             "a server answers for KIND/NAME -n NAMESPACE --replicas N; for --method give files",

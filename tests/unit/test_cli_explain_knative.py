@@ -1,4 +1,4 @@
-"""``extauthz explain`` for Knative and KEDA: the examples of docs/explain.md, exit codes, the JSON, a gate's word."""
+"""``extauthz explain`` for Knative and KEDA: examples of internals/explain.md, exit codes, the JSON, a gate's word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from extauthz.explain.knative.sentence import REASONS
 
 Tree = Any
 
-PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "explain.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 EXAMPLES = {
     "hello.yaml": next(text for text in BLOCKS if "kind: PodAutoscaler" in text),

@@ -168,6 +168,7 @@ class TestBuilding:
             "helm",
             "kubeconform",
             "actionlint",
+            "h2spec",
         ], "which were not named"
         assert (parts.config("istiod") / "istio" / "crd-all.gen.yaml").is_file()
 

@@ -16,24 +16,24 @@ from extauthz.core.quota.spec import Mode, parse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import quota_status, reasons
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
+from tools.release import fields
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(
-    page
-    for folder in (".", "docs", "envoy", "istio", "examples/overlays", ".github", "examples/memory-pressure")
-    for page in (ROOT / folder).glob("*.md")
-)
+FOLDERS = (".", "docs", "docs/internals", "envoy", "istio", "examples/compose", "examples/overlays")
+FOLDERS += ("examples/memory-pressure", ".github")
+PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 
 
 @pytest.mark.parametrize(
     ("page", "drawn"),
     [
-        ("docs/ledger.md", diagram()),
+        ("docs/internals/ledger.md", diagram()),
         ("docs/counting.md", resources.markdown().strip()),
         ("docs/status.md", quota_status.markdown()),
         ("docs/reasons.md", reasons.markdown()),
+        ("docs/quota.md", fields.markdown()),
     ],
-    ids=["ledger", "counting", "status", "reasons"],
+    ids=["ledger", "counting", "status", "reasons", "quota"],
 )
 def test_a_drawing_is_the_tables_own(page: str, drawn: str):
     assert drawn in (ROOT / page).read_text(), f"{page} no longer shows what the code's table says; paste it anew"
@@ -62,12 +62,13 @@ def test_anchors_inside_the_project_are_headings(page: Path):
 
 
 def test_every_promise_about_security_names_a_test_that_is_there():
-    rows = re.findall(r"^\| (.+) \| (`tests/.+`) \|$", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
-    table = (ROOT / "docs" / "security.md").read_text().partition("| promise | test |")[2].partition("\n## ")[0]
+    page = (ROOT / "docs/internals/security.md").read_text()
+    rows = re.findall(r"^\| (.+) \| (`tests/.+`) \|$", page, re.MULTILINE)
+    table = page.partition("| promise | test |")[2].partition("\n## ")[0]
     assert len(rows) == table.strip().count("\n") > 30, "each row has one"
     named = [name for _, tests in rows for name in re.findall(r"`([^`]+)`", tests)]
     missing = [name for name in named if not is_a_test(name)]
-    assert not missing, f"docs/security.md names tests that are not there: {missing}"
+    assert not missing, f"docs/internals/security.md names tests that are not there: {missing}"
 
 
 def is_a_test(name: str) -> bool:
@@ -91,14 +92,24 @@ def test_the_quotas_in_the_readme_make_a_tree():
 
 
 def test_the_denial_in_the_readme_is_what_the_gate_says():
-    (shown,) = [block for block in blocks("") if block.startswith("deployments.apps")]
-    gpu = "requests.nvidia.com/gpu"
-    denied = Asker(gate([quota("acme", {gpu: "4"})], workload("web", 3, {"nvidia.com/gpu": "1"})))(scale("web", 5))
+    (shown,) = [block for block in blocks("") if "kubectl describe hpa" in block]
+    denied = Asker(gate([quota("acme", {"requests.cpu": "4"})], workload("web", 4, {"cpu": "1"})))(scale("web", 8))
     assert denied.verdict is Verdict.DENY
-    assert denied.sentence == " ".join(shown.split())
+    assert " ".join(shown.split()).endswith(f"denied the request: {denied.sentence}")
 
 
-PAGE = (ROOT / "docs" / "design.md").read_text()
+SHOWN = ("AbleToScale", "helm install", "kubectl apply", "What it costs", "Not gated")
+
+
+def test_the_readme_begins_with_the_sentence_the_commands_and_what_it_costs():
+    head = "\n".join(README.splitlines()[:30])
+    places = [head.find(each) for each in SHOWN]
+    assert -1 not in places, places
+    assert places == sorted(places)
+    assert README.count("\n## Install") == 1
+
+
+PAGE = (ROOT / "docs/internals/design.md").read_text()
 RULES = dict(re.findall(r"^### (?:Rule )?(L?\d+)\. (.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 
 
@@ -135,8 +146,19 @@ def test_rules_are_cited_from_the_project_s_own_page():
 
 def test_every_rule_that_is_cited_exists():
     for file in sources():
-        for number in re.findall(r"docs/design\.md (?:rule )?(L?\d+)", file.read_text(errors="replace")):
+        for number in re.findall(r"\bdesign\.md (?:rule )?(L?\d+)", file.read_text(errors="replace")):
             assert number in RULES, f"{file.relative_to(ROOT)} cites rule {number}"
+
+
+def test_every_page_that_a_source_names_is_there():
+    named = re.compile(r"(?<![\w/.-])docs/(?:[\w-]+/)*[\w-]+\.md")
+    missing = {
+        (str(file.relative_to(ROOT)), page)
+        for file in sources()
+        for page in named.findall(file.read_text(errors="replace"))
+        if not (ROOT / page).is_file()
+    }
+    assert not missing
 
 
 LONE_W = re.compile(r"(?<![\w'])W(?!\w)")
@@ -196,9 +218,28 @@ LONG = 80
 HEAD = ("**What this page answers:**", "**For whom:**", "**In short:**", "**Words:**", "**Example:**")
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
 def test_a_long_page_begins_with_what_it_answers_and_an_example(page: Path):
     lines = page.read_text().splitlines()
     if len(lines) > LONG:
         missing = [mark for mark in HEAD if not any(mark in line for line in lines[1:22])]
         assert not missing, f"{page.name} has {len(lines)} lines and does not begin with {missing}"
+
+
+MOST_WORDS = 30_000
+
+
+def test_a_user_has_few_words_to_read():
+    """Of the pages that are not about how it is built. Bars and rules of tables are no words."""
+    words = [word for page in (ROOT / "docs").glob("*.md") for word in page.read_text().split()]
+    assert sum(any(char.isalnum() for char in word) for word in words) <= MOST_WORDS
+
+
+ENVOYS = ("render", "istio", "kube-controller-manager")
+
+
+@pytest.mark.parametrize("page", ENVOYS)
+def test_a_page_that_is_only_about_envoy_says_so_at_the_top(page: str):
+    top = (ROOT / f"docs/{page}.md").read_text().splitlines()[2]
+    assert "Envoy" in top
+    assert "webhook" in top

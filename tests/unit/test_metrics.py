@@ -43,6 +43,7 @@ def metrics() -> Metrics:
         certificates={"webhook": 60.0},
         notices={("ops", "delivered"): 3},
         policies={("memory", "used", "batch"): 0.95},
+        policy_names=frozenset({"p", "calm", "hours"}),
         waiting=[Waiting(DENIED, 90.0)],
     )
     return Metrics(lambda: levels)
@@ -186,3 +187,10 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
         ("hours", "audited", "filter"): 1.0,
         ("hours", "refused", "filter"): 1.0,
     }
+
+
+async def test_a_policy_that_is_gone_has_no_series_any_more(metrics: Metrics) -> None:
+    rows = tuple(PolicyAnswer(name, "acme", "filter", "refused", "no") for name in ("hours", "gone"))
+    metrics.decision(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), 0.1)
+    numbers = await scraped(metrics)
+    assert {key[1] for key in numbers if key[0] == "extauthz_policy_answers_total"} == {"hours"}

@@ -48,6 +48,7 @@ def test_every_kind_that_envoy_asks_about_is_in_the_rules_with_its_scale(capsys)
         ("apps", "statefulsets/status"),
         ("apps", "replicasets/status"),
         ("", "replicationcontrollers/status"),
+        ("argoproj.io", "rollouts"),
         ("argoproj.io", "rollouts/scale"),
     }
 

@@ -54,10 +54,11 @@ REFUSED = {
     "count/secrets": KEEP_IT,
     "count/services.serving.knative.dev": KEEP_IT,
     "requets.cpu": 'did you mean "requests.cpu"?',
+    "cpuu": 'did you mean "requests.cpu"?',
     "Pods": 'did you mean "pods"?',
     "kubernetes.io/foo": "see the table of quota keys in the documentation",
     "": "see the table of quota keys in the documentation",
-    "cpu\n": "see the table of quota keys in the documentation",
+    "cpu\n": 'did you mean "requests.cpu"?',
     "requests.nvidia.com/": 'did you mean "requests.nvidia.com/gpu"?',
 }
 

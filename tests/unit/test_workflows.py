@@ -50,9 +50,20 @@ def test_an_action_is_of_one_version(workflow: Path):
 
 
 @each
-def test_a_job_ends_and_may_write_nothing(workflow: Path):
+def test_a_job_ends_and_may_write_nothing_but_the_release(workflow: Path):
     assert yaml.safe_load(workflow.read_text())["permissions"] == {"contents": "read"}
     assert all(job["timeout-minutes"] for job in jobs(workflow).values())
+    assert [name for name, job in jobs(workflow).items() if "permissions" in job] == (
+        ["release"] if workflow.stem == "release" else []
+    )
+
+
+def test_a_release_is_checked_built_and_signed_before_it_is_published():
+    path = ROOT / ".github/workflows/release.yml"
+    tree = yaml.safe_load(path.read_text())
+    assert tree[True] == {"push": {"tags": ["v*"]}}, "on a tag, and on nothing else"
+    order = [step["run"] for step in steps(path) if "run" in step]
+    assert order == ["make check", "make release", "make sign", "make publish"]
 
 
 def test_each_python_of_the_classifiers_is_tested_on_each_machine():

@@ -1,14 +1,17 @@
 """``make release``: what a release consists of, in ``dist/``, of the sources as they are here.
 
-sdist and wheel, the chart, a list of the packages that the gate is made of (CycloneDX), the image where a container
-engine is, and the checksums of all. The version is the one of pyproject.toml.
+sdist and wheel, the chart with Artifact Hub's annotations, kubectl's plugin and krew's manifest of it, a list of the
+packages that the gate is made of (CycloneDX), the image where a container engine is, a statement of how all this was
+built (SLSA), and the checksums of all. The version is the one of pyproject.toml.
+
+The variable RELEASE_URL says where the files will be, for krew's manifest; REGISTRY where the image will be, for
+Artifact Hub, and ARTIFACTHUB_ID which repository it is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import hashlib
 import os
 import shutil
 import subprocess
@@ -16,14 +19,21 @@ import sys
 import tempfile
 import tomllib
 import venv
+from datetime import UTC, datetime
 from pathlib import Path
+
+import yaml
 
 from tests.compose import engine
 from tests.controlplane.parts import find
+from tools.release import metadata
+from tools.release.provenance import Built, sha256, statement
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 WITHIN_S = 1800
+NOWHERE = "https://release.invalid/releases/download"
+"""Where the files are as long as RELEASE_URL does not say it."""
 
 
 def version() -> str:
@@ -33,14 +43,16 @@ def version() -> str:
 
 def main() -> int:
     """Build all of it anew."""
-    arguments = _parser().parse_args()
+    arguments, began = _parser().parse_args(), datetime.now(UTC)
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     wheel = packages(DIST)
     chart(DIST)
+    plugin(wheel, DIST)
     bill_of_materials(wheel, DIST / f"extauthz-{version()}.cdx.json")
     if arguments.image:
         image(DIST)
+    provenance(DIST, Built(commit(), began, datetime.now(UTC), {"image": arguments.image}))
     checksums(DIST)
     print((DIST / "SHA256SUMS").read_text(), end="")
     return 0
@@ -53,8 +65,40 @@ def packages(folder: Path) -> Path:
 
 
 def chart(folder: Path) -> None:
-    """The chart, which `helm install` takes as a file."""
-    _run(str(find("helm")), "package", str(ROOT / "charts/extauthz"), "--destination", str(folder))
+    """The chart, which `helm install` takes as a file, with Artifact Hub's annotations; and artifacthub-repo.yml."""
+    registry = os.environ.get("REGISTRY", "")
+    with tempfile.TemporaryDirectory(prefix="extauthz-release-") as name:
+        copy = Path(shutil.copytree(ROOT / "charts/extauthz", Path(name) / "extauthz"))
+        told = metadata.annotated(
+            yaml.safe_load((copy / "Chart.yaml").read_text()),
+            changes=metadata.changes((ROOT / "CHANGELOG.md").read_text(), version()),
+            definitions=[yaml.safe_load(file.read_text()) for file in sorted((copy / "definitions").glob("*.yaml"))],
+            image=f"{registry}/extauthz:{version()}" if registry else "",
+        )
+        (copy / "Chart.yaml").write_text(yaml.safe_dump(told, sort_keys=False))
+        _run(str(find("helm")), "package", str(copy), "--destination", str(folder))
+    (folder / "artifacthub-repo.yml").write_text(metadata.repository(os.environ.get("ARTIFACTHUB_ID", "")))
+
+
+def plugin(wheel: Path, folder: Path) -> None:
+    """kubectl's plugin as an archive, and krew's manifest of it."""
+    archive = folder / f"kubectl-wsq-{version()}.tar.gz"
+    metadata.plugin_archive(wheel, archive)
+    url = f"{os.environ.get('RELEASE_URL') or f'{NOWHERE}/v{version()}'}/{archive.name}"
+    (folder / f"{metadata.PLUGIN}.yaml").write_text(metadata.krew_manifest(version(), url, sha256(archive)))
+
+
+def provenance(folder: Path, built: Built) -> None:
+    """How all that is there was built."""
+    files, inputs = sorted(folder.iterdir()), [ROOT / "constraints.txt", ROOT / "pyproject.toml"]
+    told = statement(files, built, inputs, os.environ)
+    (folder / f"extauthz-{version()}.intoto.json").write_text(told)
+
+
+def commit() -> str:
+    """Of the sources here; ``-dirty`` behind it where they were changed since."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def bill_of_materials(wheel: Path, target: Path) -> None:
@@ -91,7 +135,7 @@ def image(folder: Path) -> None:
 def checksums(folder: Path) -> None:
     """As `sha256sum --check` reads them."""
     files = sorted(file for file in folder.iterdir() if file.name != "SHA256SUMS")
-    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    lines = [f"{sha256(file)}  {file.name}\n" for file in files]
     (folder / "SHA256SUMS").write_text("".join(lines))
 
 

@@ -56,7 +56,7 @@ def add_parser(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="append",
         default=[],
         metavar="PLURAL.GROUP",
-        help="Ask about the scale of this custom resource too. May be repeated.",
+        help="Ask about this custom resource and its scale too, such as rollouts.argoproj.io. May be repeated.",
     )
     _add_scope(parser)
     add(

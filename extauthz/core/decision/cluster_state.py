@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
-from extauthz.core.decision import snapshot
-from extauthz.core.decision.snapshot import ClusterSnapshot
+from extauthz.core.decision.bounds import Bounds
+from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
+from extauthz.core.objects.custom import Shape
 from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
+
+
+class ClusterSnapshot(Protocol):
+    """What a state source knows of the cluster."""
+
+    @property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
+    @property
+    def limit_ranges(self) -> Mapping[str, Sequence[LimitRangeDefaults]]: ...
+    @property
+    def overheads(self) -> Mapping[str, Amounts]:
+        """RuntimeClass to what each of its pods costs besides its containers."""
+
+    @property
+    def default_storage_class(self) -> str:
+        """What claims get that name no class; empty where there is no default."""
+
+    @property
+    def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
 
 
 class ClusterState:
     """A ledger, and whether its content is reliable."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy if policy is not None else Policy()
         self.ledger = Ledger()
+        self.ledger.pod_costs.charge_surge = self.policy.charge_surge
+        self.bounds: Bounds | None = None
+        """Bounds of replicas in addition to quotas; ``None``: there are none."""
         self.quotas_known = False
-        self._state_known = False
+        self.state_known = False
+        """Everything in the cluster was observed at least once."""
         self.stale_why: str | None = None
         """Why quotas or state may be out of date; ``None``: they are not."""
         self.coverage_is_stale = False
@@ -31,13 +56,26 @@ class ClusterState:
         """Until about when no growth is granted; ``None``: there is no recovery hold."""
         self.policies = Policies()
         """Those that are asked about all growth, beside those of quotas. Set it by ``enlist``."""
+        self.shapes: dict[Kind, Mapping[str, Shape]] = {}
+        """Custom resources with a scale subresource: by API version, where their objects have what counts."""
         self.epoch_s = 0.0
         """What to add to the gate's clock to get the seconds since 1970. Only policies look at it."""
+        # What sources report, and to whom.
+        observations, usage = self.ledger.observations, self.ledger.usage
+        self.observe = observations.observe
+        self.observe_all = observations.observe_all
+        self.observing_all = observations.observing_all
+        self.reached = observations.reached
+        self.observe_namespace = usage.observe_namespace
+        self.observe_limit_ranges = usage.observe_limit_ranges
+        self.observe_runtime_class = usage.observe_runtime_class
+        self.observe_default_storage_class = usage.observe_default_storage_class
+        self.usage = usage.rows
 
     @property
     def synced(self) -> bool:
         """Quotas and state are both known."""
-        return self.quotas_known and self._state_known
+        return self.quotas_known and self.state_known
 
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
@@ -51,8 +89,7 @@ class ClusterState:
         self.ledger.pending.on_end = policies.ended
 
     def hold(self, about_until_s: float) -> None:
-        """Grant no growth before ``release``: writes of an earlier run may still land (docs/design.md L5). Refusals
-        mention ``about_until_s``. No clock ends a hold.
+        """Grant no growth before ``release``: writes of an earlier run may still land (design.md L5).
 
         ``about_until_s`` is only said to those who are refused. No clock ends a hold.
         """
@@ -68,16 +105,23 @@ class ClusterState:
 
     def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
         """Take everything that the cluster has."""
-        snapshot.load(self.ledger, state)
+        ledger = self.ledger
+        for runtime_class in {*ledger.pod_costs.overheads, *state.overheads}:
+            self.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
+        self.observe_default_storage_class(state.default_storage_class)
+        for name in {*ledger.coverage.namespaces, *state.namespaces, *state.limit_ranges}:
+            self.observe_limit_ranges(name, state.limit_ranges.get(name, ()))
+            self.observe_namespace(name, state.namespaces.get(name))
+        ledger.observations.replace(state.workloads)
         self.state_synced(True)
         self.tick(now_s)
 
     def state_synced(self, is_synced: bool) -> None:
         """Whether everything in the cluster has been observed at least once."""
-        self._state_known = is_synced
+        self.state_known = is_synced
 
     def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:
-        """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (docs/design.md
+        """Report that quotas or state may be out of date, and why; ``None``: they are not. Growth waits (design.md
         rule 6).
 
         Args:
@@ -94,57 +138,15 @@ class ClusterState:
             self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
 
     @property
-    def is_certain(self) -> bool:
-        """Nothing is stale, and no write of an earlier run may still land."""
-        return self.hold_until_s is None and self.stale_why is None
-
-    @property
     def is_stale(self) -> bool:
         """Whether what is known may be outdated."""
         return self.stale_why is not None
 
-    def observe(self, ref: WorkloadRef, observed: Observed | None, *, version: str = "") -> bool:
-        """Take the newest state of one workload; ``None``: it is gone, as of ``version``.
+    def observe_kind(self, group: str, kind: str, resource: str, shapes: Mapping[str, Shape] | None = None) -> None:
+        """Note a kind of custom resource with a scale subresource. It covers what it has created.
 
-        Returns whether it was taken: what is older than what is known came late, and is not.
+        Args:
+            shapes: by API version, where its objects have what counts.
         """
-        return self.ledger.observations.observe(ref, observed, version)
-
-    def observe_kind(self, group: str, kind: str, resource: str) -> None:
-        """Note a kind of custom resource with a scale subresource. It covers what it has created."""
         self.ledger.observations.observe_kind(group, kind, resource)
-
-    def observe_all(self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str) -> None:
-        """Take a list of all workloads of one (group, resource). Objects that are not in it are gone as of
-        ``version``."""
-        self.ledger.observations.observe_all(kind, workloads, version)
-
-    def observing_all(
-        self, kind: Kind, workloads: Iterable[tuple[WorkloadRef, Observed]], version: str
-    ) -> Iterator[None]:
-        """``observe_all`` in short steps, between which decisions may be made."""
-        return self.ledger.observations.observing_all(kind, workloads, version)
-
-    def reached(self, kind: Kind, version: str) -> None:
-        """The watch of one (group, resource) has shown everything up to ``version``."""
-        self.ledger.observations.reached(kind, version)
-
-    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Take the labels of a namespace; ``None``: it is gone."""
-        self.ledger.usage.observe_namespace(name, labels)
-
-    def observe_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
-        """Take all LimitRanges of a namespace."""
-        self.ledger.usage.observe_limit_ranges(namespace, ranges)
-
-    def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
-        """Take what a RuntimeClass adds to each of its pods; ``None``: it is gone."""
-        self.ledger.usage.observe_runtime_class(name, overhead)
-
-    def observe_default_storage_class(self, name: str) -> None:
-        """Take the storage class of claims that name none; empty: there is none."""
-        self.ledger.usage.observe_default_storage_class(name)
-
-    def usage(self) -> Iterable[UsageRow]:
-        """Used, reserved and hard of every quota and key, nano-units."""
-        return self.ledger.usage.rows()
+        self.shapes[group, resource] = shapes or {}

@@ -7,28 +7,34 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from extauthz.core import texts
-from extauthz.core.decision.evaluation import Evaluation
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import BY_KEY
+from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Growth, PolicyAnswer
 from extauthz.core.objects.metadata import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT
 from extauthz.core.quantities import NANO
-from extauthz.core.quota.policies import MAX_MESSAGE, Program, QuotaPolicy, Rules
+from extauthz.core.quota.policies import MAX_ITEMS, MAX_MESSAGE, MAX_TEXT, Program, QuotaPolicy, Rules
 from extauthz.core.quota.tree import QuotaNode
 
 NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel], with Python 3.14 or earlier"
 
 
-def answers(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules, step: str) -> list[PolicyAnswer]:
+Values: TypeAlias = dict[QuotaNode, object]
+"""What the expressions of a quota may use, by the quota: made once a decision."""
+
+
+def answers(
+    ledger: Ledger, growth: Growth, node: QuotaNode, rules: Rules, step: str, values: Values
+) -> list[PolicyAnswer]:
     """What the expressions of one quota have against it at a step."""
-    if step == FILTER and _all_hold(asked, growth, node, rules):
+    if step == FILTER and _all_hold(ledger, growth, node, rules, values):
         return []
     unread = rules.unread if step == FILTER else ()
     found = [_answer(node, policy, step, NOT_INSTALLED, unknown=True) for policy in unread]
     for policy, program in rules.limits if step == LIMIT else rules.filters:
         try:
-            said = program.run(_bound(asked, growth, node, rules, program))
+            said = program.run(_bound(ledger, growth, node, rules, program, values))
         except Exception as error:  # noqa: BLE001 (what an expression may raise, only its language knows)
             found.append(_answer(node, policy, step, f"it failed: {error}", unknown=True))
             continue
@@ -38,12 +44,12 @@ def answers(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules, st
     return found
 
 
-def _all_hold(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules) -> bool:
+def _all_hold(ledger: Ledger, growth: Growth, node: QuotaNode, rules: Rules, values: Values) -> bool:
     """Whether all say that it may grow, as far as one question tells."""
     if rules.whole is None or rules.unread:
         return False
     try:
-        return rules.whole.run(_bound(asked, growth, node, rules, rules.whole)) is True
+        return rules.whole.run(_bound(ledger, growth, node, rules, rules.whole, values)) is True
     except Exception:  # noqa: BLE001 (each is asked by itself then)
         return False
 
@@ -56,15 +62,22 @@ def _judged(growth: Growth, node: QuotaNode, policy: QuotaPolicy, said: object, 
     return _answer(node, policy, step, f"it gave {type(said).__name__}", unknown=True)
 
 
-def _bound(asked: Evaluation, growth: Growth, node: QuotaNode, rules: Rules, program: Program) -> object:
-    """What the expressions of one quota may use, made once a decision."""
-    if asked.bound is None:
-        asked.bound = {}
-    bound = asked.bound.get(node)
+def _bound(ledger: Ledger, growth: Growth, node: QuotaNode, rules: Rules, program: Program, values: Values) -> object:
+    bound = values.get(node)
     if bound is None:
-        values = {name: value for name in rules.needs if (value := VARIABLES[name](asked, growth, node)) is not None}
-        bound = asked.bound[node] = program.bound(values)
+        found = ((name, VARIABLES[name](ledger, growth, node)) for name in rules.needs)
+        bound = values[node] = program.bound(
+            {name: value for name, value in found if value is not None and _is_small(value)}
+        )
     return bound
+
+
+def _is_small(value: object) -> bool:
+    """Whether expressions may be shown it. What they cost rests on that (``Program.cost``)."""
+    if isinstance(value, Mapping | list):
+        texts_in = [*value, *value.values()] if isinstance(value, Mapping) else value
+        return len(value) <= MAX_ITEMS and all(map(_is_small, texts_in))
+    return not isinstance(value, str) or len(value) <= MAX_TEXT
 
 
 def _answer(
@@ -77,28 +90,28 @@ def _answer(
 
 # What an expression may use. None: it has no value, and an expression that needs it is an unknown.
 
-_Value: TypeAlias = Callable[[Evaluation, Growth, QuotaNode], object]
+_Value: TypeAlias = Callable[[Ledger, Growth, QuotaNode], object]
 
 
-def _kind(asked: Evaluation, growth: Growth, node: QuotaNode) -> str:
+def _kind(ledger: Ledger, growth: Growth, node: QuotaNode) -> str:
     """As ``kind`` of an object has it; of a custom resource its plural and group."""
     known = BY_KEY.get((growth.ref.group, growth.ref.resource))
     return known.name if known is not None else growth.ref.group_resource
 
 
-def _labels(asked: Evaluation, growth: Growth, node: QuotaNode) -> Mapping[str, str]:
+def _labels(ledger: Ledger, growth: Growth, node: QuotaNode) -> Mapping[str, str]:
     return labels_dict(growth.observed.labels) if growth.observed is not None else {}
 
 
-def _annotations(asked: Evaluation, growth: Growth, node: QuotaNode) -> Mapping[str, str]:
+def _annotations(ledger: Ledger, growth: Growth, node: QuotaNode) -> Mapping[str, str]:
     return annotations_dict(growth.observed.annotations) if growth.observed is not None else {}
 
 
-def _unspecified(asked: Evaluation, growth: Growth, node: QuotaNode) -> list[str] | None:
+def _unspecified(ledger: Ledger, growth: Growth, node: QuotaNode) -> list[str] | None:
     templates = growth.templates
     if not templates and growth.observed is not None and growth.observed.template is not None:
         templates = (growth.observed.template,)
-    costs, namespace = asked.state.ledger.pod_costs, growth.ref.namespace
+    costs, namespace = ledger.pod_costs, growth.ref.namespace
     try:
         silent = {key: None for template in templates for key in costs.unspecified(namespace, template)}
     except FootprintError:
@@ -106,32 +119,32 @@ def _unspecified(asked: Evaluation, growth: Growth, node: QuotaNode) -> list[str
     return list(silent) if templates else None
 
 
-def _used(asked: Evaluation, growth: Growth, node: QuotaNode) -> Mapping[str, float]:
-    rows = asked.state.ledger.usage.accounts.rows_of(node)
+def _used(ledger: Ledger, growth: Growth, node: QuotaNode) -> Mapping[str, float]:
+    rows = ledger.usage.accounts.rows_of(node)
     return {row.resource: (row.used + row.reserved) / NANO for row in rows}
 
 
-def _hard(asked: Evaluation, growth: Growth, node: QuotaNode) -> Mapping[str, float]:
+def _hard(ledger: Ledger, growth: Growth, node: QuotaNode) -> Mapping[str, float]:
     return {key: hard / NANO for key, hard in node.hard.items()}
 
 
 VARIABLES: Final[Mapping[str, _Value]] = {
-    "write.from": lambda asked, growth, node: growth.before,
-    "write.to": lambda asked, growth, node: growth.to,
-    "write.operation": lambda asked, growth, node: growth.operation,
+    "write.from": lambda ledger, growth, node: growth.before,
+    "write.to": lambda ledger, growth, node: growth.to,
+    "write.operation": lambda ledger, growth, node: growth.operation,
     "workload.kind": _kind,
-    "workload.namespace": lambda asked, growth, node: growth.ref.namespace,
-    "workload.name": lambda asked, growth, node: growth.ref.name,
+    "workload.namespace": lambda ledger, growth, node: growth.ref.namespace,
+    "workload.name": lambda ledger, growth, node: growth.ref.name,
     "workload.labels": _labels,
     "workload.annotations": _annotations,
-    "workload.replicas": lambda asked, growth, node: growth.before,
+    "workload.replicas": lambda ledger, growth, node: growth.before,
     "workload.unspecified": _unspecified,
-    "quota.name": lambda asked, growth, node: node.quota.name,
+    "quota.name": lambda ledger, growth, node: node.quota.name,
     "quota.used": _used,
     "quota.hard": _hard,
-    "requester.known": lambda asked, growth, node: growth.requester is not None,
-    "requester.user": lambda asked, growth, node: growth.requester and growth.requester.user,
-    "requester.groups": lambda asked, growth, node: growth.requester and list(growth.requester.groups),
-    "now": lambda asked, growth, node: datetime.fromtimestamp(growth.wall_s, UTC),
+    "requester.known": lambda ledger, growth, node: growth.requester is not None,
+    "requester.user": lambda ledger, growth, node: growth.requester and growth.requester.user,
+    "requester.groups": lambda ledger, growth, node: growth.requester and list(growth.requester.groups),
+    "now": lambda ledger, growth, node: datetime.fromtimestamp(growth.wall_s, UTC),
 }
 """Name to value, as they are when the write is decided."""

@@ -1,4 +1,4 @@
-"""The steps at which policies are asked: filter, limit, permit (docs/policies.md).
+"""What policies say, at three steps: filter, limit, permit (docs/policies.md).
 
 They are asked about what raises a workload above what is observed of it, or above what it was granted. So zero and
 less always pass, and so does what a controller does within the grant of its owner. Where there are no policies,
@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 
 from extauthz.core import texts
 from extauthz.core.decision import expressions, sentences, weighing
-from extauthz.core.decision.evaluation import Evaluation
-from extauthz.core.kinds import RESIZES
+from extauthz.core.decision.known import Asked, Grounds
+from extauthz.core.ledger.accounts import Step, rise
 from extauthz.core.ledger.coverage import Nodes
+from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.ledger.pending_write import PendingWrite
-from extauthz.core.ledger.position import Step, rise
 from extauthz.core.model import (
     POLICY_NOT_YET,
     POLICY_REFUSED,
@@ -39,8 +39,6 @@ from extauthz.core.quota.policies import MAX_MESSAGE
 
 _MAX_AGAIN_S: Final = 24 * 3600.0
 
-"""Where objects of the built-in kinds have their pod template."""
-
 
 class _Found(NamedTuple):
     """What a policy has against a write, and whether that refuses it."""
@@ -49,45 +47,56 @@ class _Found(NamedTuple):
     refuses: bool
 
 
-def filtered(asked: Evaluation) -> Decision | None:
-    """Step: some policy does not let it grow at all."""
-    state = asked.state
-    if not (state.policies.all or state.ledger.coverage.tree.has_policies):
-        return None  # usually
-    asked.growth = _growth(asked)
-    return _answer(asked, FILTER, POLICY_REFUSED) if asked.growth is not None else None
+class _Answers(NamedTuple):
+    """What policies said at a step."""
+
+    grounds: Grounds
+    """With all that they have against it that refuses nothing."""
+    refusal: Decision | None
 
 
-def limited(asked: Evaluation) -> Decision | None:
-    """Step: some policy does not let its count grow so far. The smallest limit holds, a quota's among them."""
-    growth = asked.growth
-    if growth is None or growth.to <= growth.before:
-        return None
-    answer = _answer(asked, LIMIT, POLICY_REFUSED)
-    if answer is None or answer.reason != POLICY_REFUSED:
-        return answer
-    limits = [row.replicas for row in answer.policies if row.replicas is not None and not row.audits]
-    by_quota = weighing.largest(asked)
+def let_grow(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """Whether all let it grow, and so far."""
+    growth = _growth(asked, proposal)
+    if growth is None:
+        return grounds
+    values: expressions.Values = {}
+    grounds, refusal = _answers(asked, proposal, grounds._replace(growth=growth), FILTER, values)
+    if refusal is None and growth.to > growth.before:
+        grounds, refusal = _limited(asked, proposal, grounds, growth, values)
+    return refusal or grounds
+
+
+def _limited(
+    asked: Asked, proposal: Proposal, grounds: Grounds, growth: Growth, values: expressions.Values
+) -> _Answers:
+    """Whether its count may grow so far. The smallest limit holds, a quota's among them."""
+    grounds, refusal = _answers(asked, proposal, grounds, LIMIT, values)
+    if refusal is None or refusal.reason != POLICY_REFUSED:
+        return _Answers(grounds, refusal)
+    limits = [row.replicas for row in refusal.policies if row.replicas is not None and not row.audits]
+    by_quota = weighing.largest(asked, proposal)
     most = max(min(limits if by_quota is None else [*limits, by_quota]), growth.before)
-    return answer._replace(fits=most, sentence=f"{answer.sentence}; largest allowed replicas: {most}")
+    sentence = f"{refusal.sentence}; largest allowed replicas: {most}"
+    return _Answers(grounds, refusal._replace(fits=most, sentence=sentence))
 
 
-def permitted(asked: Evaluation) -> Decision | None:
-    """Step: some policy does not let it grow yet. Nobody waits for it: its client asks again.
+def let_go(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """Whether all let it grow now. Nobody waits for them: its client asks again.
 
-    It is not asked where the same write was granted and may still land: by another entrance, or a moment ago.
+    They are not asked where the same write was granted and may still land: by another entrance, or a moment ago.
     """
-    if asked.growth is None or _is_under_way(asked):
-        return None
-    answer = _answer(asked, PERMIT, POLICY_NOT_YET)
-    if answer is None or answer.reason != POLICY_NOT_YET:
-        return answer
-    waits = [row.again_s for row in answer.policies if row.again_s is not None and not row.audits]
-    sentence = f"{answer.sentence}; ask again in {sentences.about(max(waits))}"
-    return answer._replace(sentence=sentence, held=asked.growth)
+    if grounds.growth is None or _is_under_way(asked):
+        return grounds
+    grounds, refusal = _answers(asked, proposal, grounds, PERMIT, {})
+    if refusal is None or refusal.reason != POLICY_NOT_YET:
+        return refusal or grounds
+    waits = [row.again_s for row in refusal.policies if row.again_s is not None and not row.audits]
+    sentence = f"{refusal.sentence}; ask again in {sentences.about(max(waits))}"
+    return refusal._replace(sentence=sentence, held=grounds.growth)
 
 
-def _is_under_way(asked: Evaluation) -> bool:
+def _is_under_way(asked: Asked) -> bool:
     """Whether a pending write leaves the same count and templates, however it was written."""
     entry, observed = asked.entry, asked.observed
     if entry is None or not entry.pending_writes:
@@ -108,38 +117,37 @@ def _left_by(pending_write: PendingWrite, observed: Observed | None) -> tuple[in
     return observed.replicas if count is None else count, templates or there
 
 
-def _growth(asked: Evaluation) -> Growth | None:
+def _growth(asked: Asked, proposal: Proposal) -> Growth | None:
     """What policies are asked; ``None``: it grows nothing, or no quota covers it."""
-    step = asked.proposal.step
-    pending_write, observed = asked.pending_write, asked.observed
-    rises, is_resize = _rises(step), asked.ref.resource == RESIZES[1]
-    if is_resize:
+    step, pending_write, observed, question = proposal.step, asked.pending_write, asked.observed, asked.question
+    rises = _rises(step)
+    if asked.resizes:
         rises = _without_counts(rises)
     is_unknown = step.after.unknown and (step.multiplies_unknown or asked.alters)
     there = observed.replicas if observed is not None else 0
     to = pending_write.replicas if pending_write.replicas is not None else there
-    before = to if is_resize else there
+    before = to if asked.resizes else there
     # The family of a head may hold more than it asks for. Then a higher count costs no more.
-    is_higher = to > before and asked.proposal.head is asked.proposal.entry
+    is_higher = to > before and proposal.head is proposal.entry
     if not step.after.envelope_in or pending_write.replicas == 0 or not (rises or is_unknown or is_higher):
         return None
     return Growth(
-        asked.id,
+        question.id,
         asked.write.ref,
-        "resize" if is_resize else asked.write.operation.value,
+        "resize" if asked.resizes else asked.write.operation.value,
         before,
         to,
         rises,
-        asked.base or asked.born,
+        asked.base or asked.expected,
         pending_write.templates,
-        asked.requester,
-        asked.now_s,
-        asked.now_s + asked.state.epoch_s,
+        question.requester,
+        question.now_s,
+        question.now_s + asked.state.epoch_s,
         _kept(asked),
     )
 
 
-def _kept(asked: Evaluation) -> Mapping[str, str] | None:
+def _kept(asked: Asked) -> Mapping[str, str] | None:
     """What policies keep of its pod template, as it is observed. Of a pod, and of a template that a write brings,
     nothing is."""
     observed, brought = asked.observed, asked.pending_write.templates
@@ -150,8 +158,8 @@ def _kept(asked: Evaluation) -> Mapping[str, str] | None:
 
 def _rises(step: Step) -> Amounts:
     """What it raises above what was granted, or else above what is observed. A grant from before is no licence."""
-    before, after, base, own = step
-    return rise(before.envelope, after.envelope) or rise(base.envelope, own.envelope)
+    risen = rise(step.before.envelope, step.after.envelope)
+    return risen or rise(step.observed_only.envelope, step.this_write_only.envelope)
 
 
 def _without_counts(rises: Amounts) -> Amounts:
@@ -159,51 +167,52 @@ def _without_counts(rises: Amounts) -> Amounts:
     return {key: more for key, more in rises.items() if not key.startswith("count/")}
 
 
-def _answer(asked: Evaluation, step: str, reason: str) -> Decision | None:
-    """The refusal of those that have something against it at a step. What refuses nothing is kept for the answer."""
-    growth = asked.growth
+def _answers(asked: Asked, proposal: Proposal, grounds: Grounds, step: str, values: expressions.Values) -> _Answers:
+    """What those say that have something against it at a step, and the refusal that comes of it."""
+    growth = grounds.growth
     assert growth is not None
-    found = _asked(asked, growth, step)
+    found = _found(asked, proposal, growth, step, values)
     if not found:
-        return None  # usually
-    asked.policies += tuple(one.row for one in found)
+        return _Answers(grounds, None)  # usually
+    grounds = grounds._replace(policies=grounds.policies + tuple(one.row for one in found))
     refusing = [one.row for one in found if one.refuses]
     if not refusing:
-        return None
+        return _Answers(grounds, None)
     known = [row for row in refusing if row.result == "refused"]
     if known:
-        verdict, sentence = Verdict.DENY, sentences.by_policies(growth.ref, known)
+        verdict, reason = Verdict.DENY, POLICY_NOT_YET if step == PERMIT else POLICY_REFUSED
+        sentence = sentences.by_policies(growth.ref, known)
     else:
         verdict, reason = Verdict.UNAVAILABLE, POLICY_UNKNOWN
         sentence = sentences.policies_unknown(growth.ref, refusing)
-    answer = asked.answer(verdict, reason, sentence, asked.pending_write.replicas, audit=asked.proposal.growth.audit)
-    return answer._replace(policies=asked.policies, unspecified=asked.unspecified)
+    answer = asked.answer(verdict, reason, sentence, asked.pending_write.replicas, audit=proposal.growth.audit)
+    return _Answers(grounds, answer._replace(policies=grounds.policies, unspecified=grounds.unspecified))
 
 
-def _asked(asked: Evaluation, growth: Growth, step: str) -> list[_Found]:
+def _found(asked: Asked, proposal: Proposal, growth: Growth, step: str, values: expressions.Values) -> list[_Found]:
     """What plug-ins say, and then the expressions of quotas."""
     found: list[_Found] = []
-    nodes, policies = asked.proposal.step.after.envelope_in, asked.state.policies
+    nodes, policies = proposal.step.after.envelope_in, asked.state.policies
     for one in policies.at(step):
         row = _of_plug_in(policies, one, step, growth)
         if row is not None:
             found.append(_weighed(asked, row, nodes))
     for node in nodes if step != PERMIT else ():
         if node.rules is not None:
-            found += [
-                _weighed(asked, row, (node,)) for row in expressions.answers(asked, growth, node, node.rules, step)
-            ]
+            rows = expressions.answers(asked.state.ledger, growth, node, node.rules, step, values)
+            found += [_weighed(asked, row, (node,)) for row in rows]
     return found
 
 
-def _weighed(asked: Evaluation, row: PolicyAnswer, nodes: Nodes) -> _Found:
+def _weighed(asked: Asked, row: PolicyAnswer, nodes: Nodes) -> _Found:
     """Whether what a policy says counts: some quota that it concerns binds who asks; or what is set for unknowns."""
-    binds = not row.audits and any(node.binds(asked.requester) for node in nodes)
+    who = asked.question.requester
+    binds = not row.audits and any(node.binds(who) for node in nodes)
     if not binds:
         return _Found(row._replace(audits=True), False)
     if row.result == "refused":
         return _Found(row, True)
-    return _Found(row, asked.policy.on(Unknown.POLICY, nodes, asked.requester) == "deny")
+    return _Found(row, asked.state.policy.on(Unknown.POLICY, nodes, who) == "deny")
 
 
 def _of_plug_in(policies: Policies, one: Enlisted, step: str, growth: Growth) -> PolicyAnswer | None:

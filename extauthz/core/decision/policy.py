@@ -1,4 +1,4 @@
-"""What the gate does if something is not known, and its bounds (docs/design.md rule 6). Each default has its reason
+"""What the gate does if something is not known, and its bounds (design.md rule 6). Each default has its reason
 here."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Policy:
     """``audit``: decide in full, report what the answer would have been, allow everything, and charge what is
     observed."""
     objects: Objects = "refuse"
-    """Writes at Envoy that may change more than a replica count (docs/design.md rule 15). ``webhook``: they pass, as a
+    """Writes at Envoy that may change more than a replica count (design.md rule 15). ``webhook``: they pass, as a
     webhook of the same ledger decides them; ``observe``: they pass, and count once they are observed."""
     on_unreadable: OnUnknown = "deny"
     on_unknown_workload: OnUnknown = "deny"
@@ -59,7 +59,7 @@ class Policy:
     before it is there, and a full workspace could not keep what it has; on, no rollout takes a workspace above a limit.
     """
     window_s: float = 135.0
-    """The landing window: how long after its decision an allowed write may still land (docs/design.md L3).
+    """The landing window: how long after its decision an allowed write may still land (design.md L3).
 
     The sum of Envoy's ext_authz timeout (2 s), its route timeout for writes (65 s), the API server's request timeout
     (60 s, ``--request-timeout``) and 8 s for etcd and the clocks.

@@ -96,7 +96,7 @@ def _one_quota(quota: str, shortages: list[Shortage]) -> str:
 
 
 def unavailable(ref: WorkloadRef | None, why: str) -> str:
-    """A refusal because the gate does not know something: never worded as a quota denial (docs/design.md rule 6)."""
+    """A refusal because the gate does not know something: never worded as a quota denial (design.md rule 6)."""
     what = subject(ref) if ref is not None else "this write"
     return f"{what} was not decided: the quota gate {why}"
 

@@ -1,4 +1,4 @@
-"""What the gate does not know of a write, and what it does about it (docs/design.md rule 6)."""
+"""What the gate does not know of a write, and what it does about it (design.md rule 6)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.decision.evaluation import Evaluation
-from extauthz.core.decision.policy import Policy
+from extauthz.core.decision.known import Asked, Grounds
+from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (
     ANY_LABELS,
     Decision,
@@ -23,15 +23,13 @@ from extauthz.core.model import (
 )
 
 
-def unreadable(
-    state: ClusterState, policy: Policy, found: Unreadable, decision_id: str, requester: Requester | None
-) -> Decision:
+def unreadable(state: ClusterState, found: Unreadable, decision_id: str, requester: Requester | None) -> Decision:
     """The answer to a request that may be a write and cannot be read."""
     ref, coverage = found.ref, state.ledger.coverage
     if ref is not None and state.synced and not state.coverage_is_stale and not coverage.may_cover(ref.namespace):
         return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
     concerned = coverage.candidates(ref.namespace) if ref is not None else ()
-    allow = policy.on(Unknown.UNREADABLE, concerned, requester) == "allow"
+    allow = state.policy.on(Unknown.UNREADABLE, concerned, requester) == "allow"
     why = f"cannot read it ({found.code}): {found.detail}"
     verdict = Verdict.ALLOW if allow else Verdict.UNAVAILABLE
     return Decision(decision_id, verdict, found.code, sentences.unavailable(ref, why), ref)
@@ -40,18 +38,16 @@ def unreadable(
 NOT_A_COUNT: Final = "not-a-count"
 
 
-def not_a_count(
-    state: ClusterState, policy: Policy, found: NotACount, decision_id: str, requester: Requester | None
-) -> Decision:
+def not_a_count(state: ClusterState, found: NotACount, decision_id: str, requester: Requester | None) -> Decision:
     """The answer at Envoy to a request that may change more than a count (``Policy.objects``)."""
     ref, coverage = found.ref, state.ledger.coverage
     if state.synced and not state.coverage_is_stale and not coverage.may_cover(ref.namespace):
         return Decision(decision_id, Verdict.ALLOW, "no-quota", "no quota covers this namespace", ref)
     concerned = coverage.candidates(ref.namespace)
-    if policy.objects == "refuse" and (not concerned or any(node.binds(requester) for node in concerned)):
+    if state.policy.objects == "refuse" and (not concerned or any(node.binds(requester) for node in concerned)):
         why = f"decides replica counts at Envoy, and this is more: {found.why}; {_CURE}"
         return Decision(decision_id, Verdict.UNAVAILABLE, NOT_A_COUNT, sentences.unavailable(ref, why), ref)
-    reason, why = _PASSED["webhook" if policy.objects == "webhook" else "observe"]
+    reason, why = _PASSED["webhook" if state.policy.objects == "webhook" else "observe"]
     return Decision(decision_id, Verdict.ALLOW, reason, f"{found.why}: {why}", ref)
 
 
@@ -64,44 +60,21 @@ _PASSED: Final = {
 """Setting to reason and explanation of what passes undecided."""
 
 
-def unsynced(asked: Evaluation) -> Decision | None:
-    """Step: the quotas or the cluster are not known yet."""
-    if asked.state.synced:
-        return None
-    why = "has not seen the cluster yet" if asked.state.quotas_known else "does not know the quotas yet"
-    return asked.unavailable("unsynced", f"{why}; try again shortly", _setting(asked, Unknown.UNSYNCED))
+# Before a write is weighed.
 
 
-def outdated_namespace(asked: Evaluation) -> Decision | None:
-    """Step: nothing is known to cover its namespace, but quotas or labels may have changed since."""
-    state = asked.state
-    if not state.coverage_is_stale or state.ledger.coverage.may_cover(asked.ref.namespace):
-        return None
-    return _outdated(asked)
-
-
-def _outdated(asked: Evaluation) -> Decision | None:
-    observed = asked.observed
-    if observed is not None and not asked.alters and (asked.pending_write.replicas or 0) <= observed.replicas:
-        return None
-    setting = _setting(asked, Unknown.STALE)
-    why = f"may be out of date, so cannot tell which quotas cover it: {asked.state.stale_why}"
-    return asked.unavailable("stale", why, setting) if setting == "deny" else None
-
-
-def _outdated_coverage(asked: Evaluation) -> Decision | None:
-    """No quota is known to cover it, but its labels or the quotas may have changed since."""
-    if asked.state.stale_why is None or asked.proposal.step.after.envelope_in:
-        return None
-    return _outdated(asked)
-
-
-def unseen(asked: Evaluation) -> Decision | None:
-    """Step: no source has shown the workload or its namespace. It may have been created a moment ago."""
-    namespace = asked.ref.namespace
-    if not asked.is_known:
+def missing(asked: Asked) -> Decision | None:
+    """The answer where it cannot be weighed: quotas, cluster, namespace or workload are not known."""
+    state, namespace = asked.state, asked.ref.namespace
+    if not (state.quotas_known and state.state_known):
+        why = "has not seen the cluster yet" if state.quotas_known else "does not know the quotas yet"
+        return asked.unavailable("unsynced", f"{why}; try again shortly", _setting(asked, Unknown.UNSYNCED))
+    known = state.ledger.coverage.namespaces.get(namespace)
+    if known is not None and not known.covered:  # but quotas or labels may have changed since
+        return _outdated(asked) if state.coverage_is_stale else None
+    if asked.observed is None and not asked.is_known:  # it may have been created a moment ago
         reason, why = "unknown-workload", f'has not seen it in namespace "{namespace}", so cannot tell what it costs'
-    elif namespace not in asked.state.ledger.coverage.namespaces:
+    elif known is None:
         why = f'has not seen the namespace "{namespace}", so cannot tell which quotas cover it'
         reason = "unknown-namespace"
     else:
@@ -110,56 +83,66 @@ def unseen(asked: Evaluation) -> Decision | None:
     return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, asked.write.ref))
 
 
-def unseen_owner(asked: Evaluation) -> Decision | None:
-    """Step: it names an owner that no source has shown, so nobody can tell what comes of that.
+def _outdated(asked: Asked) -> Decision | None:
+    observed = asked.observed
+    if observed is not None and not asked.alters and (asked.pending_write.replicas or 0) <= observed.replicas:
+        return None
+    setting = _setting(asked, Unknown.STALE)
+    why = f"may be out of date, so cannot tell which quotas cover it: {asked.state.stale_why}"
+    return asked.unavailable("stale", why, setting) if setting == "deny" else None
+
+
+def _setting(asked: Asked, unknown: Unknown) -> OnUnknown:
+    """What to do if it is not known which quotas of the namespace a write concerns."""
+    state = asked.state
+    return state.policy.on(unknown, state.ledger.coverage.candidates(asked.ref.namespace), asked.question.requester)
+
+
+# Once it is weighed.
+
+
+def unseen_owner(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """The refusal of a write that names an owner that no source has shown: nobody can tell what comes of that.
 
     What is made with an owner is charged by itself until that is seen.
     """
-    joins = asked.proposal.joins
+    joins = proposal.joins
     if joins is None or joins.labels != (ANY_LABELS,):
-        return None
+        return grounds
     owner = joins.owner.ref
     why = f'has not seen its owner, {owner.resource} "{owner.name}", so cannot tell what that comes to'
     answer = asked.unavailable("unknown-workload", why, _setting(asked, Unknown.WORKLOAD))
     return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, owner))
 
 
-def _setting(asked: Evaluation, unknown: Unknown) -> OnUnknown:
-    """What to do if it is not known which quotas of the namespace a write concerns."""
-    return asked.policy.on(unknown, asked.state.ledger.coverage.candidates(asked.ref.namespace), asked.requester)
+def uncertain(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """What it takes is known, and something that bears on that is not."""
+    if asked.state.stale_why is not None and not proposal.step.after.envelope_in:
+        refused = _outdated(asked)  # no quota is known to cover it, but its labels or the quotas may have changed
+        if refused is not None:
+            return refused
+    if not proposal.growth.grows:
+        return _held(asked) or grounds
+    unknowns = list(_not_known(asked, proposal))
+    for setting, reason, why in unknowns:
+        if setting == "deny":
+            return asked.unavailable(reason, why)
+    _, reason, why = unknowns[0]
+    return grounds._replace(reason=reason, why=f"fits as far as can be told; the quota gate {why}")
 
 
-def uncertain(asked: Evaluation) -> Decision | None:
-    """Step: what it takes is known, and something that bears on that is not."""
-    growth, state = asked.proposal.growth, asked.state
-    if state.is_certain and not (asked.proposal.step.after.unknown or growth.unpriced or growth.illegible):
-        return None  # nearly always
-    return _outdated_coverage(asked) or (_of_growth(asked) if growth.grows else _held(asked))
-
-
-def _held(asked: Evaluation) -> Decision | None:
+def _held(asked: Asked) -> Decision | None:
     """It grows nothing by itself, but a count that an earlier run has allowed may still land on it."""
     until_s = asked.state.hold_until_s
     if until_s is None or not asked.alters or _setting(asked, Unknown.UNSYNCED) == "allow":
         return None
-    left = _left(until_s - asked.now_s)
+    left = _left(until_s - asked.question.now_s)
     why = f"restarted and grants no change of a template, labels or owner for {left}: a count that was allowed before"
     return asked.unavailable("hold", f"{why} may still land on it")
 
 
 def _left(left_s: float) -> str:
     return sentences.about(left_s) if left_s > 0 else "a little longer"
-
-
-def _of_growth(asked: Evaluation) -> Decision | None:
-    """It grows, and something about that is not known. What may pass is still checked."""
-    unknowns = list(_not_known(asked))
-    for setting, reason, why in unknowns:
-        if setting == "deny":
-            return asked.unavailable(reason, why)
-    _, reason, why = unknowns[0]
-    asked.reason, asked.why = reason, f"fits as far as can be told; the quota gate {why}"
-    return None
 
 
 class _NotKnown(NamedTuple):
@@ -170,12 +153,12 @@ class _NotKnown(NamedTuple):
     why: str
 
 
-def _not_known(asked: Evaluation) -> Iterator[_NotKnown]:
+def _not_known(asked: Asked, proposal: Proposal) -> Iterator[_NotKnown]:
     """Everything that is unknown about growth, the gravest first."""
-    policy, growth, state, who = asked.policy, asked.proposal.growth, asked.state, asked.requester
-    grown = growth.grows
+    growth, state, who = proposal.growth, asked.state, asked.question.requester
+    grown, policy = growth.grows, state.policy
     if state.hold_until_s is not None:
-        left = _left(state.hold_until_s - asked.now_s)
+        left = _left(state.hold_until_s - asked.question.now_s)
         why = f"restarted and grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "hold", why)
     if state.stale_why is not None:
@@ -184,7 +167,7 @@ def _not_known(asked: Evaluation) -> Iterator[_NotKnown]:
         concerned = [node for node in grown if node.illegible]
         why = f"cannot read the limits of quota {', '.join(growth.illegible)}"
         yield _NotKnown(policy.on(Unknown.STALE, concerned or grown, who), "illegible-quota", why)
-    if asked.proposal.step.after.unknown:
+    if proposal.step.after.unknown:
         setting = policy.on(Unknown.FOOTPRINT, grown, who)
         yield _NotKnown(setting, "unknown-footprint", "does not know what one of its pods costs")
     if growth.unpriced:

@@ -1,59 +1,65 @@
-"""What a write takes of every quota that covers the workload, and whether there is room for it."""
+"""Whether there is room for what a write takes: of every quota that covers the workload, and of what the platform's own
+service allows.
+
+What is not asked for is not free (design.md rule 12). A pod that does not say what it needs of CPU or memory costs
+none of it, however many there are. So where a quota limits it, every container has to say it, as ResourceQuota demands
+(``Constraints`` in ``pkg/quota/v1/evaluator/core/pods.go``). Only more of such pods are refused: those that are there
+stay, and may shrink.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from extauthz.core import texts
 from extauthz.core.decision import sentences
-from extauthz.core.decision.evaluation import Evaluation
+from extauthz.core.decision.bounds import Bound, Freshness
+from extauthz.core.decision.known import Asked, Grounds
+from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.coverage import Nodes
-from extauthz.core.model import Amounts, Decision, Requester, Shortage, Verdict
+from extauthz.core.ledger.ledger import Proposal
+from extauthz.core.model import (
+    Amounts,
+    Decision,
+    Fetch,
+    NeedsFetch,
+    Requester,
+    Shortage,
+    Template,
+    Unknown,
+    Unspecified,
+    Verdict,
+)
+from extauthz.core.quota.tree import QuotaNode
 
 EXCEEDED = "exceeded-quota"
+MUST_SPECIFY = "must-specify"
+
+MAX_CONTAINERS = 8
+"""Names in a sentence, for each resource."""
 
 
-def weighed(asked: Evaluation) -> None:
-    """Step: what it takes. A write that grows nothing passes whatever quotas say."""
-    asked.propose()
-    if asked.proposal.growth.grows:
-        return
-    if asked.proposal.step.after.envelope_in:
-        asked.reason, asked.why = "no-growth", "grows nothing"
-    else:
-        asked.reason, asked.why = "no-quota", "no quota covers this workload"
+# Room in quotas.
 
 
-def exceeded(asked: Evaluation) -> Decision | None:
-    """Step: some quota has no room for what grows."""
-    short, free = refusing(asked)
+def exceeded(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """Whether some quota that binds who asks has no room for what grows."""
+    free = unbound(proposal.growth.grows, asked.question.requester)
+    short = _of_others(proposal.growth.shortages, free)
     if not short:
-        return None
-    proposal, pending_write, ledger = asked.proposal, asked.pending_write, asked.state.ledger
-    fits = _largest(asked, free)
-    short = _tightest_first(asked, short, fits, free)
-    sentence = sentences.exceeded(asked.write.ref, short, fits, ledger.surge(proposal, pending_write))
-    audit = proposal.growth.audit
-    denied = asked.answer(Verdict.DENY, EXCEEDED, sentence, pending_write.replicas, short, audit, fits)
-    return denied._replace(never_fits=never_fits(proposal.step.own.envelope.amounts, short))
-
-
-def refusing(asked: Evaluation) -> tuple[tuple[Shortage, ...], Nodes]:
-    """What has too little room, of quotas that bind who asks; and the quotas that do not."""
-    growth = asked.proposal.growth
-    if not growth.shortages:
-        return (), ()
-    free = unbound(growth.grows, asked.requester)
-    short = _of_others(growth.shortages, free)
-    if not short:
-        asked.reason, asked.why = "not-bound", f"fits every quota that binds who asks; {_names(free)} does not"
-    return short, free
-
-
-def largest(asked: Evaluation) -> int | None:
-    """The largest count that quotas have room for; ``None``: they have room for it, or none can be named."""
-    short, free = refusing(asked)
-    return _largest(asked, free) if short else None
+        return grounds._replace(
+            reason="not-bound", why=f"fits every quota that binds who asks; {_names(free)} does not"
+        )
+    pending_write, fits, surge = asked.pending_write, None, 0
+    if not asked.resizes:
+        fits = _largest(asked, proposal, free)
+        short = _tightest_first(asked, short, fits, free)
+        surge = asked.state.ledger.surge(proposal, pending_write)
+    sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
+    replicas = None if asked.resizes else pending_write.replicas
+    denied = asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, short, proposal.growth.audit, fits)
+    return denied._replace(never_fits=never_fits(proposal.step.this_write_only.envelope.amounts, short))
 
 
 def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
@@ -61,22 +67,26 @@ def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
     return any(alone.get(row.resource, 0) > row.hard for row in short)
 
 
-def _largest(asked: Evaluation, free: Nodes) -> int | None:
+def largest(asked: Asked, proposal: Proposal) -> int | None:
+    """The largest count that quotas have room for; ``None``: they have room for it, or none can be named."""
+    free = unbound(proposal.growth.grows, asked.question.requester)
+    return _largest(asked, proposal, free) if _of_others(proposal.growth.shortages, free) else None
+
+
+def _largest(asked: Asked, proposal: Proposal, free: Nodes) -> int | None:
     """The largest count that would be granted; ``None``: none can be named.
 
     The ledger takes it that a count costs what its own pods cost. But a count that pends, or stays, may meet a new
     template too, or a template that pends a count. Then a smaller count of this write may not help.
     """
-    fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, asked.proposal, free)
-    is_plain = asked.pending_write.counts_alone and not asked.proposal.entry.pending_writes
+    fits = asked.state.ledger.largest_replicas(asked.ref, asked.pending_write, proposal, free)
+    is_plain = asked.pending_write.counts_alone and not proposal.entry.pending_writes
     if fits is None or is_plain or not _short_at(asked, fits, free):
         return fits
     return None
 
 
-def _tightest_first(
-    asked: Evaluation, short: tuple[Shortage, ...], fits: int | None, free: Nodes
-) -> tuple[Shortage, ...]:
+def _tightest_first(asked: Asked, short: tuple[Shortage, ...], fits: int | None, free: Nodes) -> tuple[Shortage, ...]:
     """Quotas that have no room for one more than ``fits`` come first. Rows of one quota stay together."""
     if fits is None or all(row.quota == short[0].quota for row in short):
         return short
@@ -84,10 +94,10 @@ def _tightest_first(
     return tuple(sorted(short, key=lambda row: row.quota not in tight))
 
 
-def _short_at(asked: Evaluation, count: int, free: Nodes) -> set[str]:
+def _short_at(asked: Asked, count: int, free: Nodes) -> set[str]:
     """Quotas without room for the same write with another count."""
     tried = replace(asked.pending_write, replicas=count)
-    growth = asked.state.ledger.propose(asked.ref, tried, asked.born, asked.entry).growth
+    growth = asked.state.ledger.propose(asked.ref, tried, asked.expected, asked.entry).growth
     return {row.quota for row in _of_others(growth.shortages, free)}
 
 
@@ -104,3 +114,101 @@ def _of_others(shortages: tuple[Shortage, ...], free: Nodes) -> tuple[Shortage, 
 
 def _names(nodes: Nodes) -> str:
     return ", ".join(node.quota.name for node in nodes)
+
+
+# What pods do not say.
+
+
+def must_specify(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """Whether there would be more pods that do not say what they need of what a quota limits."""
+    named = _containers(asked, proposal)
+    rows = tuple(
+        Unspecified(node.quota.name, node.path, key, named[key], node.audits)
+        for node, key in proposal.growth.unspecified
+        if key in named and (node.audits or _denies(asked, node))
+    )
+    refusing = [row for row in rows if not row.audits]
+    if not refusing:
+        return grounds._replace(unspecified=rows)
+    sentence = sentences.must_specify(asked.write.ref, refusing)
+    replicas, audit = asked.pending_write.replicas, proposal.growth.audit
+    return asked.answer(Verdict.DENY, MUST_SPECIFY, sentence, replicas, audit=audit)._replace(unspecified=rows)
+
+
+def _denies(asked: Asked, node: QuotaNode) -> bool:
+    return asked.state.policy.on(Unknown.UNSPECIFIED, (node,), asked.question.requester) == "deny"
+
+
+def _containers(asked: Asked, proposal: Proposal) -> Mapping[str, tuple[str, ...]]:
+    """By resource, the names of containers that say nothing of it: the first few."""
+    found: dict[str, set[str]] = {}
+    for template in _templates(asked, proposal):
+        try:
+            silent = asked.state.ledger.pod_costs.unspecified(asked.ref.namespace, template)
+        except FootprintError:
+            continue
+        for key, names in silent.items():
+            found.setdefault(key, set()).update(names)
+    most = texts.MAX_NAME
+    return {
+        key: tuple(texts.cut(name, most) for name in sorted(names)[:MAX_CONTAINERS]) for key, names in found.items()
+    }
+
+
+def _templates(asked: Asked, proposal: Proposal) -> Iterable[Template]:
+    """The one that it brings; of a count those that it may multiply.
+
+    Of each write the first: server-side apply may also leave less, as its manager owned what it leaves out, and nobody
+    can tell. Were that enough, every apply of something else would be refused. What it does leave is seen afterwards.
+    """
+    if asked.pending_write.templates:
+        return asked.pending_write.templates[:1]
+    shown, pending = proposal.entry.shown, proposal.entry.live_pending_writes()
+    there = [shown.template] if shown is not None and shown.template is not None else []
+    return [*there, *(one.templates[0] for one in pending if one.templates)]
+
+
+# The bound of a platform's own service: how many replicas a workload may have, in addition to quotas.
+
+UNASKED = "max-scale-unasked"
+"""Reason of an answer that is no decision yet: the service must be asked, and then the write is decided again."""
+MAX_SCALE_UNKNOWN = "max-scale-unknown"
+KEPT = "max-scale-stale"
+MAX_SCALE_EXCEEDED = "exceeded-max-scale"
+
+
+def exceeded_max_scale(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """Whether it exceeds what the service allows, or that is not known."""
+    replicas, bounds = asked.pending_write.replicas, asked.state.bounds
+    if bounds is None or replicas is None or replicas <= proposal.step.before.envelope.replicas:
+        return grounds  # its count is not above all that the workload may have already
+    bound = bounds.known(asked.write.ref, asked.question.now_s)
+    if bound.freshness is Freshness.UNASKED:
+        return _max_scale_unknown(asked, UNASKED)._replace(needs=NeedsFetch(Fetch.MAX_SCALE, asked.write.ref))
+    if bound.freshness is Freshness.UNKNOWN and asked.state.policy.on_max_scale_unknown == "deny":
+        return _max_scale_unknown(asked, MAX_SCALE_UNKNOWN)
+    if bound.most is not None and replicas > bound.most:
+        denied = _above_max_scale(asked, replicas, bound, bound.most)
+        return denied._replace(audit=proposal.growth.audit)
+    grounds = grounds._replace(max_scale=bound.most)
+    if bound.freshness is Freshness.KEPT:
+        remark = f"; within what the platform's service said {bound.age_s:.0f} s ago, and no later"
+        return grounds._replace(reason=KEPT, remark=remark)
+    if bound.freshness is Freshness.UNKNOWN:
+        remark = "; the platform's service was not heard, and that lets it pass"
+        return grounds._replace(reason=MAX_SCALE_UNKNOWN, remark=remark)
+    return grounds
+
+
+def _max_scale_unknown(asked: Asked, reason: str) -> Decision:
+    why = "could not learn from the platform's service how many replicas it may have; try again shortly"
+    return asked.unavailable(reason, why)
+
+
+def _above_max_scale(asked: Asked, replicas: int, bound: Bound, most: int) -> Decision:
+    before = asked.observed.replicas if asked.observed is not None else 0
+    fits = max(most, before)
+    old = f" (as of {bound.age_s:.0f} s ago)" if bound.freshness is Freshness.KEPT else ""
+    sentence = sentences.exceeded_scale(asked.write.ref, replicas, before, most, fits, old)
+    denied = asked.answer(Verdict.DENY, MAX_SCALE_EXCEEDED, sentence, replicas, fits=fits)
+    return denied._replace(max_scale=most, never_fits=True)

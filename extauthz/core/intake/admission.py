@@ -28,13 +28,20 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-from extauthz.core.objects import metadata
+from extauthz.core.objects import custom, metadata
+from extauthz.core.objects.custom import NO_SHAPES, Shape, Shapes
 from extauthz.core.objects.fields import boolean, mapping, text, text_list
 from extauthz.core.objects.workloads import described, interned, pod_template
 from extauthz.core.wire import gojson
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
+
+NAME = "workspacequotas.extauthz.dev"
+"""Our webhook's. A refusal names it: ``admission webhook "workspacequotas.extauthz.dev" denied the request: …``."""
+
+CLAMP_NAME = f"clamp.{NAME}"
+"""The mutating one's, as the API server's own metrics and log call it."""
 
 MAX_REVIEW_BYTES = 8 * 1024 * 1024
 """Two objects, each of which the API server took in a body of at most 3 MiB, and what is said about them."""
@@ -54,6 +61,10 @@ MAX_COUNTS_BYTES: Final = 64 * 1024
 """What of one object may count, as its template and labels are kept: every decision reads it. Of a real object with 200
 containers it is some 20 KiB."""
 
+MAX_WHO, MAX_GROUPS = 64 * 1024, 4096
+"""Characters of a user's name, groups and pods together, and how many these are. All come back from where a review is
+read, and stay with the decision. Whom an API server knows by a token or certificate has a few KiB."""
+
 _OPERATIONS = {"CREATE": Operation.CREATE, "UPDATE": Operation.UPDATE}
 _CONNECT = NotAWrite("connect", "connecting changes no object")
 _NOTHING = NotAWrite("no-count", "it leaves the replica count, the pod template, the labels and the owner as they are")
@@ -65,14 +76,19 @@ class Review(NamedTuple):
     uid: str
     """The answer must repeat it."""
     question: Question
+    count_path: str = "/spec/replicas"
+    """Where the object has its replica count, as a JSON Pointer."""
 
 
 class _Budget(Protocol):
     def __call__(self, size: int) -> Work: ...
 
 
-def read(body: bytes, limits: _Budget = budget.of_review) -> Review | Unreadable:
+def read(body: bytes, limits: _Budget = budget.of_review, shapes: Shapes = NO_SHAPES) -> Review | Unreadable:
     """Says what an AdmissionReview asks. Never raises. ``Unreadable``: it is none, so it cannot even be answered.
+
+    Args:
+        shapes: of custom resources, where their objects have what counts. Of others only scales count.
 
     >>> review = read(
     ...     b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u1",'
@@ -87,16 +103,21 @@ def read(body: bytes, limits: _Budget = budget.of_review) -> Review | Unreadable
     try:
         if len(body) > MAX_REVIEW_BYTES:
             raise BodyError("body-too-large", f"more than {MAX_REVIEW_BYTES} bytes")
-        return _review(gojson.loads(body, work=limits(len(body))))
+        return _review(gojson.loads(body, work=limits(len(body))), shapes)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail)
+        return _unreadable(error)
 
 
-def read_at_once(body: bytes) -> Review | Unreadable | None:
+def _unreadable(error: BodyError | ObjectError, ref: WorkloadRef | None = None) -> Unreadable:
+    """A path in the detail has keys of the object, of any length."""
+    return Unreadable(error.code, texts.cut(error.detail, texts.MAX_SENTENCE), ref)
+
+
+def read_at_once(body: bytes, shapes: Shapes = NO_SHAPES) -> Review | Unreadable | None:
     """The same where it takes little. ``None``: it takes longer than others should wait, so read it elsewhere."""
     if AT_ONCE_BYTES < len(body) <= MAX_REVIEW_BYTES:
         return None
-    found = read(body, budget.of_review_at_once)
+    found = read(body, budget.of_review_at_once, shapes)
     return None if isinstance(found, Unreadable) and found.code == TOO_COMPLEX else found
 
 
@@ -113,7 +134,7 @@ def kept(review: Review | Unreadable) -> Review | Unreadable:
     return review
 
 
-def _review(tree: Tree) -> Review:
+def _review(tree: Tree, shapes: Shapes) -> Review:
     root = mapping(tree, "(root)")
     if (root.get("apiVersion"), root.get("kind")) != (API_VERSION, KIND):
         detail = f"it is no {KIND} of {API_VERSION}; set admissionReviewVersions: [v1]"
@@ -123,7 +144,19 @@ def _review(tree: Tree) -> Review:
     if not 0 < len(uid) <= MAX_UID:
         raise BodyError("uid-missing", f"request.uid must have 1 to {MAX_UID} characters, and has {len(uid)}")
     who = _requester(mapping(request.get("userInfo"), "request.userInfo"))
-    return Review(uid, Question(_reading(request), texts.cut(who.user, texts.MAX_NAME), who if who.user else None))
+    (reading, shape), user = _reading(request, shapes), texts.cut(who.user, texts.MAX_NAME)
+    if len(who.groups) + len(who.pods) > MAX_GROUPS or sum(map(len, (who.user, *who.groups, *who.pods))) > MAX_WHO:
+        return Review(uid, Question(_by_nobody(reading), user))
+    question = Question(reading, user, who if who.user else None)
+    return Review(uid, question) if shape is None else Review(uid, question, shape.pointer)
+
+
+def _by_nobody(reading: Reading) -> Reading:
+    """The same of somebody who is too long to be told."""
+    if not isinstance(reading, Write | Resize):
+        return reading
+    detail = f"request.userInfo has more than {MAX_WHO} characters or {MAX_GROUPS} groups; let the user be in fewer"
+    return Unreadable("requester-too-long", detail, reading.ref)
 
 
 def _requester(info: Mapping[str, Tree]) -> Requester:
@@ -136,24 +169,36 @@ def _requester(info: Mapping[str, Tree]) -> Requester:
     )
 
 
-def _reading(request: Mapping[str, Tree]) -> Reading:
-    """What the request does. What cannot be told is no fault of the review, and is an answer."""
+def _reading(request: Mapping[str, Tree], shapes: Shapes) -> tuple[Reading, Shape | None]:
+    """What the request does, and where a custom resource has its count. What cannot be told is no fault of the review,
+    and is an answer."""
     try:
-        found = _named(request)
+        found = _named(request, shapes)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail)
+        return _unreadable(error), None
     if isinstance(found, NotAWrite):
-        return found
+        return found, None
     ref, scale = found
     try:
         if ref[:2] == PODS:
-            return _resize(request, ref)
-        return _write(request, ref, scale=scale)
+            return _resize(request, ref), None
+        shape = _shape(request, shapes[ref[:2]]) if not scale and ref[:2] in shapes else None
+        return _write(request, ref, shape, scale=scale), shape
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail, ref)
+        return _unreadable(error, ref), None
 
 
-def _named(request: Mapping[str, Tree]) -> tuple[WorkloadRef, bool] | NotAWrite:
+def _shape(request: Mapping[str, Tree], of_kind: Mapping[str, Shape]) -> Shape:
+    """That of the request's version. Raises BodyError."""
+    resource = mapping(request.get("resource"), "request.resource")
+    version = text(resource.get("version"), "request.resource.version")
+    if version not in of_kind:
+        cure = f"write it in version {' or '.join(sorted(of_kind))}"
+        raise BodyError("version-without-scale", f"its version {version[:40]!a} has no scale subresource; {cure}")
+    return of_kind[version]
+
+
+def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bool] | NotAWrite:
     operation = text(request.get("operation"), "request.operation")
     if operation in ("DELETE", "CONNECT"):
         return routes.DELETE if operation == "DELETE" else _CONNECT
@@ -174,17 +219,19 @@ def _named(request: Mapping[str, Tree]) -> tuple[WorkloadRef, bool] | NotAWrite:
         return WorkloadRef(*PODS, parts["namespace"], parts["name"]), False
     if parts["subresource"] == "status" and parts["resource"] in MOVED_BY_STATUS:
         parts["subresource"] = ""
+    if not parts["subresource"] and (parts["group"], parts["resource"]) in shapes:
+        return WorkloadRef(parts["group"], parts["resource"], parts["namespace"], parts["name"]), False
     return routes.workload(**parts)
 
 
-def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Write | NotAWrite:
+def _write(request: Mapping[str, Tree], ref: WorkloadRef, shape: Shape | None, *, scale: bool) -> Write | NotAWrite:
     operation = _OPERATIONS.get(text(request.get("operation"), "request.operation"))
     if operation is None or (scale and operation is Operation.CREATE):
         raise BodyError("operation-not-known", "request.operation must be CREATE or UPDATE, and of a scale UPDATE")
     dry_run = boolean(request.get("dryRun"), "request.dryRun")
     given = _object(request)
     if operation is Operation.CREATE:
-        made, bound = _described(ref, given), preconditions.of_create(given)
+        made, bound = _described(ref, given, shape), preconditions.of_create(given)
         return Write(_named_itself(ref, given), operation, scale, dry_run, made.replicas, made, bound)
     if not ref.name:
         raise BodyError("name-missing", "request.name is empty, and an update has one")
@@ -192,7 +239,7 @@ def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Wri
     bound = preconditions.of_object(old)
     if scale:
         return Write(ref, operation, scale, dry_run, counts.of_put(given), precondition=bound)
-    before, after = _described(ref, old), _described(ref, given)
+    before, after = _described(ref, old, shape), _described(ref, given, shape)
     if after == before:
         return _NOTHING
     is_count = after == replace(before, replicas=after.replicas)
@@ -202,20 +249,24 @@ def _write(request: Mapping[str, Tree], ref: WorkloadRef, *, scale: bool) -> Wri
 def manifest(ref: WorkloadRef, document: Mapping[str, Tree]) -> Write | Unreadable:
     """The create of an object that was not sent yet: what a webhook would be shown of it."""
     try:
-        made = _described(ref, document)
+        made = _described(ref, document, None)
     except (BodyError, ObjectError) as error:
-        return Unreadable(error.code, error.detail, ref)
+        return _unreadable(error, ref)
     return Write(ref, Operation.CREATE, False, False, made.replicas, made)
 
 
-def _described(ref: WorkloadRef, given: Mapping[str, Tree]) -> Observed:
+def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None) -> Observed:
     """What of an object counts. Raises BodyError, ObjectError."""
-    found = described(ref.resource, given)
-    assert found.template is not None
-    if len(found.template.text) + len(found.labels) > MAX_COUNTS_BYTES:
-        cure = "have fewer containers, volumes, labels and resources in one object"
-        raise BodyError(TOO_COMPLEX, f"more than {MAX_COUNTS_BYTES} bytes of it count; {cure}")
+    found = described(ref.resource, given) if shape is None else custom.described(shape, given)
+    size = len(found.template.text) if found.template is not None else 0
+    if size + len(found.labels) + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
+        raise _too_much()
     return found
+
+
+def _too_much() -> BodyError:
+    cure = "have fewer containers, volumes, labels and resources in one object"
+    return BodyError(TOO_COMPLEX, f"more than {MAX_COUNTS_BYTES} bytes of it count; {cure}")
 
 
 def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
@@ -240,6 +291,8 @@ def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
         pod_template(one.get("spec"), before.get("status"), preconditions.metadata(one).get("generation"))
         for one in (before, after)
     )
+    if max(len(held.text), len(wanted.text)) > MAX_COUNTS_BYTES:
+        raise _too_much()
     return Resize(ref, held, wanted, observed.resource_version, boolean(request.get("dryRun"), "request.dryRun"))
 
 

@@ -1,6 +1,6 @@
 """Finds the preconditions of a write: what the API server must verify first.
 
-A precondition that were claimed and not enforced would end a pending write too early (docs/design.md L3). Sources:
+A precondition that were claimed and not enforced would end a pending write too early (design.md L3). Sources:
 ``Store.Update`` in ``apiserver/pkg/registry/generic/registry/store.go``; ``scaleUpdatedObjectInfo`` in
 ``pkg/registry/apps/*/storage``.
 """

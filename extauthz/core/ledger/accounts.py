@@ -1,15 +1,208 @@
-"""Used and reserved of every quota, and whether a change of position fits."""
+"""What a workload costs and where it counts; used and reserved of every quota; and whether a change of position fits.
+
+A cost is a product, so a thousand replicas cost no more work than one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from extauthz.core.footprint import UNSPECIFIED
 from extauthz.core.ledger.coverage import Nodes
-from extauthz.core.ledger.position import NOTHING, Charge, Position, Step, difference, rise
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
+
+
+class Shared(dict[str, int]):
+    """Amounts that many workloads have, nano-units by quota key. Nobody changes them, so they can be a key."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+class Product(NamedTuple):
+    """A replica count and the cost of one pod."""
+
+    replicas: int
+    per_pod: Amounts
+    """Nano-units by quota key."""
+    beside: Amounts = MappingProxyType({})
+    """What is added for this very count, nano-units."""
+
+
+class Charge(NamedTuple):
+    """What ``charge`` has worked out."""
+
+    replicas: int
+    """The highest replica count in it."""
+    amounts: Amounts
+    """The whole cost, nano-units by quota key."""
+    per_object: Amounts
+    """The part that does not depend on the replica count (``count/…`` keys)."""
+    pod: Shared | None = None
+    """The cost of one pod, if the whole cost is a product of that and the count, and a shared ``per_object``."""
+
+    def with_count(self, replicas: int, per_pod: Amounts) -> Charge:
+        """The highest cost for each key of this one and of a count of pods that cost ``per_pod``."""
+        top, before, per_object, pod = self
+        if pod is not None and pod is per_pod and isinstance(per_object, Shared):
+            return charge_of(replicas, pod, per_object) if replicas > top else self
+        higher = {
+            key: amount
+            for key, each in per_pod.items()
+            if (amount := replicas * each + per_object.get(key, 0)) > before.get(key, 0)
+        }
+        if not higher and replicas <= top:
+            return self
+        return Charge(max(top, replicas), {**before, **higher}, per_object)
+
+
+def charge(products: Iterable[Product], per_object: Amounts) -> Charge:
+    """The highest cost of ``products`` for each key, and ``per_object`` once."""
+    top = 0
+    amounts: dict[str, int] = {}
+    for replicas, per_pod, beside in products:
+        if replicas > top:
+            top = replicas
+        cost = {key: amount for key, each in per_pod.items() if (amount := replicas * each)}
+        for key, amount in beside.items() if beside else ():
+            cost[key] = cost.get(key, 0) + amount
+        if not amounts:
+            amounts = cost
+            continue
+        for key, amount in cost.items():
+            if amount > amounts.get(key, 0):
+                amounts[key] = amount
+    for key, amount in per_object.items():
+        amounts[key] = amounts.get(key, 0) + amount
+    return Charge(top, amounts, per_object)
+
+
+def charge_one(replicas: int, pod: Amounts, per_object: Amounts) -> Charge:
+    """The cost of ``replicas`` equal pods."""
+    if isinstance(pod, Shared) and isinstance(per_object, Shared):
+        return charge_of(replicas, pod, per_object)
+    return charge((Product(replicas, pod),), per_object)
+
+
+_KEPT_CHARGES: Final = 8_192
+"""Each takes less than a KiB. Sizes of pods are few, and counts are small."""
+
+
+@lru_cache(_KEPT_CHARGES)
+def charge_of(replicas: int, pod: Shared, per_object: Shared) -> Charge:
+    """The same, remembered: nearly every workload."""
+    cost = charge((Product(replicas, pod),), per_object)
+    return cost._replace(pod=pod)
+
+
+_NO_CHANGE: Final = Shared()
+
+
+def _times(before: Charge, after: Charge) -> Amounts | None:
+    """The difference of two counts of one pod; ``None``: they differ in more."""
+    pod = after.pod
+    if pod is None or before.pod is not pod or before.per_object is not after.per_object:
+        return None
+    return charge_of(after.replicas - before.replicas, pod, _NO_CHANGE).amounts
+
+
+def difference(before: Charge, after: Charge) -> Amounts:
+    """How much more ``after`` has of each key, or less."""
+    if before is after:
+        return _NO_CHANGE
+    times = _times(before, after)
+    if times is not None:
+        return times
+    some, others = before.amounts, after.amounts
+    return {key: more for key in some.keys() | others.keys() if (more := others.get(key, 0) - some.get(key, 0))}
+
+
+def rise(before: Charge, after: Charge) -> Amounts:
+    """What ``after`` has more of, and how much more."""
+    if before is after:
+        return _NO_CHANGE
+    times = _times(before, after)
+    if times is not None:
+        return times if after.replicas > before.replicas else _NO_CHANGE
+    some = before.amounts
+    return {key: more for key, amount in after.amounts.items() if (more := amount - some.get(key, 0)) > 0}
+
+
+def highest(footprints: Iterable[Amounts]) -> Amounts:
+    """The maximum for each key. Equal objects are passed through, so the usual case copies nothing."""
+    result: Amounts = {}
+    for footprint in footprints:
+        if footprint is result or not footprint:
+            continue
+        if not result:
+            result = footprint
+            continue
+        merged = dict(result)
+        for key, amount in footprint.items():
+            merged[key] = max(merged.get(key, 0), amount)
+        result = merged
+    return result
+
+
+class Position(NamedTuple):
+    """The cost of an entry and its children, and its quotas."""
+
+    used: Charge
+    used_in: Nodes
+    envelope: Charge
+    envelope_in: Nodes
+    unknown: bool
+    """The cost of some template is not known."""
+    pod: Amounts | None = None
+    """What each replica costs, if only the count of the head may change."""
+
+    @property
+    def settled(self) -> Position:
+        """Where it counts without pending writes. Only if ``pod`` is known."""
+        assert self.pod is not None, "other writes than of the count are under way"
+        if self.envelope is self.used:
+            return self
+        return Position(self.used, self.used_in, self.used, self.used_in, self.unknown, self.pod)
+
+    @property
+    def trees(self) -> frozenset[str]:
+        """Names of the root quotas in whose trees it counts, or may come to count."""
+        return frozenset([node.root for node in self.envelope_in])
+
+    def with_count(self, replicas: int) -> Position:
+        """Where it would count with one more write of the head's count alone. Only if ``pod`` is known."""
+        assert self.pod is not None, "other writes are under way"
+        used, used_in, envelope, envelope_in, unknown, pod = self
+        after = envelope.with_count(replicas, self.pod)
+        return self if after is envelope else Position(used, used_in, after, envelope_in, unknown, pod)
+
+
+class Step(NamedTuple):
+    """What one more write does to the entry that a workload is charged through."""
+
+    before: Position
+    after: Position
+    observed_only: Position
+    """As ``before``, without pending writes of the workload itself."""
+    this_write_only: Position
+    """As ``observed_only``, with this write alone, and with creates that pend where there is no object."""
+
+    @property
+    def multiplies_unknown(self) -> bool:
+        """It adds pods of unknown cost, or is the first to do so."""
+        before, after, observed, this = (at.envelope.replicas for at in self)
+        return not self.before.unknown or after > before or this > observed
+
+
+NOTHING = charge((), {})
+NOWHERE = Position(NOTHING, (), NOTHING, (), False)
+
+
+# The accounts of quotas.
 
 
 class UsageRow(NamedTuple):
@@ -119,7 +312,7 @@ class _Account:
 
 _UNTOUCHED = _Account()
 
-_SILENCES = frozenset(UNSPECIFIED.values())
+_UNSPECIFIED_KEYS = frozenset(UNSPECIFIED.values())
 
 
 class Accounts:
@@ -193,26 +386,26 @@ class Accounts:
         """Check a step: only keys that the write grows are checked, in every quota and ancestor.
 
         It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
-        envelope from before is no licence to grow back (docs/design.md rule 10).
+        envelope from before is no licence to grow back (design.md rule 10).
         """
-        before, after, base, own = step
+        before, after, observed_only, this_write_only = step
         refused: list[Shortage] = []
         audited: list[Shortage] = []
         unpriced: list[str] = []
         illegible: list[str] = []
         grows: list[QuotaNode] = []
         risen = rise(before.envelope, after.envelope)
-        above = risen if own is after else rise(base.envelope, own.envelope)
+        above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
         unknown = after.unknown and step.multiplies_unknown
-        stays = before.envelope_in is after.envelope_in is base.envelope_in is own.envelope_in
+        stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
         for node in after.envelope_in:
             audits, grows_here = node.audits, unknown
             risen_here, above_here = risen, above
-            if audits or not stays:
+            if audits or not stays:  # the position differs from quota to quota
                 risen_here, above_here = _here(step, node, risen, above)
                 grows_here = grows_here or (after.unknown and node not in before.envelope_in)
             if not risen_here and not above_here and not grows_here:
-                continue
+                continue  # what grows nothing passes, however far over the quota is
             account = self._accounts.get(node, _UNTOUCHED)
             available, growth_of = account.available, risen_here.get
             for key, hard in node.hard.items():
@@ -223,7 +416,7 @@ class Accounts:
                         asked, used, reserved = growth or above_here[key], *account.of(key)
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved, hard)
                         (audited if audits else refused).append(short)
-            if node.illegible:
+            if node.illegible:  # nobody can tell what it limits
                 grows_here = True
                 illegible.append(node.quota.name)
             if grows_here and not audits:
@@ -242,15 +435,15 @@ class Accounts:
             free: quotas that bound nothing.
         """
         best: int | None = None
-        base = step.base.settled if step.base.pod is not None else step.base
+        observed = step.observed_only.settled if step.observed_only.pod is not None else step.observed_only
         for node in step.after.envelope_in:
             for key, hard in node.hard.items() if not node.audits and node not in free else ():
                 charged = _standing(step.before, node)[1].amounts.get(key, 0)
                 room = self._accounts.get(node, _UNTOUCHED).available(key, hard)
                 bounds = [(charged + room, step.after)]
                 if room < 0:  # over: nothing above what is observed
-                    seen = _standing(base, node)[1].amounts.get(key, 0)
-                    bounds = [(charged, step.after), (seen, step.own)]
+                    seen = _standing(observed, node)[1].amounts.get(key, 0)
+                    bounds = [(charged, step.after), (seen, step.this_write_only)]
                 for most, at in bounds:
                     left, each = most - at.envelope.per_object.get(key, 0), per_pod.get(key, 0)
                     if left < 0:
@@ -316,9 +509,9 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
     In a quota where the workload only comes to count by another write that pends, all of it is above what is observed.
     """
-    before, after, base, own = step
+    before, after, observed_only, this_write_only = step
     risen_here = rise(_standing(before, node)[1], after.envelope)
-    above_here = rise(_standing(base, node)[1], own.envelope)
+    above_here = rise(_standing(observed_only, node)[1], this_write_only.envelope)
     if node.audits:  # nothing is reserved there: what else pends is not this write's growth
         keys = risen.keys() | above.keys() if node in before.envelope_in else risen_here.keys()
         return {k: v for k, v in risen_here.items() if k in keys}, {k: v for k, v in above_here.items() if k in keys}
@@ -327,7 +520,7 @@ def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[
 
 def _unspecified(step: Step, risen: Amounts, above: Amounts) -> tuple[tuple[QuotaNode, str], ...]:
     """Quotas, and keys of them that more pods say nothing of."""
-    if step.after.envelope.amounts.keys().isdisjoint(_SILENCES):
+    if step.after.envelope.amounts.keys().isdisjoint(_UNSPECIFIED_KEYS):
         return ()  # nearly always
     found: list[tuple[QuotaNode, str]] = []
     for node in step.after.envelope_in:

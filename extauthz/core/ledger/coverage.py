@@ -115,7 +115,7 @@ class Coverage:
         return self.tree.matching(namespace.labels, labels_dict(labels))
 
     def may_cover(self, namespace: str) -> bool:
-        """Whether some workload there may be under a quota. In an unknown namespace it may (docs/design.md rule 6)."""
+        """Whether some workload there may be under a quota. In an unknown namespace it may (design.md rule 6)."""
         known = self.namespaces.get(namespace)
         return known is None or known.covered
 

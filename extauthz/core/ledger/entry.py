@@ -1,26 +1,37 @@
-"""A workload in the ledger: what is observed of it, its pending writes, and which objects it covers."""
+"""Workloads in the ledger: what is observed of each, its pending writes, and which objects it covers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from extauthz.core.ledger.claims import Claims
+from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.pending_write import PendingWrite
-from extauthz.core.ledger.position import Position
+from extauthz.core.ledger.pod_costs import Claims
 from extauthz.core.ledger.rollouts import LeftTemplates
-from extauthz.core.model import Labels, Observed, WorkloadRef
+from extauthz.core.model import Kind, Labels, Observed, WorkloadRef
 from extauthz.core.objects.metadata import selects
 
 
 class Entry:
     """One workload. A ReplicaSet that its live Deployment covers has ``head`` set and is charged through it."""
 
-    __slots__ = ("born", "children", "claims", "head", "left", "observed", "pending_writes", "pods", "ref", "standing")
+    __slots__ = (
+        "children",
+        "claims",
+        "expected",
+        "head",
+        "left",
+        "observed",
+        "pending_writes",
+        "pods",
+        "ref",
+        "standing",
+    )
 
     def __init__(self, ref: WorkloadRef) -> None:
         self.ref = ref
         self.observed: Observed | None = None
-        self.born: Observed | None = None
+        self.expected: Observed | None = None
         """The object as an allowed create would make it, or as it was before it went: what writes under way would find
         where it is made, or made anew. Attributes it to its owner until it is observed."""
         self.left: LeftTemplates = ()
@@ -50,11 +61,6 @@ class Entry:
         return entry
 
     @property
-    def is_plain(self) -> bool:
-        """Nobody refers to it: no pending write, no member of a family, no owner whose family it may come to join."""
-        return not (self.pending_writes or self.children or self.pods or self.claims or self.head or self.left)
-
-    @property
     def is_known(self) -> bool:
         """It was observed, or a create of it was allowed."""
         return self.observed is not None or any(pending_write.creates for pending_write in self.live_pending_writes())
@@ -62,7 +68,7 @@ class Entry:
     @property
     def shown(self) -> Observed | None:
         """The best that is known of the object: a refused create may mean that another one came first."""
-        return self.observed or self.born
+        return self.observed or self.expected
 
     def live_pending_writes(self) -> tuple[PendingWrite, ...]:
         return tuple(self.pending_writes.values()) if self.pending_writes else ()
@@ -95,7 +101,7 @@ class Entry:
 
     def _copy(self) -> Entry:
         copy = Entry(self.ref)
-        for slot in ("born", "children", "claims", "head", "left", "pending_writes", "observed", "pods"):
+        for slot in ("expected", "children", "claims", "head", "left", "pending_writes", "observed", "pods"):
             setattr(copy, slot, getattr(self, slot))
         return copy
 
@@ -164,3 +170,67 @@ class Entry:
             or made_of_nobody
             or not all(selects(owner.selector, one) for one in pending_write.labels)
         )
+
+
+class Workloads:
+    """All entries: kinds, then namespaces, to names."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Kind, dict[str, dict[str, Entry]]] = {}
+
+    def get(self, ref: WorkloadRef) -> Entry | None:
+        """What is known of a workload."""
+        group, resource, namespace, name = ref
+        spaces = self._kinds.get((group, resource))
+        names = spaces.get(namespace) if spaces is not None else None
+        return names.get(name) if names is not None else None
+
+    def __len__(self) -> int:
+        return sum(len(names) for spaces in self._kinds.values() for names in spaces.values())
+
+    def __iter__(self) -> Iterator[Entry]:
+        for spaces in self._kinds.values():
+            for names in spaces.values():
+                yield from names.values()
+
+    def in_namespace(self, namespace: str) -> Iterator[Entry]:
+        """All entries of one namespace."""
+        for spaces in self._kinds.values():
+            yield from spaces.get(namespace, {}).values()
+
+    def observed(self, kind: Kind) -> Iterator[WorkloadRef]:
+        """Every observed workload of a kind."""
+        for names in self._kinds.get(kind, {}).values():
+            yield from (entry.ref for entry in names.values() if entry.observed is not None)
+
+    def kinds(self) -> set[Kind]:
+        """The kinds of all workloads."""
+        return set(self._kinds)
+
+    def units(self) -> Iterator[tuple[Kind, str]]:
+        """Every kind in every namespace. In these pieces all entries can be visited while they change."""
+        for kind, spaces in self._kinds.items():
+            for namespace in spaces:
+                yield kind, namespace
+
+    def of_unit(self, kind: Kind, namespace: str) -> list[WorkloadRef]:
+        """The workloads of one kind in one namespace, as of now."""
+        return [entry.ref for entry in self._kinds.get(kind, {}).get(namespace, {}).values()]
+
+    def keep(self, entry: Entry) -> None:
+        """Keep an entry, which may be there already."""
+        ref = entry.ref
+        self._kinds.setdefault(ref[:2], {}).setdefault(ref.namespace, {})[ref.name] = entry
+
+    def drop(self, entry: Entry) -> None:
+        """Forget an entry, which may be gone already."""
+        ref = entry.ref
+        spaces = self._kinds.get(ref[:2], {})
+        names = spaces.get(ref.namespace, {})
+        if names.get(ref.name) is not entry:
+            return
+        del names[ref.name]
+        if not names:
+            del spaces[ref.namespace]
+        if not spaces:
+            del self._kinds[ref[:2]]

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from extauthz.core.kinds import DEPLOYMENTS, REVISIONS, SHARE_TEMPLATES
-from extauthz.core.ledger.claims import stems
+from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
+from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
-from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one
-from extauthz.core.ledger.position import NOTHING, NOWHERE, Position, Product, charge, charge_one
+from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts, count_one, stems
 from extauthz.core.ledger.rollouts import UNBOUNDED, Others, beyond
 from extauthz.core.model import Amounts, Observed, Template
 
 
 def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
     """Add up ``entry``, which must be a head."""
-    if (entry.idle and not entry.children) or entry.ref[:2] == REVISIONS:
-        return NOWHERE  # a revision by itself runs nothing
     observed = entry.observed
+    if observed is None and not (entry.pending_writes or entry.children):
+        return NOWHERE
+    if entry.ref[:2] == REVISIONS:
+        return NOWHERE  # a revision by itself runs nothing
     if observed is not None and _only_its_count_may_change(entry):
         return _plain_position(entry, observed, coverage, pod_costs)
     if observed is None and entry.claims:
@@ -29,8 +30,6 @@ def position(entry: Entry, coverage: Coverage, pod_costs: PodCosts) -> Position:
     used = NOTHING
     if observed is not None:
         products = _observed_products(entry, observed, costs)
-        if not observed.replicas and not entry.children and not entry.claims:
-            costs.unknown = False  # zero times what is not known
         used = charge(products, _per_object(entry, costs, pending=False))
     envelope = charge(_reachable(entry, costs), _per_object(entry, costs, pending=True))
     return Position(used, used_in, envelope, _envelope_nodes(entry, coverage, used_in), costs.unknown)
@@ -61,22 +60,20 @@ def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_co
     per_object = _per_object(entry, costs, pending=False)
     top = entry.top_replicas()
     if not (entry.children or entry.claims or entry.left or pod_costs.charge_surge or _shares_with_pods(entry)):
-        pod = costs.one(observed.template)
-        used = charge_one(observed.replicas, pod, per_object)
-        envelope = used.with_count(top, pod) if top > observed.replicas else used
-        if not top and costs.unknown:  # zero times what is not known
-            return Position(used, nodes, envelope, nodes, False)
+        pod = costs.of_each(top, observed.template)
+        each = pod if pod is not None else {}
+        used = charge_one(observed.replicas, each, per_object)
+        envelope = used.with_count(top, each) if top > observed.replicas else used
         return Position(used, nodes, envelope, nodes, costs.unknown, pod)
     products = _observed_products(entry, observed, costs)
     used = envelope = charge(products, per_object)
     per_pod, by_count = products[0].per_pod, not entry.claims and not products[0].beside
     by_count = by_count and not beyond(UNBOUNDED, per_pod, _others(entry, costs, pending=False))
-    is_priced = observed.replicas > 0 or observed.template is not None
+    is_priced = costs.of_each(observed.replicas, observed.template) is not None
     if pod_costs.charge_surge:
         top = pod_costs.with_surge(entry.ref, observed, top)
         by_count = by_count and observed.max_surge is None
     if top > observed.replicas:
-        costs.unknown = costs.unknown or not is_priced
         envelope = charge([*products, _own(entry, observed, top, costs)], per_object)
     return Position(used, nodes, envelope, nodes, costs.unknown, per_pod if by_count and is_priced else None)
 
@@ -195,8 +192,7 @@ def _observed_products(entry: Entry, observed: Observed, costs: NamespaceCosts) 
 
 def _own(entry: Entry, observed: Observed, count: int, costs: NamespaceCosts) -> Product:
     """So many pods of the observed template, and what those beside it cost more that its family has."""
-    is_nothing = not count and observed.template is None  # zero times what is not known
-    each = {} if is_nothing else costs.one(observed.template)
+    each = costs.of_each(count, observed.template) or {}
     beside = _of_claims(entry, count, (observed.template,), costs)
     return Product(count, each, _and(beside, beyond(count, each, _others(entry, costs, pending=False))))
 
@@ -227,34 +223,27 @@ def _others(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> list[Other
         count = child.top_replicas() if pending else seen.replicas if seen is not None else 0
         found += _of_groups(child, costs)
         if seen is not None and count:
-            found.append(_rest(entry, seen.template, count, found, costs))
+            found.append(Others(costs.one(seen.template), UNBOUNDED))
         if pending:
             templates = [template for one in child.live_pending_writes() for template in one.templates]
             found += [Others(costs.one(template), UNBOUNDED) for template in templates]
-    for template, most in entry.left:
-        found.append(_rest(entry, template, most, found, costs))
-    return found
+    return found + [Others(costs.one(template), UNBOUNDED) for template in entry.left]
 
 
 def _of_groups(owner: Entry, costs: NamespaceCosts) -> list[Others]:
     return [Others(costs.one(seen.template), seen.replicas) for _, seen in _pods((owner,))]
 
 
-def _rest(entry: Entry, template: Template | None, most: int, known: Iterable[Others], costs: NamespaceCosts) -> Others:
-    """So many pods of a template, less those that are known and cost no less.
+def _old(entry: Entry, template: Template | None, most: int, costs: NamespaceCosts) -> Others:
+    """Pods of a template that a write replaces, of which there may be so many.
 
     A Deployment's controller first brings the ReplicaSets that it has to a new count, and then replaces their pods
-    (``syncDeployment`` in ``pkg/controller/deployment``: a scaling event goes before a rollout). So of a template that
-    it still runs there may be as many pods as it is to have. A StatefulSet's makes no new pods of an old revision.
+    (``syncDeployment`` in ``pkg/controller/deployment``: a scaling event goes before a rollout). A StatefulSet's makes
+    new pods of the old revision below a partition, even where there are none (``newVersionedStatefulSetPod`` in
+    ``pkg/controller/statefulset``). So all may have the old template, while there are others nothing makes.
     """
-    each = costs.one(template)
-    if entry.ref[:2] == DEPLOYMENTS:
-        return Others(each, UNBOUNDED)
-    return Others(each, most - sum(one.most for one in known if one.most > 0 and _costs_no_less(one.cost, each)))
-
-
-def _costs_no_less(one: Amounts, other: Amounts) -> bool:
-    return one is other or all(one.get(key, 0) >= amount for key, amount in other.items())
+    makes = entry.ref[:2] == STATEFUL_SETS or (entry.ref[:2] in SHARE_TEMPLATES and most)
+    return Others(costs.one(template), UNBOUNDED if makes else most)
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
@@ -320,20 +309,20 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
     top = max([count, *(one.replicas or 0 for one in counts)])
     yield product(count, shown)
     if top > count:
-        yield product(top, shown)
+        yield product(top, shown)  # any count that pends may land on what is observed
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
-    stays = [_rest(entry, entry.observed.template, top, others, costs)] if entry.observed is not None and top else []
+    stays = [_old(entry, entry.observed.template, top, costs)] if entry.observed is not None else []
     for one in objects:
         meeting = [count.replicas or 0 for count in counts if _may_follow(count, one)]
         before = [
-            _rest(entry, template, other.replicas or 0, (), costs)
+            _old(entry, template, other.replicas or 0, costs)
             for other in objects
             if _may_precede(other, one)
             for template in other.templates
         ]
         own = one.replicas or 0
-        yield product(own, one.templates, [*stays, *before])
+        yield product(own, one.templates, [*stays, *before])  # pods of each base before it go one by one
         if meeting and max(meeting) > own:
             yield product(max(meeting), one.templates, [*stays, *before])
     yield Product(max([top, *(one.replicas or 0 for one in objects)]) + left_count, {})

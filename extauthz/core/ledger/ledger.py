@@ -1,4 +1,4 @@
-"""The ledger: envelopes of all workloads against the accounts of all quotas (docs/ledger.md).
+"""The ledger: envelopes of all workloads against the accounts of all quotas (docs/internals/ledger.md).
 
 Pure and synchronous: nothing can happen between the check and the record of a grant.
 """
@@ -10,17 +10,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from extauthz.core.kinds import SHARE_TEMPLATES, STATEFUL_SETS
-from extauthz.core.ledger.accounts import Growth
+from extauthz.core.ledger.accounts import NOWHERE, Charge, Growth, Position, Step, rise
 from extauthz.core.ledger.coverage import Coverage, Nodes
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import pod_of
 from extauthz.core.ledger.observations import Observations
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import PendingWrite, State
 from extauthz.core.ledger.pending_writes import PendingWrites
 from extauthz.core.ledger.pod_costs import NamespaceCosts, PodCosts
-from extauthz.core.ledger.position import NOWHERE, Charge, Position, Step, rise
-from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import ANY_LABELS, Labels, Observed, Precondition, WorkloadRef
 
@@ -60,7 +58,7 @@ class Ledger:
         """Which quotas cover a workload."""
         self.pod_costs = PodCosts()
         """What a pod costs."""
-        self.workloads = Store()
+        self.workloads = Workloads()
         """All known workloads."""
         self.ownership = Ownership(self.workloads)
         """Which workload is charged through which."""
@@ -90,15 +88,19 @@ class Ledger:
     # Deciding: synchronous, and nothing is recorded unless told.
 
     def propose(
-        self, ref: WorkloadRef, pending_write: PendingWrite, born: Observed | None = None, known: Entry | None = None
+        self,
+        ref: WorkloadRef,
+        pending_write: PendingWrite,
+        expected: Observed | None = None,
+        known: Entry | None = None,
     ) -> Proposal:
         """Work out ``pending_write`` on ``ref`` against all quotas, without recording it.
 
-        ``born`` is the object that a create would make, ``known`` what ``get`` has just given. All is worked out beside
-        the state, on copies of entries: a question changes nothing, whatever goes wrong.
+        ``expected`` is the object that a create would make, ``known`` the entry if it is at hand. All is worked out
+        beside the state, on copies of entries: a question changes nothing, whatever goes wrong.
         """
         known = known if known is not None else self.workloads.get(ref)
-        entry = known if known is not None else self._newborn(ref, born)
+        entry = known if known is not None else self._to_be_made(ref, expected)
         head = entry.root
         joins = self._joining(entry, pending_write) if pending_write.owner or pending_write.labels else None
         if joins is not None:
@@ -133,6 +135,7 @@ class Ledger:
 
     def _step(self, entry: Entry, before: Position, pending_write: PendingWrite) -> Step:
         if before.pod is not None and pending_write.counts_alone and entry.head is None:
+            # Nearly always: one pod, and counts alone. Then no order of landing has to be looked at.
             count = pending_write.replicas or 0
             after = before.with_count(count)
             base = before.settled
@@ -140,7 +143,9 @@ class Ledger:
         pending = entry.live_pending_writes()
         after = self._with(entry, (*pending, pending_write))
         if not pending:
-            return Step(before, after, before, after)
+            return Step(before, after, before, after)  # nothing else can land, so both pairs are the same
+        # With other writes under way, it is also looked at without them: what they were granted is no licence for this
+        # one where a quota is over (design.md rule 10).
         whole = [one for one in pending if one.templates and one.replicas is not None]
         apart = self._without_landed(entry, whole) if whole and entry.children else entry
         base = self._with(apart, ())
@@ -168,7 +173,7 @@ class Ledger:
         whole: Iterable[PendingWrite],
         write: PendingWrite,
     ) -> Position:
-        """``Step.own``: what the write raises by itself, and what it lets other writes raise.
+        """``Step.this_write_only``: what the write raises by itself, and what it lets other writes raise.
 
         A count lands on nothing: where no object is observed, a create comes first. An object that is made gives those
         that pend their object back.
@@ -196,9 +201,9 @@ class Ledger:
         self.ownership.find_claims(copy)
         return self.usage.add_up(copy.root)
 
-    def _newborn(self, ref: WorkloadRef, born: Observed | None) -> Entry:
+    def _to_be_made(self, ref: WorkloadRef, expected: Observed | None) -> Entry:
         entry = Entry(ref)
-        entry.born = born
+        entry.expected = expected
         entry.head = self.ownership.head_of(entry)
         return entry
 
@@ -231,7 +236,7 @@ class Ledger:
         fits, too_many = -1, pending_write.replicas or 0
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
-            tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.born)
+            tried = self.propose(ref, replace(pending_write, replicas=middle), proposal.entry.expected)
             is_short = any(row.quota not in names for row in tried.growth.shortages)
             fits, too_many = (fits, middle) if is_short else (middle, too_many)
         return fits if fits >= 0 else None
@@ -244,11 +249,8 @@ class Ledger:
     def record(self, proposal: Proposal, pending_write: PendingWrite) -> None:
         """Record an allowed ``pending_write`` as it was proposed. Nothing may have changed in between."""
         entry = proposal.entry
-        if not entry.pending_writes:  # with one it is held already
-            self.workloads.hold(entry)
-        if proposal.head is not entry:
-            self.workloads.hold(proposal.head)
         if entry.observed is None and not entry.pending_writes:
+            self.workloads.keep(entry)
             entry.head = None  # so far its owner does not know of it
             self.ownership.regroup(entry)
         before, after, *_ = proposal.step
@@ -266,11 +268,12 @@ class Ledger:
             self._attribute(entry, pending_write.made)
         self.record(self.propose(ref, pending_write, pending_write.made), pending_write)
 
-    def _attribute(self, entry: Entry, born: Observed) -> None:
+    def _attribute(self, entry: Entry, expected: Observed) -> None:
         """Charge what pends on an object that was never seen through its owner, now that a write says who that is."""
         self.usage.shift(entry.ref, self.usage.position(entry), NOWHERE)
-        entry.born = born
+        entry.expected = expected
         owner = self.ownership.head_of(entry)
         of_root = self.usage.position(owner.root) if owner is not None else NOWHERE
         self.ownership.regroup(entry)
+        self.usage.unbook(entry)
         self.usage.book(entry.root, of_root, self.usage.add_up(entry.root))

@@ -1,26 +1,29 @@
-"""What sources report of objects: one by one or as lists, late, twice, and in any order."""
+"""What sources report of objects: one by one or as lists, late, twice, and in any order.
+
+A cluster has many more pods than workloads, and nearly all cost what their owner is charged for anyway. So a pod that
+has a controller is kept as its name alone, and with those like it makes a *group*: an entry of its own, that its owner
+covers or that counts by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cachetools import FIFOCache
 
 from extauthz.core.kinds import PODS, RESIZES
-from extauthz.core.ledger.claims import ephemeral
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.accounts import NOWHERE
+from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import Event, is_newer
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.pods import Pods, is_group
-from extauthz.core.ledger.position import NOWHERE
+from extauthz.core.ledger.pod_costs import ephemeral
 from extauthz.core.ledger.rollouts import LeftTemplates, Rollouts
-from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
-from extauthz.core.model import Kind, Observed, WorkloadRef
+from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Template, WorkloadRef
 
 T = TypeVar("T")
 
@@ -36,7 +39,7 @@ _AT_ONCE = 32
 class Observations:
     """Keeps workloads, ownership, usage and pending writes equal to what is observed."""
 
-    def __init__(self, workloads: Store, ownership: Ownership, usage: Usage, pending: PendingWrites) -> None:
+    def __init__(self, workloads: Workloads, ownership: Ownership, usage: Usage, pending: PendingWrites) -> None:
         self._workloads = workloads
         self._ownership = ownership
         self._usage = usage
@@ -141,7 +144,7 @@ class Observations:
             entry.left = left
 
         self._usage.change(entry.root, change)
-        self._ownership.release(entry)
+        self._ownership.forget_gone(entry)
 
     def observe_kind(self, group: str, kind: str, resource: str) -> None:
         """Note a custom resource with a scale subresource. It covers what it has created."""
@@ -151,7 +154,7 @@ class Observations:
             owner = entry.observed.owner if entry.observed is not None else None
             if owner is not None and owner[:2] == (group, kind):
                 self._move(entry, entry.observed)
-                self._ownership.release(entry)
+                self._ownership.forget_gone(entry)
 
     def _there(self, kind: Kind) -> Iterator[WorkloadRef]:
         yield from (ref for ref in self._workloads.observed(kind) if not is_group(ref))
@@ -188,7 +191,7 @@ class Observations:
             entry = self._workloads.get(claim)
             if entry is not None:
                 self._move(entry, entry.observed)
-                self._ownership.release(entry)
+                self._ownership.forget_gone(entry)
 
     def _settle_resizes(self, ref: WorkloadRef, version: str) -> None:
         """Each was for one version of the pod: at a newer one it has landed, or cannot."""
@@ -208,23 +211,21 @@ class Observations:
         if before == observed:
             return
         if _differ_in_version_alone(before, observed):
-            self._workloads.hold(entry)
             entry.observed = observed
         else:
             self._move(entry, observed)
         self._settle_observed(entry, before)
-        self._ownership.release(entry)
+        self._ownership.forget_gone(entry)
 
     def _move(self, entry: Entry, observed: Observed | None) -> None:
         touched = self._ownership.touched(entry, observed)
-        for one in touched:
-            self._workloads.hold(one)
+        self._workloads.keep(entry)
         before = [(one.ref, self._usage.position(one)) for one in touched if one.head is None]
         entry.left = self._rollouts.observed(entry.ref, entry.observed, observed, entry.top_count())
         if observed is not None:
-            entry.born = None
+            entry.expected = None
         elif entry.pending_writes:
-            entry.born = entry.shown
+            entry.expected = entry.shown
         entry.observed = observed
         self._ownership.regroup(entry)
         for ref, old in before:
@@ -232,8 +233,10 @@ class Observations:
         for one in touched:
             if one.head is None:
                 self._usage.book(one, NOWHERE, self._usage.add_up(one))
+            else:
+                self._usage.unbook(one)
         for one in touched[1:]:
-            self._ownership.release(one)
+            self._ownership.forget_gone(one)
 
     def _settle_observed(self, entry: Entry, before: Observed | None) -> None:
         passed = [
@@ -258,3 +261,107 @@ def _differ_in_version_alone(before: Observed | None, observed: Observed | None)
     if before is None or observed is None:
         return False
     return replace(before, resource_version=observed.resource_version) == observed
+
+
+_OF_ONE_POD: Final = (
+    "statefulset.kubernetes.io/pod-name=",
+    "apps.kubernetes.io/pod-index=",
+    "batch.kubernetes.io/job-completion-index=",
+)
+"""Labels by which controllers tell pods of one owner apart. No useful selector asks for them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    ref: WorkloadRef
+    each: Observed
+    count: int = 0
+
+
+class Pods:
+    """Which group each pod is in, and which groups have changed since they were last asked for."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, dict[str, tuple[_Group, str]]] = {}
+        """Namespace to names of pods, each with its resourceVersion."""
+        self._groups: dict[str, dict[tuple[OwnerRef, Labels, Template | None], _Group]] = {}
+        """By namespace."""
+        self._changed: dict[WorkloadRef, _Group] = {}
+        self._made = 0
+
+    def __iter__(self) -> Iterator[WorkloadRef]:
+        for namespace, names in self._names.items():
+            for name in names:
+                yield WorkloadRef(*PODS, namespace, name)
+
+    def version(self, ref: WorkloadRef) -> str:
+        """The resourceVersion of a pod; empty: it is in no group."""
+        found = self._names.get(ref.namespace, {}).get(ref.name)
+        return found[1] if found is not None else ""
+
+    def group(self, ref: WorkloadRef) -> WorkloadRef | None:
+        """The group that a pod is in."""
+        found = self._names.get(ref.namespace, {}).get(ref.name)
+        return found[0].ref if found is not None else None
+
+    def alike(self, namespace: str) -> Iterator[Observed]:
+        """One pod of each group in a namespace."""
+        yield from (group.each for group in self._groups.get(namespace, {}).values())
+
+    def put(self, ref: WorkloadRef, pod: Observed | None) -> None:
+        """Take the newest state of a pod; ``None``: it is gone, or has no controller."""
+        names = self._names.get(ref.namespace, {})
+        before, _ = names.pop(ref.name, (None, ""))
+        after = None
+        if pod is not None and pod.owner is not None:
+            after = self._group(ref, pod, pod.owner)
+            self._names.setdefault(ref.namespace, names)[ref.name] = after, pod.resource_version
+        elif not names:
+            self._names.pop(ref.namespace, None)
+        if before is after:
+            return
+        if before is not None:
+            self._count(before, -1)
+        if after is not None:
+            self._count(after, 1)
+
+    def changes(self) -> list[tuple[WorkloadRef, Observed | None]]:
+        """Every group that has changed, as it is now; ``None``: it has no pod any more."""
+        changed, self._changed = self._changed, {}
+        return [(g.ref, replace(g.each, replicas=g.count) if g.count else None) for g in changed.values()]
+
+    def _count(self, group: _Group, step: int) -> None:
+        group.count += step
+        self._changed[group.ref] = group
+        groups = self._groups.setdefault(group.ref.namespace, {})
+        if group.count:
+            groups[_key(group.each)] = group
+        else:
+            del groups[_key(group.each)]
+            if not groups:
+                del self._groups[group.ref.namespace]
+
+    def _group(self, ref: WorkloadRef, pod: Observed, owner: OwnerRef) -> _Group:
+        each = Observed(0, pod.template, _common(pod.labels), owner=owner)
+        found = self._groups.get(ref.namespace, {}).get(_key(each))
+        if found is None:
+            self._made += 1
+            name = f"{owner.kind}/{owner.name}/{self._made}"  # no object's name has a slash
+            found = _Group(WorkloadRef(*PODS, ref.namespace, name), each)
+        return found
+
+
+def _key(each: Observed) -> tuple[OwnerRef, Labels, Template | None]:
+    assert each.owner is not None, "pods without a controller are in no group"
+    return each.owner, each.labels, each.template
+
+
+def _common(labels: Labels) -> Labels:
+    if not any(label in labels for label in _OF_ONE_POD):
+        return labels
+    return ",".join(pair for pair in labels.split(",") if not pair.startswith(_OF_ONE_POD))
+
+
+def is_group(ref: WorkloadRef) -> bool:
+    """Whether ``ref`` stands for a group of pods and not for an object."""
+    return "/" in ref.name

@@ -2,7 +2,7 @@
 after it.
 
 Ownership is attributed, never a reason to exclude: a child counts with its owner up to the owner's grant, and what it
-has above that is charged (``envelope``; docs/design.md rule 8).
+has above that is charged (``envelope``; design.md rule 8).
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEPLOYMENTS, LET_GO, PODS, REVISIONS, STATEFUL_SETS
-from extauthz.core.ledger.claims import Claims, split, stem_of, stems
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.pending_write import PendingWrite
-from extauthz.core.ledger.store import Store
+from extauthz.core.ledger.pod_costs import Claims, split, stem_of, stems
 from extauthz.core.model import ANY_LABELS, Observed, OwnerRef, WorkloadRef
 from extauthz.core.objects.metadata import selects
 
@@ -22,7 +21,7 @@ from extauthz.core.objects.metadata import selects
 class Ownership:
     """Keeps ``Entry.head``, ``Entry.children`` and ``Entry.claims`` of all workloads equal to what is observed."""
 
-    def __init__(self, workloads: Store) -> None:
+    def __init__(self, workloads: Workloads) -> None:
         self._workloads = workloads
         self._custom: dict[tuple[str, str], str] = {}
         """Custom resources with a scale subresource, as they become known: (group, kind) to the plural."""
@@ -55,7 +54,7 @@ class Ownership:
         known = [one for one in ones if one is not None]
         touched: dict[WorkloadRef, Entry] = {}
         for one in (*known, *(one.root for one in known)):
-            touched.setdefault(one.ref, one)  # the store makes another entry of a plain workload each time
+            touched.setdefault(one.ref, one)
         return tuple(touched.values())
 
     def regroup(self, entry: Entry) -> None:
@@ -108,7 +107,7 @@ class Ownership:
         owner = pending_write.owner or before
         ref = self._owner_ref(entry.ref, owner)
         if ref is None or owner is None:
-            return None
+            return None  # nobody's, or of a kind that covers nothing
         labels = {*entry.all_labels(), *pending_write.labels}
         has_others = labels != {shown.labels if shown is not None else ""}
         may_select = entry.observed is None and ref[:2] != DEPLOYMENTS  # by its own selector, which no write tells
@@ -116,21 +115,22 @@ class Ownership:
         if entry.head is not None and entry.head.ref == ref:
             enters = entry.may_leave() and not entry.leaves(pending_write)
         if owner == before and not enters:
-            return None
+            return None  # it stays where it is
         head = self._workloads.get(ref) or Entry(ref)
         if head.observed is None or head.observed.uid != owner.uid:
+            # Another object of that name may still come. Until then it tells nothing of what it would select.
             return (head, False) if owner != before or has_others else None
         selector = shown.selector if shown is not None else None
         each = (Observed(0, None, one, owner=owner, selector=selector) for one in labels)
         is_covered = (self._covers(ref, head.observed, entry.ref, one) for one in each)
         return (head, True) if may_select or ANY_LABELS in labels or any(is_covered) else None
 
-    def release(self, entry: Entry) -> None:
-        """Keep only what is needed of an entry. Forget one that has gone."""
+    def forget_gone(self, entry: Entry) -> None:
+        """Forget an entry of which nothing is known."""
         if entry.idle:
             self._detach(entry)
             self._unname_owner(entry)
-        self._workloads.release(entry, is_plain=entry.is_plain and entry.ref not in self._owners)
+            self._workloads.drop(entry)
 
     def set_pods(self, claim: WorkloadRef, pods: WorkloadRef | None, volume: str) -> None:
         """Note whose ephemeral volume a claim is; ``None``: no pod's that exists."""

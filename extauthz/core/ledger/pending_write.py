@@ -1,4 +1,4 @@
-"""A pending write: a write that was allowed and may still land; and the table of what ends it (docs/design.md L3).
+"""A pending write: a write that was allowed and may still land; and the table of what ends it (design.md L3).
 
 "Not there" is not "will never be": the API server may finish a request after its client went away. So a pending write
 ends only by the rows of ``TRANSITIONS``, and every pair of state and event has a row.
@@ -109,7 +109,7 @@ class PendingWrite:
     """The labels of the owner whose family it may bring the object into: the object may come to count by them."""
 
     held_bytes: int = 0
-    """What ``templates`` and ``labels`` take, as counted when it was decided (``core.ledger.memory``)."""
+    """What ``templates`` and ``labels`` take, as counted when it was decided."""
 
     @property
     def counts_alone(self) -> bool:

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.coverage import Nodes, leaves
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import Event, PendingWrite, State
-from extauthz.core.ledger.position import Position
-from extauthz.core.ledger.store import Store
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import WorkloadRef
 from extauthz.core.policies import Fate
@@ -25,7 +24,7 @@ _FATES: Final = {Event.NOT_FORWARDED: Fate.NOT_SENT, Event.REFUSED: Fate.REFUSED
 class PendingWrites:
     """Live pending writes in the order in which they were recorded or renewed. All of an entry's go through this."""
 
-    def __init__(self, workloads: Store, ownership: Ownership, usage: Usage) -> None:
+    def __init__(self, workloads: Workloads, ownership: Ownership, usage: Usage) -> None:
         self._workloads = workloads
         self._ownership = ownership
         self._usage = usage
@@ -94,7 +93,7 @@ class PendingWrites:
             self._of_tree[root] += 1
         if pending_write.held_bytes:
             self._leaves[pending_write.id] = leaves(position.envelope_in) or UNCOVERED
-            self._hold(pending_write, pending_write.held_bytes)
+            self._count_bytes(pending_write, pending_write.held_bytes)
         if pending_write.answered_s is not None:
             self._answered[pending_write.id] = entry
         entry.add(pending_write)
@@ -103,8 +102,7 @@ class PendingWrites:
     def follow_on(self, owner: Entry, pending_write: PendingWrite, template: PendingWrite) -> None:
         """As long as ``pending_write`` is live, follow on ``owner`` what it may bring there."""
         entry = self._workloads.get(owner.ref) or owner
-        self._workloads.hold(entry)
-        self._workloads.hold(entry.root)
+        self._workloads.keep(entry)
         self._followed_on[pending_write.id] = entry.ref, template
         self._usage.change(entry.root, lambda: entry.add(template))
 
@@ -214,7 +212,7 @@ class PendingWrites:
         head = entry.root
         self._usage.change(head, remove)
         for one in (entry, head):
-            self._ownership.release(one)
+            self._ownership.forget_gone(one)
         for ended in pending_writes:
             if ended.id in self._followed_on:
                 self._leave(*self._followed_on.pop(ended.id))
@@ -224,7 +222,7 @@ class PendingWrites:
         assert entry is not None, "it has a pending write"
         self._usage.change(entry.root, lambda: entry.remove(template))
         for one in (entry, entry.root):
-            self._ownership.release(one)
+            self._ownership.forget_gone(one)
 
     def _end_by_read(self, entry: Entry, pending_writes: Iterable[PendingWrite], started_s: float) -> int:
         ended = [pending_write for pending_write in pending_writes if pending_write.on_read(started_s)]
@@ -251,11 +249,11 @@ class PendingWrites:
             if not self._of_tree[root]:
                 del self._of_tree[root]
         if pending_write.id in self._leaves:
-            self._hold(pending_write, -pending_write.held_bytes)
+            self._count_bytes(pending_write, -pending_write.held_bytes)
             del self._leaves[pending_write.id]
         entry.remove(pending_write)
 
-    def _hold(self, pending_write: PendingWrite, more: int) -> None:
+    def _count_bytes(self, pending_write: PendingWrite, more: int) -> None:
         self.bytes_held += more
         for quota in self._leaves[pending_write.id]:
             self._bytes[quota] += more

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from extauthz.core.footprint import LimitRangeDefaults
-from extauthz.core.ledger.accounts import Accounts, Difference, UsageRow
+from extauthz.core.ledger.accounts import NOWHERE, Accounts, Difference, Position, UsageRow
 from extauthz.core.ledger.coverage import Coverage
-from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.ledger.position import NOWHERE, Position
-from extauthz.core.ledger.store import Store
 from extauthz.core.model import Amounts, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 
@@ -23,11 +21,13 @@ from extauthz.core.quota.tree import QuotaTree
 class Usage:
     """The accounts of all workloads, and what changes positions from outside."""
 
-    def __init__(self, workloads: Store, coverage: Coverage, pod_costs: PodCosts) -> None:
+    def __init__(self, workloads: Workloads, coverage: Coverage, pod_costs: PodCosts) -> None:
         self._workloads = workloads
         self._coverage = coverage
         self._pod_costs = pod_costs
         self.accounts = Accounts(coverage.tree)
+        self._standing: set[Entry] = set()
+        """Those whose position is kept."""
         self._recounting: _Recount | None = None
 
     # What bears on the positions of many.
@@ -77,9 +77,8 @@ class Usage:
         """Positions that entries keep belong to the old nodes and amounts. So does a count that is running."""
         self._recounting = None
         self.accounts = accounts
-        for entry in self._workloads.held():
-            if entry.standing is not None:
-                entry.standing = self.add_up(entry)
+        for entry in self._standing:
+            entry.standing = self.add_up(entry)
 
     # One workload.
 
@@ -101,7 +100,16 @@ class Usage:
         """``shift``, and keep the position while a pending write lives on the workload."""
         if after is not before:
             self.shift(head.ref, before, after)
-        head.standing = after if head.pending_writes else None
+        if head.pending_writes:
+            head.standing = after
+            self._standing.add(head)
+        elif head.standing is not None:
+            self.unbook(head)
+
+    def unbook(self, entry: Entry) -> None:
+        """Keep no position of an entry: nothing pends on it, or it is charged through another one."""
+        entry.standing = None
+        self._standing.discard(entry)
 
     def change(self, head: Entry, mutate: Callable[[], None]) -> None:
         """Do a change of the position of ``head``, and ``book`` it."""
@@ -131,7 +139,7 @@ class Usage:
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
 
-        Usage is put right and no pending write is touched (docs/design.md L4). One count at a time.
+        Usage is put right and no pending write is touched (design.md L4). One count at a time.
 
         Returns:
             What was wrong; ``None`` if the count was overtaken by one that a change of quotas or prices made necessary.
@@ -160,7 +168,7 @@ class _Recount:
     wrong.
     """
 
-    def __init__(self, usage: Usage, workloads: Store, accounts: Accounts) -> None:
+    def __init__(self, usage: Usage, workloads: Workloads, accounts: Accounts) -> None:
         self._usage = usage
         self._workloads = workloads
         self.accounts = accounts

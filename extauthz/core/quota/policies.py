@@ -18,6 +18,18 @@ MAX_POLICIES: Final = 16
 MAX_EXPRESSION: Final = 2048
 """Characters."""
 
+MAX_TOGETHER: Final = 4096
+"""Characters of all expressions of a quota: to read so many takes some 10 ms, once."""
+
+MAX_COST: Final = 20_000
+"""Units of work that all expressions of a quota may cost together: about 1 ms."""
+
+MAX_ITEMS: Final = 256
+"""A list or map that has more is not shown to expressions."""
+
+MAX_TEXT: Final = 1024
+"""A text that has more characters is not shown to them either."""
+
 MAX_MESSAGE: Final = 512
 """Characters. A sentence has 1024."""
 
@@ -34,6 +46,8 @@ class Program(Protocol):
     """The names that it may use: ``write.to``, ``quota.used`` …"""
     limits: bool
     """It gives a number of replicas, and not whether growth is allowed."""
+    cost: int
+    """Units of work that it takes at most, whatever its values are."""
 
     def bound(self, values: Mapping[str, object]) -> object:
         """Values by name, in a form that programs of the same language share."""
@@ -115,6 +129,11 @@ def parse(tree: Tree, path: Path, problems: Problems, compiler: Compile | None) 
     if len(items) > MAX_POLICIES:
         problems.add(path, f"there are {len(items)} policies", f"write at most {MAX_POLICIES} in a quota")
         return ()
+    together = sum(len(str(item.get("expression"))) for item in items if isinstance(item, Mapping))
+    if together > MAX_TOGETHER:
+        detail = f"their expressions have {together} characters"
+        problems.add(path, detail, f"write at most {MAX_TOGETHER} in a quota")
+        return ()
     found: dict[str, QuotaPolicy] = {}
     for number, item in enumerate(items):
         at = (*path, number)
@@ -122,6 +141,11 @@ def parse(tree: Tree, path: Path, problems: Problems, compiler: Compile | None) 
         if policy.name in found:
             problems.add((*at, "name"), f'there is another policy "{policy.name}"', "rename or remove one of them")
         found[policy.name] = policy
+    costs = {name: policy.program.cost for name, policy in found.items() if policy.program is not None}
+    if sum(costs.values()) > MAX_COST:
+        dearest = max(costs, key=lambda name: costs[name])
+        detail = f"its expressions may cost {sum(costs.values())} units of work, that of {dearest} {costs[dearest]}"
+        problems.add(path, detail, f"a quota may have {MAX_COST} (docs/policies.md)")
     return tuple(found.values())
 
 

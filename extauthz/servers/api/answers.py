@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from itertools import islice
+from typing import Protocol
 
 from extauthz.core.model import Decision, Reading, Verdict, WorkloadRef
 from extauthz.core.objects.fields import MAX_REPLICAS
@@ -24,6 +26,19 @@ STEP = 200
 
 Decide = Callable[[Reading], Decision]
 """Decides and charges nothing."""
+
+
+class Take(Protocol):
+    """Has work done when it is its turn."""
+
+    async def __call__(self, work: Callable[[], Json]) -> Json: ...
+
+
+async def _at_once(work: Callable[[], Json]) -> Json:
+    import asyncio  # a command that asks files has no loop for most questions
+
+    await asyncio.sleep(0)
+    return work()
 
 
 class Refused(Problem):
@@ -97,7 +112,7 @@ class Answers:
         self.quota(quota)
         found: list[WorkloadUse] = []
         total = 0
-        for number, use in enumerate(self._queries.looking(quota), 1):
+        for number, use in enumerate(self._queries.scan(quota), 1):
             if use is not None and use.ref.namespace in visible:
                 found.append(use)
                 total += 1
@@ -130,18 +145,24 @@ class Answers:
             found = found._replace(is_certain=False)
         return shown.headroom(ref, found)
 
-    async def headrooms(self, refs: Sequence[WorkloadRef | Problem], visible: Container[str] = ALL) -> Json:
-        """The same of several workloads, of the namespaces that are ``visible``."""
-        import asyncio
+    async def headrooms(
+        self, refs: Sequence[WorkloadRef | Problem], visible: Container[str] = ALL, take: Take = _at_once
+    ) -> Json:
+        """The same of several workloads, of the namespaces that are ``visible``.
 
+        Args:
+            take: has the work done for each, when it is its turn.
+        """
         items = []
         for number, ref in enumerate(refs):
-            try:
-                items.append(self._headroom_within(ref, visible))
-            except Problem as problem:
-                items.append({"error": f"workloads[{number}]: {problem.detail}"})
-            await asyncio.sleep(0)
+            items.append(await take(partial(self._headroom_or_error, number, ref, visible)))
         return shown.page("HeadroomList", items, None)
+
+    def _headroom_or_error(self, number: int, ref: WorkloadRef | Problem, visible: Container[str]) -> Json:
+        try:
+            return self._headroom_within(ref, visible)
+        except Problem as problem:
+            return {"error": f"workloads[{number}]: {problem.detail}"}
 
     def _headroom_within(self, ref: WorkloadRef | Problem, visible: Container[str]) -> Json:
         if isinstance(ref, Problem):
@@ -174,9 +195,11 @@ class Answers:
 
     # Decisions.
 
-    def decision(self, reading: Reading) -> Json:
+    def decision(self, asked: Reading | Manifest) -> Json:
         """What a write would get."""
-        return shown.decision(self._decide(reading))
+        if isinstance(asked, Manifest):
+            asked = asked.whole(self._queries.observed(asked.ref))
+        return shown.decision(self._decide(asked))
 
     def namespaces_of_pending(self, quota: str | None = None) -> Iterator[str]:
         """Those that ``pending`` tells of."""

@@ -248,6 +248,7 @@ DOCUMENT: Final[dict[str, Any]] = {
                 "oneOf": [
                     _object(**_NAMED, replicas=_NUMBER),
                     _object(method=_TEXT, path=_TEXT),
+                    _object(object={"type": "object", "description": "A Deployment, or another kind with replicas."}),
                 ]
             },
         ),

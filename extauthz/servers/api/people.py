@@ -112,6 +112,7 @@ class PersonalRights:
 
     def __init__(self, person: Person, judged: Callable[[Person, Target], Awaitable[bool]], covers: Covers) -> None:
         self.person = person
+        self.name: str | None = person.user
         self._judged = judged
         self._covers = covers
 

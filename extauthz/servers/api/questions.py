@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from extauthz.core.intake.admission import manifest as read_manifest
 from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
-from extauthz.core.model import Operation, Reading, Request, WorkloadRef, Write
+from extauthz.core.model import Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
@@ -22,12 +23,19 @@ class Manifest(NamedTuple):
 
     ref: WorkloadRef
     """``name`` may be empty."""
-    document: Json
+    made: Write | Unreadable
+    """What makes it."""
+    has_count: bool
+
+    def whole(self, there: Observed | None) -> Reading:
+        """The write that makes it as it stands. A count that it leaves out stays as it is ``there``."""
+        return self.made if there is None or self.has_count else self.reading(there.replicas)
 
     def reading(self, replicas: int) -> Reading:
         """The write that makes it with so many replicas. Where it exists, that is weighed as the change to it."""
-        spec = mapping(self.document, "spec") | {"replicas": replicas}
-        return read_manifest(self.ref, self.document | {"spec": spec})
+        if isinstance(self.made, Unreadable) or self.made.object is None:
+            return self.made
+        return self.made._replace(replicas=replicas, object=replace(self.made.object, replicas=replicas))
 
 
 def reference(asked: Mapping[str, Any]) -> WorkloadRef:
@@ -80,8 +88,8 @@ def manifest(asked: Json) -> Manifest:
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     if not _is_name(namespace) or not (_is_name(name) or metadata.get("generateName")):
         raise Problem(400, "object.metadata: must have a namespace and a name")
-    mapping(document, "spec")
-    return Manifest(WorkloadRef(*kind.key, namespace, name), document)
+    ref = WorkloadRef(*kind.key, namespace, name)
+    return Manifest(ref, read_manifest(ref, document), mapping(document, "spec").get("replicas") is not None)
 
 
 def _is_name(text: object) -> bool:
@@ -98,12 +106,15 @@ def _deployment(template: Json) -> Json:
     }
 
 
-def write(asked: Json) -> Reading:
-    """The write that is to be decided: of a workload to a count, or an HTTP request.
+def write(asked: Json) -> Reading | Manifest:
+    """The write that is to be decided: of a workload to a count, an HTTP request, or an object as the webhook would be
+    shown it.
 
     Raises:
         Problem: a field is wrong.
     """
+    if "object" in asked:
+        return manifest(asked)
     if "method" in asked:
         return read(_request(asked))
     ref, replicas = reference(asked), asked.get("replicas")

@@ -39,6 +39,10 @@ ALL: Final[Container[str]] = _All()
 class Rights(Protocol):
     """Of one person."""
 
+    @property
+    def name(self) -> str | None:
+        """Who it is; ``None``: whoever is on this host."""
+
     async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
         """Those of ``names`` that they may see; ``ALL`` if there is no bound. Raises Problem."""
 
@@ -58,6 +62,8 @@ class Access(Protocol):
 
 class Everything:
     """The rights of whoever is on this host."""
+
+    name = None
 
     async def visible(self, kind: Kind, names: Iterable[str]) -> Container[str]:
         """All."""
@@ -92,7 +98,7 @@ def _is_local(request: web.Request) -> bool:
     if not isinstance(peer, tuple):
         return True
     is_brought = any(name.lower().startswith(BROUGHT) for name in request.headers)
-    return peer[0] in THIS_HOST and not is_brought and _names_loopback(request)
+    return str(peer[0]).removeprefix("::ffff:") in THIS_HOST and not is_brought and _names_loopback(request)
 
 
 def _names_loopback(request: web.Request) -> bool:

@@ -13,7 +13,10 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from extauthz.core.budget import TOO_COMPLEX, Work
+from extauthz.core.errors import BodyError
 from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
+from extauthz.core.wire import gojson
 from extauthz.servers import listener
 from extauthz.servers.api import openapi, questions, shown, veil
 from extauthz.servers.api.answers import MOST, Answers, Refused
@@ -21,6 +24,7 @@ from extauthz.servers.api.history import Filter
 from extauthz.servers.api.problems import CONTENT_TYPE, Problem
 from extauthz.servers.api.questions import Manifest, reference
 from extauthz.servers.api.rights import ALL, Access, Kind, Rights
+from extauthz.servers.api.share import Result, Share
 from extauthz.servers.api.shown import Json
 
 ROOT = "/api/v1"
@@ -33,6 +37,9 @@ BODY_WITHIN_S = 10.0
 
 WORKLOAD = ROOT + "/namespaces/{namespace}/workloads/{resource}/{name}"
 
+MAX_WORK = 4_000
+"""Units of work of a body (``core.budget``): 1,000 values. A Deployment with 80 containers has fewer."""
+
 Known: TypeAlias = Callable[[], Answers | None]
 """What is known; ``None``: the gate is still reading."""
 
@@ -44,6 +51,11 @@ class Asked:
     answers: Answers
     rights: Rights
     request: web.Request
+    share: Share
+
+    async def take(self, work: Callable[[], Result]) -> Result:
+        """What comes of the work, in its turn. Raises Problem."""
+        return await self.share.of(self.rights.name, work)
 
     async def must_see(self, kind: Kind, name: str) -> None:
         """Raises Problem if who asks may not see it, whether it exists or not."""
@@ -73,11 +85,13 @@ Answer: TypeAlias = Callable[[Asked], Awaitable[Json]]
 def routes(known: Known, access: Access) -> list[web.RouteDef]:
     """The paths, for those whom ``access`` lets in."""
 
+    share = Share()
+
     def get(path: str, answer: Answer) -> web.RouteDef:
-        return web.get(ROOT + path, _guarded(known, access, answer), allow_head=False)
+        return web.get(ROOT + path, _guarded(known, access, share, answer), allow_head=False)
 
     def post(path: str, answer: Answer) -> web.RouteDef:
-        return web.post(ROOT + path, _guarded(known, access, answer))
+        return web.post(ROOT + path, _guarded(known, access, share, answer))
 
     return [
         get("/openapi.json", _document),
@@ -104,7 +118,8 @@ async def _quotas(asked: Asked) -> Json:
     if below is not None:
         await asked.must_see(Kind.QUOTA, below)
     visible = await asked.rights.visible(Kind.QUOTA, asked.answers.names(below))
-    return asked.answers.quotas(below, given.get("continue"), _limit(asked.request), visible)
+    limit = _limit(asked.request)
+    return await asked.take(lambda: asked.answers.quotas(below, given.get("continue"), limit, visible))
 
 
 async def _quota(asked: Asked) -> Json:
@@ -127,23 +142,24 @@ async def _workload(asked: Asked) -> Json:
 
 async def _headroom(asked: Asked) -> Json:
     ref = await asked.workload()
-    return await asked.veiled(asked.answers.headroom(ref))
+    return await asked.veiled(await asked.take(lambda: asked.answers.headroom(ref)))
 
 
 async def _headrooms(asked: Asked) -> Json:
-    body = await _body(asked.request)
+    body = await _body(asked)
     refs = questions.batch(body)
     if refs is None:
-        return shown.page("HeadroomList", [await _headroom_of(asked, questions.manifest(body))], None)
+        manifest = await asked.take(lambda: questions.manifest(body))
+        return shown.page("HeadroomList", [await _headroom_of(asked, manifest)], None)
     named = [ref.namespace for ref in refs if isinstance(ref, WorkloadRef)]
-    found = await asked.answers.headrooms(refs, await asked.rights.visible(Kind.NAMESPACE, named))
+    found = await asked.answers.headrooms(refs, await asked.rights.visible(Kind.NAMESPACE, named), asked.take)
     return await asked.all_veiled(found)
 
 
 async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
     await asked.must_see(Kind.NAMESPACE, manifest.ref.namespace)
     try:
-        return await asked.veiled(asked.answers.headroom_of(manifest))
+        return await asked.veiled(await asked.take(lambda: asked.answers.headroom_of(manifest)))
     except Refused as refused:
         seen = await asked.rights.visible(Kind.QUOTA, refused.quotas)
         if all(name in seen for name in refused.quotas):
@@ -152,10 +168,11 @@ async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
 
 
 async def _decision(asked: Asked) -> Json:
-    reading = questions.write(await _body(asked.request))
+    body = await _body(asked)
+    reading = await asked.take(lambda: questions.write(body))
     if not isinstance(reading, NotAWrite) and reading.ref is not None:
         await asked.must_see(Kind.NAMESPACE, reading.ref.namespace)
-    return await asked.veiled(asked.answers.decision(reading))
+    return await asked.veiled(await asked.take(lambda: asked.answers.decision(reading)))
 
 
 async def _pending(asked: Asked) -> Json:
@@ -163,7 +180,8 @@ async def _pending(asked: Asked) -> Json:
     if quota is not None:
         await asked.must_see(Kind.QUOTA, quota)
     visible = await asked.rights.visible(Kind.NAMESPACE, asked.answers.namespaces_of_pending(quota))
-    return asked.answers.pending(quota, _limit(asked.request), visible)
+    limit = _limit(asked.request)
+    return await asked.take(lambda: asked.answers.pending(quota, limit, visible))
 
 
 async def _decisions(asked: Asked) -> Json:
@@ -172,13 +190,15 @@ async def _decisions(asked: Asked) -> Json:
     if before is not None and not (before.isascii() and before.isdigit() and len(before) < 20):
         raise Problem(400, "continue: must be the field continue of the page before")
     by, visible = await _filtered(asked, given)
-    found = asked.answers.history.decisions(by, int(before) if before else None, _limit(asked.request), visible)
+    limit, history = _limit(asked.request), asked.answers.history
+    found = await asked.take(lambda: history.decisions(by, int(before) if before else None, limit, visible))
     return await asked.all_veiled(found)
 
 
 async def _episodes(asked: Asked) -> Json:
     by, visible = await _filtered(asked, _query(asked.request, "quota", "namespace"))
-    return await asked.all_veiled(asked.answers.history.episodes(by, _limit(asked.request), visible))
+    limit, history = _limit(asked.request), asked.answers.history
+    return await asked.all_veiled(await asked.take(lambda: history.episodes(by, limit, visible)))
 
 
 async def _filtered(asked: Asked, given: dict[str, str]) -> tuple[Filter, Container[str]]:
@@ -210,27 +230,36 @@ def _limit(request: web.Request) -> int:
     return int(text)
 
 
-async def _body(request: web.Request) -> Json:
+async def _body(asked: Asked) -> Json:
     try:
-        raw = await listener.body(request, MAX_BODY_BYTES, BODY_WITHIN_S)
+        raw = await listener.body(asked.request, MAX_BODY_BYTES, BODY_WITHIN_S)
     except web.HTTPException as refused:
         raise Problem(refused.status, (refused.text or "").rstrip()) from None
+    return await asked.take(lambda: _decoded(raw))
+
+
+def _decoded(raw: bytes) -> Json:
     try:
-        asked = json.loads(raw)
-        json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text
-    except (ValueError, RecursionError) as error:
-        raise Problem(400, f"the body is no JSON: {error}") from None
-    if not isinstance(asked, dict):
+        found = gojson.loads(raw, work=Work(MAX_WORK))
+    except BodyError as error:
+        raise Problem(
+            413 if error.code == TOO_COMPLEX else 400, f"the body cannot be read as JSON: {error.detail}"
+        ) from None
+    if not isinstance(found, dict):
         raise Problem(400, "the body: must be a JSON object")
-    return asked
+    return found
 
 
-def _guarded(known: Known, access: Access, answer: Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _guarded(
+    known: Known, access: Access, share: Share, answer: Answer
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def guarded(request: web.Request) -> web.Response:
         rights: Rights | None = None
         try:
             rights = await access.rights(request)
-            response = _response(request, await answer(Asked(_answers(known), rights, request)))
+            asked = Asked(_answers(known), rights, request, share)
+            found = await answer(asked)
+            response = await asked.take(lambda: _response(request, found))
         except Problem as problem:
             response = _refusal(problem)
         access.answered(request, rights, response.status)

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from extauthz.servers.api.people import PersonalRights
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.rights import Access, Rights
 from extauthz.servers.api.routes import Asked, Known
+from extauthz.servers.api.share import Share
 from extauthz.servers.page import knows, places, quota, tree, workload
 from extauthz.servers.page.cluster import Cluster
 from extauthz.servers.page.knows import Knowledge
@@ -52,6 +52,7 @@ class Page:
         self._clock = clock
         self._static = files()
         self._why = why or Why(Cluster(lambda: None))
+        self._share = Share()
         self._streams = Streams()
         self._templates = Templates(self._static)
 
@@ -113,7 +114,7 @@ class Page:
                 template, context = await self._view(look, request, now)
                 return await self._templates.write(f"{template}.live", context)
 
-            person = rights.person.user if isinstance(rights, PersonalRights) else None
+            person = rights.name
             self._streams.admit(person)
             await self._view(look, request, rights)
             headers = HEADERS | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
@@ -135,7 +136,7 @@ class Page:
         answers = self._known()
         if answers is None:
             raise Problem(503, "the gate does not know all quotas and workloads yet; /readyz says what is missing")
-        return Asked(answers, rights, request)
+        return Asked(answers, rights, request, self._share)
 
     async def _file(self, request: web.Request, rights: Rights) -> web.StreamResponse:
         found = self._static.get(request.match_info["file"])

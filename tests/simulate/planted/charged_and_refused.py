@@ -1,6 +1,7 @@
 """What one quota has room for is charged before another refuses it: others are then refused for want of it."""
 
-from extauthz.core.decision import chain, weighing
+from extauthz.core.decision import weighing
+from extauthz.core.model import Decision
 
 from .planting import replaced
 
@@ -9,12 +10,15 @@ LEDGER = "memory"
 FAULTS = "none"
 
 
-def exceeded(asked):
-    refused = weighing.exceeded(asked)
-    if refused is not None and asked.charge:
-        asked.state.ledger.record(asked.proposal, asked.pending_write)
-    return refused
+original = weighing.exceeded
+
+
+def exceeded(asked, proposal, grounds):
+    found = original(asked, proposal, grounds)
+    if isinstance(found, Decision) and asked.question.charge:
+        asked.state.ledger.record(proposal, asked.pending_write)
+    return found
 
 
 def planted():
-    return replaced(chain, STEPS=tuple(exceeded if step is weighing.exceeded else step for step in chain.STEPS))
+    return replaced(weighing, exceeded=exceeded)

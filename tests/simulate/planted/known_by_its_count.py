@@ -12,12 +12,12 @@ ENTRANCES = "both"
 FAULTS = "late"
 
 
-def propose(self, ref, pending_write, born=None, known=None):
+def propose(self, ref, pending_write, expected=None, known=None):
     entry = known if known is not None else self.workloads.get(ref)
     others = entry.live_pending_writes() if entry is not None else ()
     if pending_write.precondition.resource_version and any(pending_write.replicas == one.replicas for one in others):
         pending_write = replace(pending_write, templates=(), labels=())
-    return original(self, ref, pending_write, born, known)
+    return original(self, ref, pending_write, expected, known)
 
 
 original = Ledger.propose

@@ -15,7 +15,11 @@ not_a_count = unknowns.not_a_count
 
 
 def planted():
-    def lenient(state, policy, found, decision_id, requester):
-        return not_a_count(state, replace(policy, objects="observe"), found, decision_id, requester)
+    def lenient(state, found, decision_id, requester):
+        policy, state.policy = state.policy, replace(state.policy, objects="observe")
+        try:
+            return not_a_count(state, found, decision_id, requester)
+        finally:
+            state.policy = policy
 
     return replaced(unknowns, not_a_count=lenient)

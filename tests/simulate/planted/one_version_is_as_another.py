@@ -1,6 +1,6 @@
 """A write that is admitted on the version that is observed is not charged, as if a newer one were observed."""
 
-from extauthz.core.decision import effects
+from extauthz.core.decision import known
 
 from .planting import replaced
 
@@ -14,8 +14,8 @@ def is_newer(version, than):
     return version == than or original(version, than)
 
 
-original = effects.is_newer
+original = known.is_newer
 
 
 def planted():
-    return replaced(effects, is_newer=is_newer)
+    return replaced(known, is_newer=is_newer)

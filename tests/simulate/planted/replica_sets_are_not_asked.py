@@ -1,7 +1,7 @@
 """Every ReplicaSet is taken for a Deployment's, whose controller asks nobody: growth of one that stands alone is not
 charged."""
 
-from extauthz.core.decision.gate import Gate
+from extauthz.core.decision import known
 
 from .planting import replaced
 
@@ -11,13 +11,13 @@ FAULTS = "none"
 WORDS = ("rs", "deploy")
 
 
-def evaluation(self, write, decision_id, now_s, source, charge, requester):
-    counted = charge and write.ref.resource != "replicasets"
-    return original(self, write, decision_id, now_s, source, counted, requester)
+def of_write(state, write, question):
+    counted = question.charge and write.ref.resource != "replicasets"
+    return original(state, write, question._replace(charge=counted))
 
 
-original = Gate._evaluation
+original = known.of_write
 
 
 def planted():
-    return replaced(Gate, _evaluation=evaluation)
+    return replaced(known, of_write=of_write)

@@ -87,7 +87,7 @@ async def test_kinds_that_are_refused_are_given_up_together(monkeypatch: pytest.
     now_s = 0.0
     cluster = LiveCluster(cast("Connection", None), Gate(), InvalidObjects(print), clock=lambda: now_s)
     for plural in ("tins", "cans"):
-        kind = ScaledKind(TINS._replace(plural=plural), ("spec", "replicas"), ())
+        kind = ScaledKind(TINS._replace(plural=plural), ("spec", "replicas"), (), (("v1", ("spec", "replicas")),))
         listed = Listed(cast("Any", SimpleNamespace(convert=None, changed=None, reached=None)))
         cluster.feeds[TINS.group, plural] = object.__new__(ScaledObjects)
         cluster._custom[kind] = (listed, cast("Any", None))

@@ -10,12 +10,13 @@ import pytest
 
 from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import PODS
-from extauthz.cluster.scaled import TEMPLATE, PodPrices, Pods, ScaledObjects, dearest, read
+from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects, dearest, read
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import per_pod
 from extauthz.core.model import WorkloadRef
 from extauthz.core.objects import workloads
+from extauthz.core.objects.custom import TEMPLATE
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies
 from extauthz.core.queries import Queries
@@ -26,7 +27,7 @@ from extauthz.testing.builders import Asker, patch, pod, quota, scale, workload
 
 Tree = Any
 RESOURCE = Resource("example.dev", "v1", "gadgets", "Gadget")
-KIND = ScaledKind(RESOURCE, ("spec", "size"), ("status", "selector"))
+KIND = ScaledKind(RESOURCE, ("spec", "size"), ("status", "selector"), (("v1", ("spec", "size")),))
 GIZMO = WorkloadRef("example.dev", "gadgets", "team-a", "gizmo")
 CPU = 10**9
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extauthz.core.decision import known
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
@@ -276,7 +277,7 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
 
 def test_what_it_costs_where_no_quota_clamps_is_a_look_at_a_flag(monkeypatch: pytest.MonkeyPatch):
     asked = gate([quota("acme", {"requests.cpu": "4"})], workload("web", 2))
-    monkeypatch.setattr(asked, "_evaluation", lambda *_: pytest.fail("it was evaluated"))
+    monkeypatch.setattr(known, "of_write", lambda *_: pytest.fail("it was evaluated"))
     assert ask(asked, scale("web", 9)) is None
 
 

@@ -1,4 +1,4 @@
-"""One count, any entrance (docs/design.md rule 11): what Envoy's way has recorded is decided alike by the webhook."""
+"""One count, any entrance (design.md rule 11): what Envoy's way has recorded is decided alike by the webhook."""
 
 from __future__ import annotations
 

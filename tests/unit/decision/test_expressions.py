@@ -10,8 +10,7 @@ import pytest
 
 from extauthz.core.decision.expressions import VARIABLES
 from extauthz.core.decision.policy import Policy
-from extauthz.core.intake.read import read
-from extauthz.core.model import Growth, Requester, Verdict, WorkloadRef, Write
+from extauthz.core.model import Growth, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.policies import Compile
 from extauthz.testing.builders import Asker, create, gate, patch, path, pod, quota, scale, workload
 
@@ -24,6 +23,7 @@ class Gives:
     def __init__(self, gives: Callable[[Mapping[str, Any]], object], limits: bool = False, needs: Any = None) -> None:
         self._gives = gives
         self.limits = limits
+        self.cost = 1
         self.needs = frozenset(VARIABLES if needs is None else needs)
         self.boundings = 0
 
@@ -98,6 +98,26 @@ class TestValues:
         assert found["requester.known"] is False
         assert not {"requester.user", "requester.groups"} & set(found)
 
+    @pytest.mark.parametrize(
+        ("who", "missing"),
+        [
+            (Requester("jane", ("dev",) * 256), set()),
+            (Requester("jane", ("dev",) * 257), {"requester.groups"}),
+            (Requester("jane", ("g" * 1025,)), {"requester.groups"}),
+            (Requester("j" * 1024, ("dev",)), set()),
+            (Requester("j" * 1025, ("dev",)), {"requester.user"}),
+        ],
+        ids=["groups", "many-groups", "a-long-group", "user", "a-long-user"],
+    )
+    def test_what_is_larger_than_expressions_are_paid_for_has_no_value(self, who, missing) -> None:
+        found = seen(lambda one: asker(p=one)(scale("web", 3), by=who))
+        assert {"requester.user", "requester.groups"} - set(found) == missing
+
+    def test_nor_has_a_map_of_too_many_or_too_long_texts(self) -> None:
+        for labels in ({f"l{n}": "" for n in range(257)}, {"a": "b" * 1025}, {"a" * 1025: "b"}):
+            made = workload("web", 2, labels=labels)
+            assert "workload.labels" not in seen(lambda one, made=made: asker(made, p=one)(scale("web", 3)))
+
     def test_of_a_template_and_a_create(self) -> None:
         dearer = {"spec": {"template": pod({"cpu": "2"}, {"cpu": "2"})}}
         found = seen(lambda one: asker(p=one)(patch(path("web"), dearer, "strategic")))
@@ -115,11 +135,9 @@ class TestValues:
         ask = asker(p=Gives(lambda values: True))
         rollout = WorkloadRef("argoproj.io", "rollouts", "team-a", "web")
         growth = Growth("d", rollout, "patch", 0, 1, {}, None, (), None, 0.0, 0.0)
-        write = read(scale("web", 1))
-        assert isinstance(write, Write)
-        asked = ask.gate._evaluation(write, "d", 0.0, "", False, None)
-        (node,) = ask.gate.ledger.coverage.tree.nodes
-        found = {name: VARIABLES[name](asked, growth, node) for name in VARIABLES if name.startswith("workload.")}
+        ledger = ask.gate.ledger
+        (node,) = ledger.coverage.tree.nodes
+        found = {name: VARIABLES[name](ledger, growth, node) for name in VARIABLES if name.startswith("workload.")}
         assert found == {
             "workload.kind": "rollouts.argoproj.io",
             "workload.namespace": "team-a",

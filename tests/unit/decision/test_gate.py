@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.handover import HandoverError
+from extauthz.core.decision.gate import Gate, HandoverError
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Request, Verdict

@@ -1,4 +1,4 @@
-"""At Envoy a write is a count, or it is not decided there (docs/design.md rule 15)."""
+"""At Envoy a write is a count, or it is not decided there (design.md rule 15)."""
 
 from __future__ import annotations
 

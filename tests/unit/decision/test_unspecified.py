@@ -1,4 +1,4 @@
-"""What is not requested is not free: pods that do not specify what a quota limits (docs/design.md rule 12)."""
+"""What is not requested is not free: pods that do not specify what a quota limits (design.md rule 12)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.decision.policy import Policy
-from extauthz.core.decision.unspecified import MAX_CONTAINERS
+from extauthz.core.decision.weighing import MAX_CONTAINERS
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Verdict

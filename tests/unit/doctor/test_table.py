@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
-from extauthz.doctor import table
-from extauthz.doctor.rows import fail, ok, skipped, warn
+from extauthz.doctor import canary, chain, names, paths, table, trust, upstream_health, webhook
+from extauthz.doctor.rows import Row, all_skipped, fail, ok, skipped, warn
 
 WELL, ODD, ILL, NOT = ok("a", "fine"), warn("b", "odd", "mend"), fail("c", "broken", "mend"), skipped("d", "why", "--x")
 
@@ -63,3 +64,30 @@ def test_long_sentences_are_wrapped_below_each_other_and_the_cure_comes_last(mon
     assert lines[0].startswith("name  fail     word")
     assert sum("→" in line for line in lines) == 1
     assert lines[-1] == "1 fail"
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ENVOYS = all_skipped(names.ENVOYS, "not told which proxy", "--admin")
+ASKED = ok("webhook", "it asks")
+
+
+def test_checks_of_an_envoy_are_left_out_where_the_webhook_asks_and_no_envoy_was_named():
+    said = table.as_table([*ENVOYS, ASKED])
+    assert "chain" not in said
+    assert said.endswith("1 ok; 16 checks of an Envoy are left out (--admin, or --config-dump)\n")
+    assert len(json.loads(table.as_json([*ENVOYS, ASKED]))["checks"]) == 17
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[*ENVOYS, skipped("webhook", "none", "")], [ok("chain", "asks"), *ENVOYS[2:], ASKED]],
+    ids=["no-webhook", "an-envoy"],
+)
+def test_they_stay_where_an_envoy_may_be_or_was_looked_at(rows: list[Row]):
+    assert table.shown(rows) == rows
+
+
+def test_the_names_of_these_checks_are_those_that_they_have():
+    of_trust = (trust.trusted(None).name, trust.validity(None, None, NOW).name, trust.token(None, None).name)
+    found = (*chain.NAMES, *paths.NAMES, *of_trust, canary.NAME, *upstream_health.NAMES)
+    assert (found, webhook.NAMES[0]) == (names.ENVOYS, names.WEBHOOKS_ROW)

@@ -110,3 +110,27 @@ def test_by_traffic_distribution_the_controllers_rules_do_not_count_and_kube_pro
 def test_a_service_that_asks_for_nothing_gets_a_warning_and_the_rules_are_not_called_well():
     found = rows(service={"metadata": {}, "spec": {}})
     assert [row.verdict for row in found.values()] == [Verdict.WARN]
+
+
+@pytest.mark.parametrize("policy", ["internalTrafficPolicy", "externalTrafficPolicy"])
+def test_a_service_that_leads_to_the_same_node_alone_gets_a_warning(policy: str):
+    for more in ({}, {"trafficDistribution": "PreferClose"}):
+        row = rows(service={"metadata": {}, "spec": {policy: "Local"} | more})["topology: traffic policy"]
+        assert (row.verdict, row.found.split(": ")[0]) == (Verdict.WARN, policy)
+    assert "topology: traffic policy" not in rows(service={"metadata": {}, "spec": {policy: "Cluster"}})
+
+
+def test_a_zone_without_a_gate_where_all_nodes_are_tainted_gets_a_warning():
+    def tainted(name: str, effect: str = "NoSchedule") -> dict[str, Any]:
+        return node(name, "d") | {"spec": {"taints": [{"key": "gpu", "effect": effect}]}}
+
+    assert rows([*NODES, tainted("n4")])["topology: tainted zones"].found.endswith("zone d (gpu)")
+    for well in ([tainted("n4"), node("n5", "d")], [tainted("n4", "PreferNoSchedule")]):
+        assert "topology: tainted zones" not in rows([*NODES, *well])
+    assert "topology: tainted zones" not in rows([*NODES, tainted("n4")], [*ENDPOINTS, endpoint("d")])
+
+
+def test_a_gate_that_is_alone_in_the_autoscalers_zone_gets_a_warning():
+    assert rows(zone="a")["topology: gates of the own zone"].verdict is Verdict.WARN
+    assert "topology: gates of the own zone" not in rows(endpoints=[*ENDPOINTS, endpoint("a")], zone="a")
+    assert "topology: gates of the own zone" not in rows()

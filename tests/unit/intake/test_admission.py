@@ -34,6 +34,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
+from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.workloads import intern, prune
 from extauthz.testing.builders import admission, owned_by, pod, scale_object, workload
 
@@ -410,3 +411,78 @@ FIELDS = (
 def test_whatever_a_field_holds_it_is_read_or_refused_by_name(field, value):
     found = read(encoded(admission(workload(), workload(), **{field: value})))
     assert isinstance(found, Review | Unreadable)
+
+
+# Objects of custom resources.
+
+SHAPES = {
+    ("example.dev", "gadgets"): {"v1": Shape(("spec", "size", "count"), ("spec", "job", "pod")), "v2": Shape(("n",))}
+}
+GIZMO = WorkloadRef("example.dev", "gadgets", "team-a", "web")
+
+
+def gizmo(count: Any = 2, cpu: str = "1", **more: Any) -> Any:
+    metadata = {"name": "web", "namespace": "team-a", "resourceVersion": "7", "uid": "u"}
+    return {"metadata": metadata | more, "spec": {"size": {"count": count}, "job": {"pod": pod({"cpu": cpu})}}}
+
+
+def of_gadget(new: Any, old: Any = None, version: str = "v1", **request: Any) -> Review:
+    asked = admission(new, old, **request)
+    asked["request"]["resource"] = {"group": "example.dev", "version": version, "resource": "gadgets"}
+    review = read(encoded(asked), shapes=SHAPES)
+    assert isinstance(review, Review)
+    return review
+
+
+def test_a_custom_resource_has_its_count_and_template_where_its_shape_says():
+    review = of_gadget(gizmo(3))
+    assert review.question.reading == Write(
+        GIZMO, Operation.CREATE, False, False, 3, Observed(3, TEMPLATE), Precondition(uid="u")
+    )
+    assert review.count_path == "/spec/size/count"
+
+
+def test_a_custom_resource_without_a_count_has_one_and_without_a_template_has_none():
+    review = of_gadget({"metadata": {"name": "web"}}, version="v2")
+    write = review.question.reading
+    assert isinstance(write, Write)
+    assert (write.replicas, write.object, review.count_path) == (1, Observed(1, None), "/n")
+
+
+def test_of_a_custom_resource_a_changed_count_is_a_count_and_more_is_an_object():
+    count = of_gadget(gizmo(5), gizmo(2)).question.reading
+    assert count == Write(GIZMO, Operation.UPDATE, False, False, 5, None, Precondition("7", "u"))
+    dearer = of_gadget(gizmo(5, "2"), gizmo(2)).question.reading
+    assert isinstance(dearer, Write)
+    assert dearer.object is not None
+    assert isinstance(of_gadget(gizmo(2, annotations={"a": "b"}), gizmo(2)).question.reading, NotAWrite)
+
+
+def test_the_scale_of_a_custom_resource_is_read_like_any_other():
+    review = of_gadget(scale_object(replicas=3), scale_object(version="7"), subresource="scale")
+    assert isinstance(review.question.reading, Write)
+    assert (review.question.reading.replicas, review.count_path) == (3, "/spec/replicas")
+
+
+@pytest.mark.parametrize(
+    ("new", "version", "code", "detail"),
+    [
+        (gizmo("many"), "v1", "replicas-not-an-integer", "spec.size.count: must be a whole number, not 'many'"),
+        (
+            gizmo(),
+            "v0",
+            "version-without-scale",
+            "its version 'v0' has no scale subresource; write it in version v1 or v2",
+        ),
+    ],
+)
+def test_a_custom_resource_that_cannot_be_read_is_refused_by_name(new, version, code, detail):
+    assert of_gadget(new, version=version).question.reading == Unreadable(code, detail, GIZMO)
+
+
+def test_an_object_of_a_kind_that_has_no_scale_is_no_write():
+    asked = admission(gizmo())
+    asked["request"]["resource"] = {"group": "example.dev", "version": "v1", "resource": "gadgets"}
+    review = read(encoded(asked))
+    assert isinstance(review, Review)
+    assert isinstance(review.question.reading, NotAWrite)

@@ -6,6 +6,7 @@ The cases are what ``make fuzz`` and the authors of bodies found worst. Each is 
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from collections.abc import Callable
 
@@ -13,9 +14,9 @@ import pytest
 
 from extauthz.core.budget import AT_ONCE, COUNT, MOST, REVIEW, Work, of_count, of_review, of_review_at_once
 from extauthz.core.errors import BodyError
-from extauthz.core.intake.admission import Review, read, read_at_once
+from extauthz.core.intake.admission import MAX_COUNTS_BYTES, MAX_WHO, Review, read, read_at_once
 from extauthz.core.model import Write
-from extauthz.testing.builders import admission, workload
+from extauthz.testing.builders import admission, pod, workload
 from tests.fuzz.measure import Case, run
 
 STEPS_OF_A_COUNT = 8_000
@@ -155,3 +156,74 @@ def test_a_review_of_a_deployment_of_a_mebibyte_is_read(old):
     assert isinstance(write, Write)
     assert write.replicas == 3
     assert b'"c199"' in write.object.template.text
+
+
+# What comes back from where a review is read.
+
+MEBIBYTES = 2 << 20
+
+
+def by(**who: object) -> dict[str, object]:
+    return admission(workload(), workload(replicas=2), userInfo=who)
+
+
+def with_metadata(**metadata: object) -> dict[str, object]:
+    new = workload()
+    new["metadata"].update(metadata)
+    return admission(new, workload(replicas=2))
+
+
+def with_resources(resources: object) -> dict[str, object]:
+    return admission(workload() | {"spec": {"template": pod(resources, {})}}, workload(replicas=2))
+
+
+def with_owner(**owner: str) -> dict[str, object]:
+    whole = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    return with_metadata(ownerReferences=[whole | owner])
+
+
+def resized(resources: object) -> dict[str, object]:
+    old = {"metadata": {"name": "p", "namespace": "team-a", "resourceVersion": "7"}, "spec": {"containers": [{}]}}
+    new = old | {"spec": {"containers": [{"resources": {"requests": resources}}]}}
+    of_pods = {"group": "", "version": "v1", "resource": "pods"}
+    return admission(new, old, subresource="resize", resource=of_pods)
+
+
+MANY = {f"example.com/r{n}": "1" for n in range(8_000)}
+
+REVIEWS = {
+    "groups": by(username="jane", groups=["g" * 70] * 30_000),
+    "a-group": by(username="jane", groups=["g" * MEBIBYTES]),
+    "user": by(username="j" * MEBIBYTES),
+    "pods": by(username="jane", extra={"authentication.kubernetes.io/pod-name": ["p" * 70] * 30_000}),
+    "name": admission(workload(), workload(), name="n" * MEBIBYTES),
+    "uid": admission(workload(), workload(), uid="u" * MEBIBYTES),
+    "owner": with_owner(name="n" * MEBIBYTES),
+    "owner-group": with_owner(apiVersion="a/" * MEBIBYTES),
+    "label": with_metadata(labels={"a": "b" * MEBIBYTES}),
+    "resource": with_resources({"c" * MEBIBYTES: True}),
+    "resources": with_resources(MANY),
+    "amount": with_resources({"cpu": "1" * MEBIBYTES}),
+    "version": with_metadata(resourceVersion="1" * MEBIBYTES, uid="u" * MEBIBYTES),
+    "resized": resized(MANY),
+    "resized-name": resized({"c" * MEBIBYTES: "1"}),
+}
+
+
+@pytest.mark.parametrize("tree", REVIEWS.values(), ids=REVIEWS)
+def test_little_comes_back_of_a_long_review(tree: object):
+    """The loop takes it in, and keeps it for as long as the decision is there."""
+    body = json.dumps(tree).encode()
+    assert read_at_once(body) is None
+    assert len(pickle.dumps(read(body))) < MAX_COUNTS_BYTES + MAX_WHO
+
+
+@pytest.mark.parametrize("who", [{"groups": ["g"] * 4097}, {"groups": ["g" * 65_536]}, {"username": "j" * 65_537}])
+def test_somebody_who_is_too_long_to_be_told_is_refused_by_name_and_what_is_no_write_passes(who: dict):
+    review = read(json.dumps(by(**{"username": "jane", **who})).encode())
+    assert isinstance(review, Review)
+    assert review.question.requester is None
+    assert (review.question.reading.code, review.question.reading.ref.name) == ("requester-too-long", "web")
+    same = read(json.dumps(admission(workload(), workload(), userInfo=who)).encode())
+    assert isinstance(same, Review)
+    assert same.question.reading.code == "no-count"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extauthz.kube.lists import members
+from extauthz.kube.lists import MAX_DEPTH, loads, members
 
 VALUES = st.sampled_from(
     [None, True, 1, -2.5, "", "}]", '"\\', "\u2028é", [], {}, [1, {"items": [3]}], {"a": {"b": []}}]
@@ -40,3 +40,40 @@ def test_a_list_that_breaks_off_anywhere_is_told():
 def test_what_is_not_one_object_is_told(text: str):
     with pytest.raises(ValueError, match=r"."):
         list(members(text))
+
+
+@given(VALUES, st.sampled_from(["", " ", "\n "]))
+def test_one_text_is_read_as_it_is(value: object, space: str):
+    assert loads(f"{space}{json.dumps(value)}{space}".encode()) == value
+
+
+def nested(depth: int) -> str:
+    return '{"a": [' * (depth // 2) + "]}" * (depth // 2)
+
+
+@pytest.mark.parametrize("deep", [nested(4_000), nested(60_000), "[" * 5_000 + '"], {"' + "]" * 5_000])
+def test_what_is_nested_too_deep_is_left_out_and_nothing_else(deep: str):
+    text = f'{{"items": [{{"name": "a", "data": {deep}, "after": [1, "]"]}}, {{"name": "b"}}], "kind": "L"}}'
+    *items, last = members(text)
+    assert last == ("kind", "L")
+    (_, first), second = items
+    assert (first["name"], first["after"], second) == ("a", [1, "]"], ("items", {"name": "b"}))
+    assert MAX_DEPTH - 3 <= depth_of(first["data"]) <= MAX_DEPTH
+    assert [item["name"] for item in loads(text.encode())["items"]] == ["a", "b"]
+
+
+def depth_of(tree: object) -> int:
+    depth = 0
+    while isinstance(tree, dict | list) and tree:
+        tree, depth = next(iter(tree.values() if isinstance(tree, dict) else tree)), depth + 1
+    return depth
+
+
+def test_an_integer_that_is_too_long_is_a_text():
+    assert list(members(f'{{"items": [{{"a": {"9" * 5_000}, "b": 7}}]}}')) == [("items", {"a": "9" * 5_000, "b": 7})]
+
+
+@pytest.mark.parametrize("text", ["[" * 5_000, nested(4_000)[:-1], nested(4_000) + "x", "9" * 5_000 + "x"])
+def test_what_breaks_off_in_the_deep_is_told(text: str):
+    with pytest.raises(ValueError, match=r"."):
+        loads(text.encode())

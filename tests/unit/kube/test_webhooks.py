@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from extauthz.core.intake.admission import CLAMP_NAME, NAME
 from extauthz.core.queries import Queries
 from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.kube import webhooks
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.log import Log
 from extauthz.observe.serving import Serving, notes
-from extauthz.render.webhook import CLAMP_NAME, NAME, WebhookOptions, clamp_configuration, configuration
+from extauthz.render.webhook import WebhookOptions, clamp_configuration, configuration
 from extauthz.service.asked import Asked
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import gate, quota

@@ -228,7 +228,7 @@ def test_a_list_of_each_kind_leaves_what_it_says(before: History, after: History
 @settings(max_examples=100, deadline=None)
 @given(histories, st.randoms(use_true_random=False))
 def test_of_objects_that_have_all_gone_nothing_is_kept(history: History, order) -> None:
-    """Names of objects are up to tenants: no table grows with those that were there once (docs/design.md rule 14)."""
+    """Names of objects are up to tenants: no table grows with those that were there once (design.md rule 14)."""
     ask = asker()
     for thing, _ in history:
         ask.gate.observe(thing.ref(), thing.observed(1))

@@ -55,7 +55,7 @@ def test_an_identical_retry_adds_nothing_to_the_envelope():
 
 
 def test_a_slow_write_keeps_its_room_though_a_later_lower_one_was_observed():
-    """docs/ledger.md: →10 is slow, →3 is observed, then →10 lands: its room must not have been given away."""
+    """docs/internals/ledger.md: →10 is slow, →3 is observed, then →10 lands: its room must not have been given away."""
     ask = asker(workload("web", 1), workload("api", 0))
     slow = ask(scale("web", 10))
     ask(scale("web", 3))
@@ -434,7 +434,7 @@ def test_a_pending_write_of_another_gate_holds_its_room_until_it_is_forgotten():
 
 
 def test_a_write_under_way_keeps_its_room_though_its_workload_is_gone():
-    """docs/design.md L6: made anew by somebody else, it is what the write may land on."""
+    """design.md L6: made anew by somebody else, it is what the write may land on."""
     ask = asker(workload("web", 1), workload("api", 1))
     ask(scale("web", 6))
     ask.gate.observe(WEB, None, version="5")

@@ -10,13 +10,11 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger import pod_costs
-from extauthz.core.ledger.accounts import Difference
-from extauthz.core.ledger.claims import split
+from extauthz.core.ledger.accounts import Difference, charge_one, highest
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.ledger.observations import _REMEMBERED
+from extauthz.core.ledger.observations import _REMEMBERED, Pods
 from extauthz.core.ledger.pending_write import Event, PendingWrite
-from extauthz.core.ledger.pods import Pods
-from extauthz.core.ledger.position import charge_one, highest
+from extauthz.core.ledger.pod_costs import split
 from extauthz.core.model import Observed, OwnerRef, Precondition, Request, Template, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import claim_template, observe
 from extauthz.core.queries import Queries
@@ -56,7 +54,7 @@ def test_equal_costs_are_passed_through_and_nothing_is_copied():
 
 
 def test_a_source_and_a_tree_with_nothing_under_way_are_forgotten():
-    """Who asks is up to strangers: no memory grows with it (docs/design.md rule 14)."""
+    """Who asks is up to strangers: no memory grows with it (design.md rule 14)."""
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
     for number in range(3):
         asked = scale("web", 2)._replace(source=f"10.0.0.{number}")
@@ -103,14 +101,14 @@ def test_a_write_that_leaves_the_count_as_it_is_asks_for_none():
     assert (proposal.growth.shortages, proposal.growth.grows, proposal.step.after.envelope.replicas) == ((), (), 0)
 
 
-def test_a_workload_with_nothing_under_way_is_kept_as_small_as_before():
-    """Entries cost ten times what an observed object does, and nearly all workloads are at rest."""
+def test_a_workload_with_nothing_under_way_keeps_no_position():
     ask = Asker(gate([quota("acme", {"pods": "10"})], workload("web", 1)))
-    assert list(ask.gate.ledger.workloads.held()) == []
+    (entry,) = ask.gate.ledger.workloads
+    assert entry.standing is None
     granted = ask(scale("web", 2))
-    assert [entry.ref for entry in ask.gate.ledger.workloads.held()] == [WEB]
+    assert entry.standing is not None
     ask.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
-    assert list(ask.gate.ledger.workloads.held()) == []
+    assert entry.standing is None
 
 
 def stateful(name: str, replicas: int, size: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Pending writes end by the rows of the table, and by no other event (docs/design.md L3)."""
+"""Pending writes end by the rows of the table, and by no other event (design.md L3)."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ async def test_no_order_of_things_goes_over(seed: int):
 
 
 async def test_what_was_decided_while_behind_is_decided_anew():
-    """docs/design.md L8: web→9 was settled at version 7, which the second gate has not seen when it decides."""
+    """design.md L8: web→9 was settled at version 7, which the second gate has not seen when it decides."""
     objects = workload("web", 1), workload("api", 0)
     async with members(2, [quota("acme", CPU)], *objects) as (first, second):
         granted = await first.ask(scale("web", 9))

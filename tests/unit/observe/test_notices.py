@@ -56,10 +56,8 @@ OPS, TEAM, ALL = (
 
 
 def schema() -> Any:
-    """Of the data, as the page has it."""
-    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)]
-    (found,) = [block for block in blocks if "properties" in block]
-    return found
+    """Of ``data`` in a notice."""
+    return json.loads(PAGE.with_name("notice.schema.json").read_text())
 
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())

@@ -51,18 +51,12 @@ def test_a_nest_is_refused_and_breaks_nothing() -> None:
         compiled("(" * 1000 + "true" + ")" * 1000)
 
 
-def test_an_evaluation_is_bounded() -> None:
-    many = "[" + ",".join(["1"] * 90) + "]"
-    with pytest.raises(ExpressionError, match="Iteration budget exceeded"):
-        run(f"{many}.all(a, {many}.all(b, {many}.all(c, a + b + c > 0)))")
-
-
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
         ("write.to / (write.to - write.to) > 1", "divide by zero"),
-        ("workload.labels['tier'] == 'gold'", 'Key not found in map : "tier"'),
-        ("requester.user == 'jane'", 'No value with name "requester.user" found in Activation'),
+        ("workload.labels['tier'] == 'gold'", "Key not found in map 'tier'"),
+        ("requester.user == 'jane'", "No value with name 'requester.user'"),
     ],
 )
 def test_what_has_no_value_fails_by_name(expression: str, said: str) -> None:

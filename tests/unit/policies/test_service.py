@@ -9,10 +9,11 @@ import pytest
 
 from extauthz.core.model import Growth, Verdict
 from extauthz.core.policies import Enlisted, GrowthPolicy, Policies, Refused
+from extauthz.core.quota.tree import QuotaTree
 from extauthz.policies import Host, LivePolicy
 from extauthz.policies.plugins import AGAIN_S
 from extauthz.service.loading import load
-from extauthz.service.policies import levels, notes, policies, running
+from extauthz.service.policies import levels, names, notes, policies, running
 from extauthz.service.setting_errors import SettingsError
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
@@ -136,3 +137,10 @@ def test_the_second_look_asks_again() -> None:
     assert ask(scale("web", 2), charge=False).verdict is Verdict.ALLOW
     assert ask(scale("web", 2)).reason == "policy-refused"
     assert made.ledger.pending_writes == 0
+
+
+def test_the_policies_that_there_are_are_plug_ins_and_those_of_quotas():
+    found = Policies([Enlisted("calm", LivePolicy())])
+    many = quota("acme", {"pods": "1"}, policies=[{"name": "hours", "expression": "true"}])
+    assert names(found, QuotaTree.build([many])) == {"calm", "hours"}
+    assert names(found, QuotaTree.build([quota("acme", {"pods": "1"})])) == {"calm"}

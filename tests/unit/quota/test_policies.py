@@ -18,6 +18,7 @@ GOOD = {"name": "hours", "expression": "true"}
 class Program:
     needs = frozenset({"write.to"})
     limits = False
+    cost = 1
 
     def bound(self, values: Mapping[str, object]) -> object:
         return values

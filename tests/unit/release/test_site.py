@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,4 +41,15 @@ def test_the_site_is_built_strictly(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_a_link_out_of_the_pages_becomes_its_path(text: str, becomes: str):
-    assert docs.on_page_markdown(text, page=None) == becomes
+    assert docs.on_page_markdown(text, page=at("render.md")) == becomes
+
+
+def test_from_a_folder_of_docs_a_page_of_docs_is_a_page():
+    text = "[a](../api.md#x), [b](ledger.md), [c](../../Makefile), [d](../openapi.yaml)"
+    becomes = "[a](../api.md#x), [b](ledger.md), c (`Makefile`), d (`docs/openapi.yaml`)"
+    assert docs.on_page_markdown(text, page=at("internals/design.md")) == becomes
+
+
+def at(page: str) -> SimpleNamespace:
+    """A page of MkDocs there."""
+    return SimpleNamespace(file=SimpleNamespace(src_uri=page))

@@ -219,6 +219,16 @@ def test_what_can_be_left_out_is_left_out():
 
 
 @pytest.mark.helm
+def test_an_hpa_of_the_gates_is_off_unless_it_is_wanted_and_then_has_the_count():
+    assert "HorizontalPodAutoscaler/extauthz" not in made()
+    objects = made(*setting("autoscaling.enabled=true", "replicas=4", "autoscaling.maxReplicas=9"))
+    assert "replicas" not in objects["Deployment/extauthz"]["spec"], "an upgrade would put it back"
+    spec = objects["HorizontalPodAutoscaler/extauthz"]["spec"]
+    assert (spec["minReplicas"], spec["maxReplicas"], spec["scaleTargetRef"]["name"]) == (4, 9, "extauthz")
+    assert spec["metrics"][0]["resource"]["target"]["averageUtilization"] == 200
+
+
+@pytest.mark.helm
 def test_a_digest_goes_before_the_tag():
     digest = f"sha256:{'0' * 64}"
     assert container(made("--set", f"image.digest={digest}"))["image"] == f"extauthz@{digest}"
@@ -259,6 +269,8 @@ def test_a_gate_with_a_ledger_of_its_own_is_never_run_twice():
         (["grpc.enabled=false"], "nobody could ask the gates: add webhook.enabled: true"),
         (['webhook.certificates="mine"'], "certificates"),
         (['webhook.custom=["rollouts"]'], "custom"),
+        (["autoscaling.enabled=true", 'place="keda"'], "autoscaling.enabled: is for place: service"),
+        (["autoscaling.enabled=true", "replicas=1", 'ledger="memory"'], "leave autoscaling or ledger out"),
         (["api.enabled=true", 'place="keda"'], "api.enabled: is for place: service"),
         (['api.clients=["192.0.2.1"]'], "clients"),
         (['settings={"stale after":1}'], "'stale after'"),
@@ -320,6 +332,8 @@ def test_the_webhook_is_what_render_webhook_prints():
     )
     shipped = objects["ValidatingWebhookConfiguration/extauthz"]
     assert shipped["webhooks"] == webhook.configuration(options)["webhooks"]
+    may_watch = {"apiGroups": ["argoproj.io"], "resources": ["rollouts"], "verbs": ["list", "watch"]}
+    assert may_watch in objects["ClusterRole/extauthz"]["rules"]
     assert "--webhook=:9443" in container(objects)["args"]
     assert {"name": "webhook", "port": 443, "targetPort": "webhook"} in objects["Service/extauthz"]["spec"]["ports"]
     ingress = objects["NetworkPolicy/extauthz"]["spec"]["ingress"]
@@ -411,10 +425,23 @@ def test_gates_that_make_the_certificate_of_the_webhook_have_the_rights_for_that
     assert role["metadata"]["namespace"] == "infra"
     assert [(each["resources"], each.get("resourceNames"), each["verbs"]) for each in role["rules"]] == [
         (["secrets"], ["extauthz-webhook"], ["get", "update"]),
-        (["secrets"], None, ["create"]),
     ]
-    (rule,) = cluster_role["rules"]
-    assert (rule["resourceNames"], rule["verbs"]) == (["extauthz"], ["get", "patch"])
+    secret = objects["Secret/extauthz-webhook"]
+    assert not {"data", "stringData", "type"} & set(secret), "applied again, it takes nothing of what gates wrote"
+    assert (secret["metadata"]["namespace"], secret["metadata"]["annotations"]) == (
+        "infra",
+        {"helm.sh/resource-policy": "keep"},
+    )
+    read, patched = cluster_role["rules"]
+    assert (read["resourceNames"], read["verbs"]) == (["extauthz"], ["get"])
+    validating, mutating = "validatingwebhookconfigurations", "mutatingwebhookconfigurations"
+    assert (patched["resourceNames"], patched["verbs"], patched["resources"]) == (
+        ["extauthz"],
+        ["patch"],
+        [validating, mutating],
+    )
+    lowers_nothing = made(*setting(*SELF_SIGNED, "webhook.clamp=false"))["ClusterRole/extauthz-webhook"]["rules"][1]
+    assert lowers_nothing["resources"] == [validating]
     for binding in ("RoleBinding/extauthz-webhook", "ClusterRoleBinding/extauthz-webhook"):
         assert objects[binding]["subjects"] == [{"kind": "ServiceAccount", "name": "extauthz", "namespace": "infra"}]
     without = made(*setting("webhook.enabled=true", 'webhook.caBundle="QUJD"'))

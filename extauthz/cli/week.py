@@ -1,0 +1,134 @@
+"""``extauthz week``: what was refused, and what would have been, summed from the log of gates.
+
+A gate keeps the last decisions alone, and forgets them with its process. Its log is what every cluster keeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from extauthz.cli import exits, report, tables
+from extauthz.core.model import Verdict
+
+Line = Mapping[str, Any]
+
+_REFUSED: Final = (Verdict.DENY, Verdict.UNAVAILABLE)
+_NO_QUOTA: Final = "-"
+"""Of what was refused for want of knowledge, and by no quota."""
+
+
+@dataclass
+class Row:
+    """One workload in one quota."""
+
+    quota: str
+    workload: str
+    reason: str
+    """The last one."""
+    refused: int = 0
+    would: int = 0
+    """What Enforce would have refused."""
+    wanted: int = 0
+    """The highest count that was asked for."""
+    days: set[str] = field(default_factory=set)
+    last: str = ""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the sums."""
+    try:
+        found = [line for source in _sources(arguments.files) for line in _decisions(source)]
+    except OSError as error:
+        return exits.fail(exits.DATA, error)
+    if not found:
+        why = "no line of a decision is in it; it must be the gate's log in JSON (--log-format json), at level info"
+        return exits.fail(exits.DATA, ValueError(why))
+    since = max(map(_at, found)) - timedelta(days=arguments.days)
+    within = [line for line in found if _at(line) > since]
+    rows = summed(within, arguments.quota)
+    print_as = _as_json if arguments.output == "json" else _as_table
+    sys.stdout.write(print_as(within, rows))
+    return 0
+
+
+def _sources(files: Iterable[str]) -> Iterator[Iterable[bytes]]:
+    names = list(files)
+    if not names:
+        yield sys.stdin.buffer
+    for name in names:
+        with open(name, "rb") as file:
+            yield file
+
+
+def _decisions(lines: Iterable[bytes]) -> Iterator[Line]:
+    """Those of decisions that were meant. What else stands there, and before a line, is passed over."""
+    for raw in lines:
+        begin = raw.find(b"{")
+        if begin < 0 or b'"decision"' not in raw:
+            continue
+        try:
+            line = json.loads(raw[begin:])
+            _at(line)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if line.get("event") == "decision" and not line.get("dry_run") and isinstance(line.get("workload"), str):
+            yield line
+
+
+def _at(line: Line) -> datetime:
+    at = datetime.fromisoformat(line["time"])
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def summed(lines: Iterable[Line], quota: str | None = None) -> list[Row]:
+    """A row for each quota and workload: what was refused most comes first."""
+    rows: dict[tuple[str, str], Row] = {}
+    for line in lines:
+        verdict, would = line.get("verdict"), line.get("would")
+        if verdict not in _REFUSED and would not in _REFUSED:
+            continue
+        for name in _quotas(line):
+            if quota is None or quota == name.rpartition("/")[2]:
+                _count(rows.setdefault((name, line["workload"]), Row(name, line["workload"], "")), line)
+    return sorted(rows.values(), key=lambda row: (-row.would - row.refused, row.quota, row.workload))
+
+
+def _quotas(line: Line) -> list[str]:
+    """Those that speak against it, by their paths."""
+    against = [row for key in ("shortages", "audit", "unspecified", "policies") for row in line.get(key) or ()]
+    return sorted({row["quota"] for row in against if row.get("quota")}) or [_NO_QUOTA]
+
+
+def _count(row: Row, line: Line) -> None:
+    is_refused = line.get("verdict") in _REFUSED
+    row.refused += is_refused
+    row.would += not is_refused
+    row.wanted = max(row.wanted, line.get("to") or 0)
+    row.days.add(line["time"][:10])
+    if line["time"] >= row.last:
+        row.last, row.reason = line["time"], line["reason"]
+
+
+def _as_table(lines: list[Line], rows: list[Row]) -> str:
+    times = sorted(line["time"] for line in lines)
+    refused = sum(line.get("verdict") in _REFUSED for line in lines)
+    would = sum(line.get("verdict") not in _REFUSED and line.get("would") in _REFUSED for line in lines)
+    told = (
+        f"{times[0]} to {times[-1]}: {len(lines)} writes decided, {refused} refused, {would} that Enforce would refuse"
+    )
+    names = ("QUOTA", "WORKLOAD", "WOULD", "REFUSED", "DAYS", "WANTED", "REASON", "LAST")
+    cells = [
+        (row.quota, row.workload, *map(str, (row.would, row.refused, len(row.days), row.wanted)), row.reason, row.last)
+        for row in rows
+    ]
+    return "\n".join([told, *(["", *tables.lines([names, *cells])] if rows else [])]) + "\n"
+
+
+def _as_json(lines: list[Line], rows: list[Row]) -> str:
+    return report.as_json([{**vars(one), "days": sorted(one.days)} for one in rows])

@@ -1,0 +1,73 @@
+"""Objects of custom resources with a scale subresource: where they have what counts, and what that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from extauthz.core.model import Kind, Observed, Template, Tree
+from extauthz.core.objects import metadata
+from extauthz.core.objects.fields import mapping, replicas
+from extauthz.core.objects.workloads import intern, prune
+
+Keys: TypeAlias = tuple[str, ...]
+"""Where a field is: ``.spec.replicas`` is ``("spec", "replicas")``. Definitions allow no brackets there
+(``apiextensions/v1``, ``CustomResourceSubresourceScale``)."""
+
+TEMPLATE: Final[Keys] = ("spec", "template")
+"""Where a pod template is, unless the settings name another place for a kind."""
+
+DEFAULT_REPLICAS: Final = 1
+"""Of an object that gives no count: most operators take it for one, as the built-in kinds do. The scale subresource
+says 0 then (``customresource/etcd.go``), which would be the less careful guess."""
+
+
+class Shape(NamedTuple):
+    """Where the objects of one version have what counts."""
+
+    replicas: Keys
+    template: Keys = TEMPLATE
+
+    @property
+    def pointer(self) -> str:
+        """Where the count is, as a JSON Pointer. Definitions allow no key there that needs an escape."""
+        return "".join(f"/{key}" for key in self.replicas)
+
+
+Shapes: TypeAlias = Mapping[Kind, Mapping[str, Shape]]
+"""By kind and API version."""
+
+NO_SHAPES: Final[Shapes] = MappingProxyType({})
+
+
+def described(shape: Shape, root: Mapping[str, Tree]) -> Observed:
+    """A whole object, as an admission webhook is shown it. Raises ObjectError."""
+    given = mapping(root.get("metadata"), "metadata")
+    return Observed(
+        replicas=count(shape, root),
+        template=template(shape, root),
+        labels=metadata.labels_text(mapping(given.get("labels"), "metadata.labels")),
+        owner=metadata.controller(given.get("ownerReferences")),
+        annotations=metadata.annotations_text(given.get("annotations")),
+    )
+
+
+def count(shape: Shape, root: Tree) -> int:
+    """Its replica count. Raises ObjectError."""
+    return replicas(at(root, shape.replicas), DEFAULT_REPLICAS, ".".join(shape.replicas))
+
+
+def template(shape: Shape, root: Tree) -> Template | None:
+    """Its pod template, which is recognised by its containers; ``None``: it has none. Raises ObjectError."""
+    tree = at(root, shape.template)
+    if not isinstance(at(tree, ("spec", "containers")), list):
+        return None
+    return intern(prune({"template": tree}))
+
+
+def at(root: Tree, keys: Keys) -> Tree:
+    """What is there; ``None``: nothing."""
+    for key in keys:
+        root = root.get(key) if isinstance(root, dict) else None
+    return root

@@ -1,0 +1,389 @@
+"""The real listener, asked by grpcio's client and by hand: cancelled calls, deadlines, a graceful end, floods."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from extauthz.rpc.bounds import Bounds
+from extauthz.rpc.connection import Connection
+from extauthz.rpc.frames import PREFACE
+from extauthz.rpc.link import ALPN, Link
+from extauthz.rpc.methods import Call, Methods, Sink, Streaming, Unary
+from extauthz.rpc.serving import Server
+from extauthz.rpc.status import Code, StatusError
+from extauthz.testing.certs import Authority
+from tests.rpc.client import parsed, prefixed
+from tests.rpc.spelling import FLOODS, headers, raw, setting, spelled
+from tests.servers.listening import listening
+
+U, LATER, FAILS, REFUSES, LOG, ECHO, HELD = (
+    f"/a.Test/{name}" for name in ("Unary", "Later", "Fails", "Refuses", "Log", "Echo", "Held")
+)
+
+
+class Service:
+    """One of each kind, and what they did."""
+
+    def __init__(self) -> None:
+        self.began = self.ended = 0
+        self.logged: list[bytes] = []
+        self.go = asyncio.Event()
+
+    def methods(self) -> Methods:
+        return {
+            U: Unary(lambda message: message),
+            LATER: Unary(self._later), FAILS: Unary(self._fails), REFUSES: Unary(self._refuses),
+            LOG: Sink(self.logged.append, b"thanks"), ECHO: Streaming(self._echo), HELD: Unary(self._held),
+        }  # fmt: skip
+
+    async def _later(self, message: bytes) -> bytes:
+        self.began += 1
+        try:
+            await asyncio.sleep(0.005)
+            return message
+        finally:
+            self.ended += 1
+
+    async def _held(self, message: bytes) -> bytes:
+        self.began += 1
+        await self.go.wait()
+        return message
+
+    def _fails(self, message: bytes) -> bytes:
+        raise ValueError(message)
+
+    async def _refuses(self, message: bytes) -> bytes:
+        raise StatusError(Code.NOT_FOUND, "no such thing")
+
+    async def _echo(self, call: Call) -> None:
+        async for message in call:
+            await call.write(message)
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+@asynccontextmanager
+async def channel(address: str, credentials: grpc.ChannelCredentials | None = None) -> AsyncIterator[grpc.aio.Channel]:
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    made = (
+        grpc.aio.insecure_channel(address, options)
+        if credentials is None
+        else grpc.aio.secure_channel(address, credentials, options)
+    )
+    async with made as one:
+        yield one
+
+
+async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await call
+    return error.value.code(), error.value.details()
+
+
+async def until(condition: Callable[[], bool], bound_s: float = 20.0) -> None:
+    async with asyncio.timeout(bound_s):
+        while not condition():  # noqa: ASYNC110 (what it looks at are plain values)
+            await asyncio.sleep(0.01)
+
+
+async def closed(server: Server) -> None:
+    """grpcio's client keeps its connection for as long as somebody has a call of it, an exception's traceback too."""
+    await until(lambda: gc.collect() >= 0 and not server._links)
+
+
+class TestGrpcioAsClient:
+    async def test_calls_of_every_kind(self, service: Service):
+        async with listening(service.methods()) as (_, address), channel(address) as one:
+            for size in (0, 5, 100_000, (4 << 20) - 1):
+                assert await one.unary_unary(U)(bytes(size)) == bytes(size)
+            answers = await asyncio.gather(*(one.unary_unary(LATER)(b"%d" % number) for number in range(50)))
+            assert answers == [b"%d" % number for number in range(50)]
+            echo = one.stream_stream(ECHO)()
+            for size in (1, 70_000, 0, 1_000_000):
+                await echo.write(bytes(size))
+                assert await echo.read() == bytes(size)
+            await echo.done_writing()
+            assert await echo.read() is grpc.aio.EOF
+            log = one.stream_unary(LOG)()
+            for number in range(100):
+                await log.write(b"%d" % number)
+            await log.done_writing()
+            assert await log == b"thanks"
+            assert service.logged == [b"%d" % number for number in range(100)]
+
+    async def test_each_refusal_has_the_code_that_grpc_gives_it(self, service: Service, caplog):
+        async with listening(service.methods()) as (_, address), channel(address) as one:
+            unimplemented, too_long = grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert (await refused(one.unary_unary("/a.Test/None")(b"")))[0] is unimplemented
+            gzip = one.unary_unary(U)(b"x" * 1_000, compression=grpc.Compression.Gzip)
+            assert (await refused(gzip))[0] is unimplemented
+            assert (await refused(one.unary_unary(U)(bytes((4 << 20) + 1))))[0] is too_long
+            assert await refused(one.unary_unary(REFUSES)(b"")) == (grpc.StatusCode.NOT_FOUND, "no such thing")
+            assert not caplog.records
+            assert await refused(one.unary_unary(FAILS)(b"secret")) == (grpc.StatusCode.UNKNOWN, "the server failed")
+            assert "a gRPC call's handler failed" in caplog.text
+            assert await one.unary_unary(U)(b"goes on") == b"goes on"
+
+    async def test_a_handler_is_ended_at_its_clients_deadline_and_when_the_client_leaves(self, service: Service):
+        async with listening(service.methods()) as (server, address):
+            async with channel(address) as one:
+                code, _ = await refused(one.unary_unary(HELD)(b"", timeout=0.1))
+                assert code is grpc.StatusCode.DEADLINE_EXCEEDED
+                waits = one.unary_unary(HELD)(b"")
+                await until(lambda: service.began == 2)
+                (link,) = server._links
+                await until(lambda: len(link._tasks) == 1)
+                waits.cancel()
+                await until(lambda: not link._tasks)
+                assert await one.unary_unary(U)(b"x") == b"x"
+                cut = one.unary_unary(HELD)(b"")
+                await until(lambda: service.began == 3)
+            assert cut.done()
+            del cut, waits
+            await closed(server)
+            await until(lambda: not link._tasks)
+
+    async def test_half_of_the_calls_are_cancelled_and_the_other_half_answered(self, service: Service):
+        choose = random.Random(7)
+        async with listening(service.methods()) as (server, address), channel(address) as one:
+            answered = cancelled = 0
+
+            async def client(number: int) -> None:
+                nonlocal answered, cancelled
+                for turn in range(60):
+                    message = b"%d %d" % (number, turn)
+                    call = one.unary_unary(choose.choice((U, LATER)))(message)
+                    if choose.random() < 0.5:
+                        await asyncio.sleep(choose.choice((0, 0.001, 0.004)))
+                        cancelled += call.cancel()
+                    try:
+                        assert await call == message
+                        answered += 1
+                    except asyncio.CancelledError:
+                        assert call.cancelled()
+
+            await asyncio.gather(*(client(number) for number in range(16)))
+            assert answered + cancelled == 16 * 60
+            assert min(answered, cancelled) > 200
+            (link,) = server._links
+            await until(lambda: not link._connection._streams and not link._tasks)
+            assert service.began == service.ended
+
+    async def test_over_tls_only_clients_of_the_authority_that_speak_h2_are_let_in(self, tmp_path: Path):
+        authority, stranger = Authority(tmp_path), Authority(tmp_path, "another CA").issue("stranger")
+        pair, client = authority.issue("localhost"), authority.issue("envoy")
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(pair.cert, pair.key)
+        tls.load_verify_locations(authority.ca)
+        tls.verify_mode = ssl.CERT_REQUIRED
+        tls.set_alpn_protocols([ALPN])
+        async with listening({U: Unary(lambda message: message)}, tls=tls) as (server, address):
+            for shown, is_let_in in ((client, True), (stranger, False), (None, False)):
+                keys = (shown.key.read_bytes(), shown.cert.read_bytes()) if shown else (None, None)
+                async with channel(address, grpc.ssl_channel_credentials(authority.ca.read_bytes(), *keys)) as one:
+                    call = one.unary_unary(U)(b"x", timeout=10)
+                    if is_let_in:
+                        assert await call == b"x"
+                    else:
+                        assert (await refused(call))[0] is grpc.StatusCode.UNAVAILABLE
+            without = ssl.create_default_context(cafile=authority.ca)
+            without.check_hostname = False
+            without.load_cert_chain(client.cert, client.key)
+            host, _, port = address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=without)
+            assert await ends(reader) == b"", "ALPN is asked for (RFC 9113 §3.2)"
+            writer.close()
+            await until(lambda: not server._links)
+
+
+class TestLeaving:
+    async def test_a_stop_loses_no_answer_and_ends_streams_that_have_no_end(self, service: Service):
+        async with listening(service.methods()) as (server, address), channel(address) as one:
+            log = one.stream_unary(LOG)()
+            await log.write(b"1")
+            held = [one.unary_unary(HELD)(b"%d" % number) for number in range(20)]
+            await until(lambda: service.began == 20 and bool(service.logged))
+            stopping = asyncio.create_task(server.stop(60))
+            assert await log == b"thanks"
+            assert not stopping.done()
+            service.go.set()
+            assert [await call for call in held] == [b"%d" % number for number in range(20)]
+            async with asyncio.timeout(30):
+                await stopping
+
+    async def test_what_outlasts_the_grace_is_cut(self, service: Service):
+        async with listening(service.methods()) as (server, address), channel(address) as one:
+            call = one.unary_unary(HELD)(b"")
+            await until(lambda: service.began == 1)
+            async with asyncio.timeout(30):
+                await server.stop(0.1)
+            assert (await refused(call))[0] is grpc.StatusCode.UNAVAILABLE
+
+    async def test_no_call_is_lost_while_clients_keep_asking(self, service: Service):
+        told: list[bytes] = []
+        methods = {U: Unary(lambda message: told.append(message) or message)}
+        async with listening(methods) as (server, address), channel(address) as one:
+            got: list[bytes] = []
+
+            async def client(number: int) -> None:
+                for turn in range(100_000):
+                    try:
+                        got.append(await one.unary_unary(U)(b"%d %d" % (number, turn)))
+                    except grpc.aio.AioRpcError:
+                        return
+
+            clients = [asyncio.create_task(client(number)) for number in range(8)]
+            await until(lambda: len(got) > 100)
+            await server.stop(30)
+            await asyncio.gather(*clients)
+        assert sorted(got) == sorted(told)
+
+
+async def ends(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the other end closes."""
+    async with asyncio.timeout(30):
+        try:
+            return await reader.read()
+        except ConnectionError:
+            return b""
+
+
+async def connected(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, _, port = address.rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+FIRST = PREFACE + raw(setting(4, 1_000))
+
+
+class TestStrangers:
+    @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
+    async def test_a_flood_ends_its_own_connection_and_honest_calls_beside_it_are_all_answered(
+        self, flood, service: Service
+    ):
+        async with listening(service.methods()) as (server, address), channel(address) as one:
+            assert await one.unary_unary(U)(b"first") == b"first"
+            (honest,) = server._links
+            reader, writer = await connected(address)
+            said = FIRST + b"".join(raw(frame) for number in range(5_000) for frame in flood(number))
+            writer.write(said)
+            answers = await asyncio.gather(
+                *(
+                    one.unary_unary(
+                        U,
+                    )(b"%d" % number)
+                    for number in range(50)
+                )
+            )
+            assert answers == [b"%d" % number for number in range(50)]
+            await ends(reader)
+            writer.close()
+            await until(lambda: server._links == {honest})
+
+    async def test_who_never_opens_its_window_is_kept_within_bounds(self, service: Service):
+        bounds = Bounds(streams=10)
+        async with listening(service.methods(), bounds) as (server, address), channel(address) as one:
+            assert await one.unary_unary(U)(b"first") == b"first"
+            (honest,) = server._links
+            _, writer = await connected(address)
+            writer.write(PREFACE + raw(setting(4, 0)))
+            for number in range(1, 200, 2):
+                writer.write(headers(number).serialize() + spelled(0, 1, number, prefixed(bytes(1_024))))
+            await until(lambda: len(server._links) == 2)
+            (link,) = server._links - {honest}
+            await until(lambda: len(link._connection._streams) == 10)
+            assert await one.unary_unary(U)(b"x") == b"x"
+            kept = sum(len(stream.unsent) for stream in link._connection._streams.values())
+            assert kept == 10 * 1_029
+            writer.close()
+            await until(lambda: server._links == {honest})
+
+    async def test_who_reads_no_answers_is_read_no_further_and_then_cut(self):
+        bounds = replace(Bounds(), taken_within_s=0.5)
+        answered = 0
+
+        def large(_: bytes) -> bytes:
+            nonlocal answered
+            answered += 1
+            return bytes(10_000)
+
+        async with listening({U: Unary(large)}, bounds) as (server, address):
+            _, writer = await connected(address)
+            writer.write(PREFACE + raw(setting(4, 1 << 20)) + spelled(8, 0, 0, (0x7FFF0000).to_bytes(4, "big")))
+
+            async def ask() -> None:
+                for number in range(1, 200_001, 2):
+                    writer.write(headers(number).serialize() + spelled(0, 1, number, prefixed(bytes(1_024))))
+                    if number % 1_000 == 1:
+                        await writer.drain()
+
+            asking = asyncio.create_task(ask())
+            await until(lambda: bool(server._links))
+            await until(lambda: not server._links, 60)
+            asking.cancel()
+            writer.close()
+            assert 0 < answered < 50_000
+
+    async def test_one_connection_too_many_is_closed_at_once(self, service: Service):
+        async with listening(service.methods(), Bounds(connections=2)) as (server, address):
+            pairs = [await connected(address) for _ in range(2)]
+            await until(lambda: len(server._links) == 2)
+            reader, writer = await connected(address)
+            assert await ends(reader) == b""
+            pairs[0][1].close()
+            await until(lambda: len(server._links) == 1)
+            async with channel(address) as one:
+                assert await one.unary_unary(U)(b"x") == b"x"
+            for each in (writer, *(pair[1] for pair in pairs)):
+                each.close()
+
+    async def test_who_says_nothing_is_sent_away_and_who_has_greeted_may_stay(self, service: Service):
+        async with listening(service.methods(), Bounds(asked_within_s=0.2)) as (server, address):
+            silent, one = await connected(address)
+            greeted, other = await connected(address)
+            other.write(FIRST)
+            assert await ends(silent) != b""
+            await until(lambda: len(server._links) == 1)
+            await asyncio.sleep(0.3)
+            assert len(server._links) == 1
+            assert not greeted.at_eof()
+            one.close()
+            other.close()
+
+
+async def test_nothing_is_kept_of_connections_that_have_ended(service: Service):
+    async with listening(service.methods()) as (server, address):
+        for number in range(3):
+            async with channel(address) as one:
+                await one.unary_unary(LATER)(b"x")
+                echo = one.stream_stream(ECHO)()
+                await echo.write(b"1")
+                await echo.read()
+                held = one.unary_unary(HELD)(b"never answered")
+                await until(lambda number=number: service.began == 2 * number + 2)
+                held.cancel()
+                del held, echo
+        await closed(server)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert not [one for one in gc.get_objects() if type(one) in (Link, Connection)]
+
+
+def test_hyperframe_reads_all_that_this_server_says_first():
+    told = parsed(Connection({}, Bounds()).pending_bytes())
+    assert [type(one).__name__ for one in told] == ["SettingsFrame", "WindowUpdateFrame"]

@@ -1,0 +1,26 @@
+"""Serves methods on a free port of 127.0.0.1, as the gate does."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from extauthz.rpc.bounds import Bounds
+from extauthz.rpc.methods import Methods
+from extauthz.rpc.serving import Server
+
+
+@asynccontextmanager
+async def listening(
+    methods: Methods, bounds: Bounds | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Server, str]]:
+    """The server and its address."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    server = Server(methods, [bound], tls, bounds)
+    await server.start()
+    try:
+        yield server, f"127.0.0.1:{bound.getsockname()[1]}"
+    finally:
+        await server.stop(0)

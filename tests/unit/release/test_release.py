@@ -1,0 +1,203 @@
+"""What `make release` makes beside packages, and what `make sign` and `make publish` would run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools.release import __main__ as release
+from tools.release import metadata, publish
+from tools.release.provenance import HERE, Built, statement
+
+Tree = Any
+
+ROOT = Path(__file__).parents[3]
+URL = "https://git.example.com/acme/extauthz/releases/download/v1.2.3/kubectl-wsq-1.2.3.tar.gz"
+CHANGELOG = """\
+# Changelog
+
+## [Unreleased]
+
+### Added
+
+- **A thing** ([a](https://example.com/a)): it does `this`. And more
+  of it.
+- Another thing.
+
+### Fixed
+
+- A fault.
+
+## [1.2.3] - 2026-01-01
+
+### Changed
+
+- Old.
+"""
+BUILT = Built("c0ffee", datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 9, tzinfo=UTC), {"image": False})
+RUN = {
+    "GITHUB_SERVER_URL": "https://git.example.com",
+    "GITHUB_REPOSITORY": "acme/extauthz",
+    "GITHUB_WORKFLOW_REF": "acme/extauthz/.github/workflows/release.yml@refs/tags/v1.2.3",
+    "GITHUB_RUN_ID": "7",
+}
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    file = tmp_path / "extauthz-1.2.3-py3-none-any.whl"
+    file.write_bytes(b"a wheel")
+    return file
+
+
+def test_krew_s_manifest_has_what_krew_asks_for():
+    tree = yaml.safe_load(metadata.krew_manifest("1.2.3", URL, "ab" * 32))
+    assert (tree["apiVersion"], tree["kind"]) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")
+    assert tree["metadata"]["name"] == "wsq", "kubectl wsq, and the file's name"
+    spec = tree["spec"]
+    assert (spec["version"], spec["homepage"]) == ("v1.2.3", "https://git.example.com/acme/extauthz")
+    assert len(spec["shortDescription"]) <= 80
+    (platform,) = spec["platforms"]
+    assert (platform["uri"], platform["sha256"], platform["bin"]) == (URL, "ab" * 32, "kubectl-wsq")
+
+
+def test_the_plugin_is_a_launcher_that_finds_the_wheel_beside_it_through_a_link(wheel: Path, tmp_path: Path):
+    archive, store = tmp_path / "plugin.tar.gz", tmp_path / "store"
+    metadata.plugin_archive(wheel, archive)
+    with tarfile.open(archive) as packed:
+        packed.extractall(store, filter="data")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "uv").write_text('#!/bin/sh\necho "$@"\n')
+    (tools / "uv").chmod(0o755)
+    link = tmp_path / "kubectl-wsq"
+    link.symlink_to(store / "kubectl-wsq")
+    path = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    said = subprocess.run([str(link), "top", "acme"], env=path, capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["tool", "run", "--quiet", "--from", str(store / wheel.name), "kubectl-wsq", "top", "acme"]
+
+
+def test_changes_are_the_first_sentences_of_the_version_or_of_what_is_not_released_yet():
+    assert metadata.changes(CHANGELOG, "2.0.0") == [
+        {"kind": "added", "description": "A thing (a):"},
+        {"kind": "added", "description": "Another thing."},
+        {"kind": "fixed", "description": "A fault."},
+    ]
+    assert metadata.changes(CHANGELOG, "1.2.3") == [{"kind": "changed", "description": "Old."}]
+    assert metadata.notes(CHANGELOG, "1.2.3") == "### Changed\n\n- Old.\n"
+    with pytest.raises(ValueError, match="neither a section"):
+        metadata.notes("# Changelog\n", "1.2.3")
+
+
+def test_artifact_hub_is_told_of_definitions_changes_licence_and_image():
+    chart = yaml.safe_load((ROOT / "charts/extauthz/Chart.yaml").read_text())
+    definitions = [yaml.safe_load(file.read_text()) for file in (ROOT / "charts/extauthz/definitions").glob("*.yaml")]
+    found = metadata.changes((ROOT / "CHANGELOG.md").read_text(), release.version())
+    assert found
+    told = metadata.annotated(chart, changes=found, definitions=definitions, image="registry.test/extauthz:1")
+    assert {**told, "annotations": None} == {**chart, "annotations": None}
+    annotations = told["annotations"]
+    assert {each["kind"] for each in yaml.safe_load(annotations["artifacthub.io/crds"])} == {
+        "WorkspaceQuota",
+        "WorkspaceLedger",
+    }
+    assert yaml.safe_load(annotations["artifacthub.io/changes"]) == found
+    assert yaml.safe_load(annotations["artifacthub.io/images"]) == [
+        {"name": "extauthz", "image": "registry.test/extauthz:1"}
+    ]
+    assert all(isinstance(each, str) for each in annotations.values()), "as annotations are"
+    without = metadata.annotated(chart, changes=[], definitions=[], image="")
+    assert "artifacthub.io/images" not in without["annotations"]
+
+
+def test_the_repository_s_file_names_it_or_says_what_is_missing():
+    assert yaml.safe_load(metadata.repository("0b-1")) == {"repositoryID": "0b-1"}
+    assert yaml.safe_load(metadata.repository("")) is None
+
+
+def test_the_statement_names_each_file_by_its_digest_and_how_it_was_built(wheel: Path):
+    told = json.loads(statement([wheel], BUILT, [ROOT / "constraints.txt"], RUN))
+    assert told["_type"] == "https://in-toto.io/Statement/v1"
+    assert told["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert told["subject"] == [{"name": wheel.name, "digest": {"sha256": hashlib.sha256(b"a wheel").hexdigest()}}]
+    definition, run = told["predicate"]["buildDefinition"], told["predicate"]["runDetails"]
+    source, pinned = definition["resolvedDependencies"]
+    assert source == {"uri": "git+https://git.example.com/acme/extauthz", "digest": {"gitCommit": "c0ffee"}}
+    assert pinned["name"] == "constraints.txt"
+    assert definition["externalParameters"] == {"target": "make release", "image": False}
+    assert run["builder"]["id"] == f"https://git.example.com/{RUN['GITHUB_WORKFLOW_REF']}"
+    assert run["metadata"] == {
+        "invocationId": "https://git.example.com/acme/extauthz/actions/runs/7/attempts/1",
+        "startedOn": "2026-01-01T00:00:00Z",
+        "finishedOn": "2026-01-01T00:09:00Z",
+    }
+
+
+def test_on_a_machine_of_somebody_the_statement_says_so(wheel: Path):
+    run = json.loads(statement([wheel], BUILT, [], {}))["predicate"]["runDetails"]
+    assert (run["builder"]["id"], run["metadata"]["invocationId"]) == (HERE, "")
+
+
+def test_plugin_statement_and_checksums_are_of_what_is_there(wheel: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("RELEASE_URL", "https://git.example.com/acme/extauthz/releases/download/v1")
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    release.plugin(wheel, dist)
+    release.provenance(dist, BUILT)
+    release.checksums(dist)
+    archive = dist / f"kubectl-wsq-{release.version()}.tar.gz"
+    (platform,) = yaml.safe_load((dist / "wsq.yaml").read_text())["spec"]["platforms"]
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert platform["uri"].endswith(f"/releases/download/v1/{archive.name}")
+    told = json.loads((dist / f"extauthz-{release.version()}.intoto.json").read_text())
+    assert [each["name"] for each in told["subject"]] == sorted([archive.name, "wsq.yaml"])
+    subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True, capture_output=True)
+    assert len((dist / "SHA256SUMS").read_text().splitlines()) == 3
+
+
+def test_the_commit_is_the_one_that_is_checked_out():
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert release.commit().removesuffix("-dirty") == head.strip()
+
+
+def test_what_is_signed_is_the_list_of_checksums_by_nobody_s_key_or_by_one(tmp_path: Path):
+    with pytest.raises(publish.NotPublishedError, match="make release"):
+        publish.signing(tmp_path, {})
+    (tmp_path / "SHA256SUMS").touch()
+    without = publish.signing(tmp_path, {})
+    assert without[:3] == ["cosign", "sign-blob", "--yes"]
+    assert "--key" not in without
+    assert publish.signing(tmp_path, {"COSIGN_KEY": "k.pem"})[3:5] == ["--key", "k.pem"]
+
+
+def test_a_tag_is_published_with_all_files_and_pushed_where_a_registry_is_named(tmp_path: Path):
+    tag, notes = {"GITHUB_REF_NAME": f"v{release.version()}"}, tmp_path.with_name("notes.md")
+    with pytest.raises(publish.NotPublishedError, match="the tag is v9"):
+        publish.publishing(tmp_path, notes, {"GITHUB_REF_NAME": "v9"})
+    with pytest.raises(publish.NotPublishedError, match="make sign"):
+        publish.publishing(tmp_path, notes, tag)
+    for name in ("SHA256SUMS", publish.BUNDLE, "a.whl"):
+        (tmp_path / name).touch()
+    (page,) = publish.publishing(tmp_path, notes, tag)
+    assert page[:4] == ["gh", "release", "create", tag["GITHUB_REF_NAME"]]
+    assert page[-3:] == [str(tmp_path / name) for name in ("SHA256SUMS", publish.BUNDLE, "a.whl")]
+    pushed = publish.publishing(tmp_path, notes, {**tag, "REGISTRY": "registry.test/acme"})
+    assert [command[1] for command in pushed[1:]] == ["push", "tag", "push"]
+    assert pushed[1][-1] == "oci://registry.test/acme/charts"
+
+
+def test_without_the_tool_the_message_names_it(tmp_path: Path, monkeypatch, capsys):
+    (tmp_path / "SHA256SUMS").touch()
+    monkeypatch.setattr(publish, "DIST", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert publish.main(["sign"]) == 1
+    assert "cosign is not installed" in capsys.readouterr().err
