@@ -38,7 +38,7 @@ from extauthz.simulate.connection import SimulatedConnection
 from extauthz.simulate.kinds import kind_of
 from extauthz.simulate.link import Link
 from extauthz.simulate.loop import VirtualLoop
-from extauthz.simulate.member import Handover, Posted, settings
+from extauthz.simulate.member import Handover, settings
 from extauthz.simulate.reference import NAMESPACES, QUOTAS
 from extauthz.simulate.server import ApiServer
 from extauthz.testing.builders import put_scale
@@ -196,9 +196,9 @@ class Gate:
         """What the API server asks before it stores ``body``; then it stores it."""
         assert self.webhook is not None
         prepared = self.server.prepare("PUT", path_of(key) + sub, body)
-        posted = Posted(reviews.review(prepared, f"u{next(self._uids)}", dry=False))
+        raw = reviews.review(prepared, f"u{next(self._uids)}", dry=False)
         with followed() as steps:
-            response = await self.webhook.validate(posted)  # type: ignore[arg-type]
+            response = await self.webhook.validate(await self.webhook.read(raw))
         assert isinstance(response.body, bytes)
         assert orjson.loads(response.body)["response"]["allowed"], response.body
         self.server.store(prepared)

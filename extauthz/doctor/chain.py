@@ -176,17 +176,17 @@ def failure_mode(chain: Chain, wanted: Outage) -> Row:
 
 
 def body(chain: Chain) -> Row:
-    """Half a body cannot be decided on, and protobuf and CBOR are not UTF-8."""
+    """A count must come whole. What is longer is none, and must not be kept by Envoy. Protobuf is not UTF-8."""
     config: Tree = chain.ext_authz.get("with_request_body") or {}
     limit = int(config.get("max_request_bytes", 0))
     problems = []
     if limit < names.MAX_BODY_BYTES:
-        problems.append(f"max_request_bytes is {limit}: the API server takes {names.MAX_BODY_BYTES}")
-    if config.get("allow_partial_message"):
-        problems.append("allow_partial_message: the gate would see half of a body")
+        problems.append(f"max_request_bytes is {limit}: render gives {names.MAX_BODY_BYTES}")
+    if not config.get("allow_partial_message"):
+        problems.append("without allow_partial_message longer bodies are refused, or fill Envoy's memory")
     if not config.get("pack_as_bytes"):
-        problems.append("without pack_as_bytes a protobuf or CBOR body arrives spoilt")
-    return judged("request body", f"whole, as bytes, up to {limit} bytes", problems, RENDER_AGAIN)
+        problems.append("without pack_as_bytes a protobuf body arrives spoilt")
+    return judged("request body", f"as bytes, up to {limit} bytes", problems, RENDER_AGAIN)
 
 
 def headers(chain: Chain) -> Row:

@@ -14,7 +14,7 @@ OUTAGE = "quota gate unavailable"
 """How Envoy's own sentence begins when the gate gives no answer."""
 WEBHOOK = 'admission webhook "workspacequotas.extauthz.dev" denied the request'
 """How the API server begins where the webhook refused."""
-MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024
 GATE_SEES_HEADERS = ("content-type", "user-agent", "x-request-id")
 
 ENVOYS = (

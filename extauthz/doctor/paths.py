@@ -13,7 +13,7 @@ from .dump import Chain, Tree, seconds
 from .rows import Row, fail, judged, ok
 
 NAMES = ("path rules", "watches", "growth timeouts")
-_EXEMPT, _UPGRADE, _ANONYMOUS = "exempt-", "-upgrade", "-anonymous"
+_EXEMPT, _ANONYMOUS = "exempt-", "-anonymous"
 
 
 def rows(chain: Chain, profile: Profile | None) -> list[Row]:
@@ -55,8 +55,6 @@ def _signature(route: Tree) -> _Signature:
 
 def _expected(profile: Profile, exempt: tuple[str, ...]) -> Iterator[_Signature]:
     for rule in rules(profile, exempt):
-        if rule.upgrades and not rule.checked:
-            yield f"{rule.name}{_UPGRADE}", False, _pattern(rule)
         yield rule.name, rule.checked, _pattern(rule)
 
 
@@ -72,7 +70,7 @@ def _told(signature: _Signature) -> str:
 def exempted(chain: Chain) -> tuple[str, ...]:
     """Namespaces whose writes never ask the gate, as the renderer names their routes."""
     found = [str(route.get("name", "")) for route in chain.routes]
-    ours = [name.removeprefix(_EXEMPT) for name in found if name.startswith(_EXEMPT) and not name.endswith(_UPGRADE)]
+    ours = [name.removeprefix(_EXEMPT) for name in found if name.startswith(_EXEMPT)]
     return tuple(dict.fromkeys(ours))
 
 
@@ -89,20 +87,17 @@ def answers_nobody(route: Tree) -> bool:
 
 def watches(chain: Chain) -> Row:
     """A watch may be silent for as long as nothing changes, and lasts as long as its client likes."""
-    problems = [
-        f"{field} of the listener is {shown}"
-        for field, default in (("stream_idle_timeout", "300s"), ("request_timeout", "0s"))
-        if seconds(shown := chain.manager.get(field, default)) != 0.0
-    ]
+    idle = chain.manager.get("stream_idle_timeout", "300s")
+    problems = [f"stream_idle_timeout of the listener is {idle}"] if seconds(idle) != 0.0 else []
     for route in chain.routes:
         action = route.get("route") or {}
         if asks(route) or "direct_response" in route:
             continue
         if seconds(action.get("timeout", "15s")) != 0.0:
             problems.append(f"route {route.get('name')} ends after {action.get('timeout', '15s')}")
-        idle = seconds(action.get("idle_timeout"))
-        if idle:
-            problems.append(f"route {route.get('name')} ends after {idle:g} s of silence")
+        silent_s = seconds(action.get("idle_timeout"))
+        if silent_s:
+            problems.append(f"route {route.get('name')} ends after {silent_s:g} s of silence")
         if "max_stream_duration" in action:
             problems.append(f"route {route.get('name')} has a max_stream_duration")
     return judged("watches", "exempt from every timeout", problems, RENDER_AGAIN)

@@ -15,7 +15,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstream
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any
 
-from . import failover, secrets
+from . import bounds, failover, secrets
 from .options import APISERVER_CA, GATE_CA, GATE_CLIENT, SERVING, Endpoint, SidecarOptions
 
 APISERVER, APISERVER_UPGRADE, GATE = "apiserver", "apiserver-upgrade", "extauthz"
@@ -59,7 +59,11 @@ def _ordinary(options: SidecarOptions) -> cluster.Cluster:
     (``UnauthenticatedHTTP2DOSMitigation``). On a shared one, strangers took a quarter of all other requests with them.
     """
     either = upstream.HttpProtocolOptionsAutoHttpConfig(
-        http2_protocol_options=core.Http2ProtocolOptions(connection_keepalive=_KEEPALIVE)
+        http2_protocol_options=core.Http2ProtocolOptions(
+            connection_keepalive=_KEEPALIVE,
+            initial_stream_window_size=bounds.WINDOW_BYTES,
+            initial_connection_window_size=bounds.WINDOW_BYTES,
+        )
     )
     idle = core.HttpProtocolOptions(idle_timeout=timedelta(seconds=APISERVER_IDLE_S))
     protocol = upstream.HttpProtocolOptions(auto_config=either, common_http_protocol_options=idle)
@@ -130,6 +134,7 @@ def _cluster(
         type=_discovery(places),
         dns_lookup_family=cluster.ClusterDnsLookupFamily.ALL,
         connect_timeout=timedelta(seconds=5),
+        per_connection_buffer_limit_bytes=bounds.BUFFER_BYTES,
         load_assignment=endpoint.ClusterLoadAssignment(
             cluster_name=name, endpoints=[_locality(priority, where) for priority, where in enumerate(places)]
         ),

@@ -28,12 +28,13 @@ from envoy_data_plane.google.protobuf import Any
 
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
 
-from . import accesslog, clusters, ext_proc, failover, replies
+from . import accesslog, bounds, clusters, ext_proc, failover, replies, verify
 from .options import Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
-"""What the API server takes (``MaxRequestBodyBytes`` in ``k8s.io/apiserver/pkg/server/config.go``)."""
+MAX_BODY_BYTES = 64 * 1024
+"""The gate is shown the first so many of a body. A count has 16 KiB at most, so what is longer is none, whatever
+follows."""
 
 UPGRADES = ("websocket", "SPDY/3.1")
 """exec, attach and port-forward: kubectl's two protocols for them."""
@@ -54,7 +55,8 @@ def sidecar(options: SidecarOptions) -> bootstrap.Bootstrap:
         static_resources=bootstrap.BootstrapStaticResources(
             listeners=[_listener(options)], clusters=clusters.clusters(options)
         ),
-        admin=options.admin and bootstrap.Admin(address=clusters.address(options.admin)),
+        overload_manager=bounds.overload_manager(),
+        admin=options.admin and bootstrap.Admin(address=clusters.address(options.admin), ignore_global_conn_limit=True),
     )
 
 
@@ -71,17 +73,28 @@ def to_json(config: betterproto2.Message) -> str:
     return json.dumps(to_tree(config), indent=2) + "\n"
 
 
-def filter_chain(options: SidecarOptions) -> listener.FilterChain:
-    """What ends a client's TLS, asks the gate where it must, and passes on to the clusters of ``clusters``."""
-    manager = listener.Filter(
-        name="envoy.filters.network.http_connection_manager", typed_config=Any.pack(_http(options))
+def filter_chain(options: SidecarOptions, flush_s: float | None = None) -> listener.FilterChain:
+    """What ends a client's TLS, asks the gate where it must, and passes on to the clusters of ``clusters``.
+
+    Args:
+        flush_s: for a client to take an answer that is complete. Older Envoys, as sidecars may be, refuse the field.
+    """
+    http = _http(options)
+    http.stream_flush_timeout = None if flush_s is None else timedelta(seconds=flush_s)
+    manager = listener.Filter(name="envoy.filters.network.http_connection_manager", typed_config=Any.pack(http))
+    return listener.FilterChain(
+        filters=[manager],
+        transport_socket=clusters.downstream_tls(options),
+        transport_socket_connect_timeout=timedelta(seconds=bounds.HANDSHAKE_S),
     )
-    return listener.FilterChain(filters=[manager], transport_socket=clusters.downstream_tls(options))
 
 
 def _listener(options: SidecarOptions) -> listener.Listener:
     return listener.Listener(
-        name="apiserver", address=clusters.address(options.listen), filter_chains=[filter_chain(options)]
+        name="apiserver",
+        address=clusters.address(options.listen),
+        filter_chains=[filter_chain(options, bounds.FLUSH_S)],
+        per_connection_buffer_limit_bytes=bounds.BUFFER_BYTES,
     )
 
 
@@ -90,10 +103,14 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
         stat_prefix="apiserver",
         route_config=_routes(options),
         http_filters=_filters(options),
-        upgrade_configs=[hcm.HttpConnectionManagerUpgradeConfig(upgrade_type=name) for name in UPGRADES],
+        # Only where a route says so.
+        upgrade_configs=[hcm.HttpConnectionManagerUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
         # A watch may be silent for as long as nothing changes.
         stream_idle_timeout=timedelta(0),
-        request_timeout=timedelta(0),
+        request_timeout=timedelta(seconds=options.body_timeout_s),
+        request_headers_timeout=timedelta(seconds=bounds.HEAD_S),
+        common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=timedelta(seconds=bounds.IDLE_S)),
+        http2_protocol_options=bounds.downstream_http2(),
         # One spelling for the routes, the gate and the API server. An escaped slash could make two segments of one.
         normalize_path=True,
         path_with_escaped_slashes_action=hcm.HttpConnectionManagerPathWithEscapedSlashesAction.REJECT_REQUEST,
@@ -109,9 +126,11 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
 
 
 def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
-    filters: dict[str, betterproto2.Message] = (
-        {ext_proc.NAME: ext_proc.ext_proc_filter(options.requester)} if options.clamp else {}
-    )
+    filters: dict[str, betterproto2.Message] = {}
+    if options.anonymous is Anonymous.VERIFY:
+        filters[verify.NAME] = verify.verify_filter(options.apiserver_name)
+    if options.clamp:
+        filters[ext_proc.NAME] = ext_proc.ext_proc_filter(options.requester)
     filters[replies.EXT_AUTHZ] = _ext_authz(options)
     if options.on_outage is Outage.DENY:
         filters[replies.RBAC] = _decided()
@@ -142,9 +161,9 @@ def _ext_authz(options: SidecarOptions) -> ext_authz.ExtAuthz:
             timeout=timedelta(seconds=options.gate_timeout_s),
             retry_policy=failover.retry_policy(options),
         ),
-        # Whole or not at all: half a body cannot be decided on. As bytes: protobuf and CBOR are not UTF-8.
+        # What has not come whole then is no count, and the gate says so. As bytes: protobuf is not UTF-8.
         with_request_body=ext_authz.BufferSettings(
-            max_request_bytes=MAX_BODY_BYTES, allow_partial_message=False, pack_as_bytes=True
+            max_request_bytes=MAX_BODY_BYTES, allow_partial_message=True, pack_as_bytes=True
         ),
         allowed_headers=matcher.ListStringMatcher(
             patterns=[matcher.StringMatcher(exact=name) for name in GATE_SEES_HEADERS]
@@ -179,11 +198,9 @@ def _checked(rule: Rule, options: SidecarOptions) -> list[route.Route]:
         max_stream_duration=route.RouteActionMaxStreamDuration(
             max_stream_duration=timedelta(seconds=options.stream_limit_s)
         ),
-        # Envoy would not wait for the body of an upgrade, so that the gate would decide on an empty one.
-        upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name, enabled=False) for name in UPGRADES],
     )
     asked = route.Route(name=rule.name, match=_match(rule), route=action, typed_per_filter_config=_by(options))
-    return [_unnamed(rule, options), asked] if options.anonymous is Anonymous.DENY else [asked]
+    return [asked] if options.anonymous is Anonymous.ASK else [_unnamed(rule, options), asked]
 
 
 def _by(options: SidecarOptions) -> dict[str, Any]:
@@ -206,25 +223,32 @@ def _unnamed(rule: Rule, options: SidecarOptions) -> route.Route:
 
 
 def _passing(rule: Rule, options: SidecarOptions) -> list[route.Route]:
-    """Upgrades have a route of their own: Go's HTTP/2 server takes none, so these go over HTTP/1.1."""
-    ordinary = _unchecked(rule.name, _match(rule), clusters.APISERVER, options)
+    """Upgrades go over HTTP/1.1: Go's HTTP/2 server takes none. Envoy would not wait for the body of one, so no other
+    route takes any."""
     if not rule.upgrades:
-        return [ordinary]
-    upgrade = route.HeaderMatcher(name="upgrade", present_match=True)
-    return [_unchecked(f"{rule.name}-upgrade", _match(rule, upgrade), clusters.APISERVER_UPGRADE, options), ordinary]
+        return [_unchecked(rule, options, route.RouteAction(cluster=clusters.APISERVER, timeout=timedelta(0)))]
+    action = route.RouteAction(
+        cluster=clusters.APISERVER_UPGRADE,
+        timeout=timedelta(0),
+        upgrade_configs=[route.RouteActionUpgradeConfig(upgrade_type=name) for name in UPGRADES],
+    )
+    return [_unchecked(rule, options, action, route.HeaderMatcher(name="upgrade", present_match=True))]
 
 
-def _unchecked(name: str, match: route.RouteMatch, cluster: str, options: SidecarOptions) -> route.Route:
+def _unchecked(
+    rule: Rule, options: SidecarOptions, action: route.RouteAction, *headers: route.HeaderMatcher
+) -> route.Route:
     return route.Route(
-        name=name,
-        match=match,
-        route=route.RouteAction(cluster=cluster, timeout=timedelta(0)),
-        typed_per_filter_config=_not_asked(options),
+        name=rule.name, match=_match(rule, *headers), route=action, typed_per_filter_config=_not_asked(options)
     )
 
 
 def _not_asked(options: SidecarOptions) -> dict[str, Any]:
-    names = (*((ext_proc.NAME,) if options.clamp else ()), replies.EXT_AUTHZ, replies.RBAC)
+    names = [replies.EXT_AUTHZ, replies.RBAC]
+    if options.clamp:
+        names.insert(0, ext_proc.NAME)
+    if options.anonymous is Anonymous.VERIFY:
+        names.insert(0, verify.NAME)
     return {name: Any.pack(route.FilterConfig(disabled=True)) for name in names}
 
 

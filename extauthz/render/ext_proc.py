@@ -24,8 +24,8 @@ ATTRIBUTES = ("request.method", "request.path", "request.headers['content-type']
 
 
 def ext_proc_filter(requester: str = "") -> ext_proc.ExternalProcessor:
-    """One message for each request: its whole body, with these attributes. Asking about headers too would take twice as
-    long."""
+    """One message for each request: its body, with these attributes. Of one that is longer than the connection's
+    buffer it is the beginning, and then it goes on as it came. Asking about headers too would take twice as long."""
     header, body = ext_proc.ProcessingModeHeaderSendMode, ext_proc.ProcessingModeBodySendMode
     return ext_proc.ExternalProcessor(
         # No timeout for the stream: a body may be long in coming.
@@ -38,7 +38,7 @@ def ext_proc_filter(requester: str = "") -> ext_proc.ExternalProcessor:
         processing_mode=ext_proc.ProcessingMode(
             request_header_mode=header.SKIP,
             response_header_mode=header.SKIP,
-            request_body_mode=body.BUFFERED,
+            request_body_mode=body.BUFFERED_PARTIAL,
             response_body_mode=body.NONE,
             request_trailer_mode=header.SKIP,
             response_trailer_mode=header.SKIP,

@@ -22,7 +22,7 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector import v3 as tls_inspector
 from envoy_data_plane.google.protobuf import Any
 
-from . import clusters, envoy, pods, secrets
+from . import bounds, clusters, envoy, pods, secrets
 from .manifests import folder, mount
 from .mesh import SERVICE_PORT, MeshOptions
 from .options import SidecarOptions
@@ -30,7 +30,11 @@ from .options import SidecarOptions
 
 def envoy_filter(options: MeshOptions) -> dict[str, Tree]:
     """The EnvoyFilter: clusters for the API server and the gate, and the filter chain."""
-    merged = listener.Listener(listener_filters=[_tells_tls()], filter_chains=[_chain(options.sidecar)])
+    merged = listener.Listener(
+        listener_filters=[_tells_tls()],
+        filter_chains=[_chain(options.sidecar)],
+        per_connection_buffer_limit_bytes=bounds.BUFFER_BYTES,
+    )
     match = {"listener": {"name": f"{options.service_ip}_{SERVICE_PORT}"}}
     return {
         "apiVersion": "networking.istio.io/v1alpha3",

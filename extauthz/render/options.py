@@ -38,6 +38,9 @@ class Anonymous(StrEnum):
     """Envoy answers 401 itself, as the API server would. The gate is not asked."""
     ASK = "ask"
     """The gate is asked, as for any other."""
+    VERIFY = "verify"
+    """As ``deny``, and the API server is asked whether it takes the header before the gate is. For a gateway that
+    strangers reach: a token that nobody issued then holds no room."""
 
 
 class Profile(StrEnum):
@@ -66,6 +69,9 @@ class GateTls:
 CLAMP_TIMEOUT_S = 1.5
 """For the answer of ext_proc, which may have to read an object. Envoy's own 0.2 s are less than one slow garbage
 collection."""
+
+VERIFY_TIMEOUT_S = 2.0
+"""For the API server's answer to who a client is. It judges most tokens by itself."""
 
 _LISTEN = Endpoint("127.0.0.1", 6443)
 _APISERVER = Endpoint("kubernetes.default.svc", 443)
@@ -118,4 +124,5 @@ class SidecarOptions:
     def stream_limit_s(self) -> float:
         """The longest duration of a growth write: body, decision, answer."""
         clamp_s = CLAMP_TIMEOUT_S if self.clamp else 0.0
-        return self.body_timeout_s + clamp_s + self.gate_timeout_s + self.write_timeout_s
+        verify_s = VERIFY_TIMEOUT_S if self.anonymous is Anonymous.VERIFY else 0.0
+        return self.body_timeout_s + verify_s + clamp_s + self.gate_timeout_s + self.write_timeout_s

@@ -29,8 +29,8 @@ OUTAGE = (
 )
 
 NOBODY = (
-    "the proxy before the API server takes no write that can grow a workload without an authorization header: send a"
-    " bearer token"
+    "the proxy before the API server takes no write that can grow a workload without an authorization header that the"
+    " API server takes: send a bearer token"
 )
 
 TOO_LARGE = "Request entity too large: limit is 3145728"

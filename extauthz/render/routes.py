@@ -41,6 +41,9 @@ STATUS = f"{_VERSION}/namespaces/{SEGMENT}/{SEGMENT}/{SEGMENT}/status"
 """The API server keeps ``spec`` as it is when it writes status."""
 PROXY = f"/api/{SEGMENT}/(?:namespaces/{SEGMENT}/(?:pods|services)|nodes)/(?:{SEGMENT}|%3[Aa])+/proxy(?:/.*)?"
 """Below this the path belongs to a pod, service or node; ``%3A`` parts scheme, name and port."""
+STREAM = f"/api/{SEGMENT}/namespaces/{SEGMENT}/pods/{SEGMENT}/(?:exec|attach|portforward)"
+"""What kubectl upgrades, by GET (websocket) or POST (SPDY). Behind a proxy an upgrade could ask the API server for
+anything, two hops on."""
 ODD = r".*[^\w.:~/-].*|.*//.*|.+/"
 """Not plain: an unusual character or an escape left over, an empty segment, a slash at the end."""
 
@@ -57,7 +60,7 @@ class Rule:
     prefix: str | None = None
     """Beside ``path``: what the path begins with, letter by letter."""
     upgrades: bool = False
-    """May become a connection of another protocol: exec, attach, port-forward, and what lies behind a proxy."""
+    """Is for requests that become a connection of another protocol, and for these alone."""
 
 
 BELOW: dict[Profile, str | None] = {
@@ -70,17 +73,18 @@ BELOW: dict[Profile, str | None] = {
 
 def rules(profile: Profile, exempt_namespaces: tuple[str, ...]) -> Iterator[Rule]:
     """The table, in order."""
-    yield Rule("read", checked=False, path=None, methods=READ_METHODS, upgrades=True)
+    yield Rule("stream", checked=False, path=STREAM, methods="GET|POST", upgrades=True)
+    yield Rule("read", checked=False, path=None, methods=READ_METHODS)
     for namespace in exempt_namespaces:
         for version in ("/apis/apps/v1", "/api/v1"):
             exempt = f"{version}/namespaces/{namespace}/"
-            yield Rule(f"exempt-{namespace}", checked=False, path=PLAIN, prefix=exempt, upgrades=True)
+            yield Rule(f"exempt-{namespace}", checked=False, path=PLAIN, prefix=exempt)
     yield Rule("status", checked=False, path=STATUS)
-    yield Rule("proxied", checked=False, path=PROXY, upgrades=True)
+    yield Rule("proxied", checked=False, path=PROXY)
     yield Rule("scale", checked=True, path=SCALE)
     below = BELOW[profile]
     if below is not None:
         yield Rule("workload", checked=True, path=WORKLOADS + below)
         yield Rule("replica", checked=True, path=REPLICAS + below)
     yield Rule("odd-path", checked=True, path=ODD)
-    yield Rule("other-write", checked=False, path=None, upgrades=True)
+    yield Rule("other-write", checked=False, path=None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any as Tree
 from typing import TypeAlias
 
-from extauthz.core.intake.admission import CLAMP_NAME, NAME
+from extauthz.core.intake.admission import CLAMP_NAME, MOVED_BY_STATUS, NAME
 from extauthz.core.kinds import GATED
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.render.manifests import Part
@@ -150,10 +150,20 @@ def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tre
         _rule([group], ["v1"], [name for one in plurals for name in (one, f"{one}/scale")], operations)
         for group, plurals in sorted(groups.items(), reverse=True)
     ]
-    if "CREATE" in operations:  # of a pod no count can be lowered
+    if "CREATE" in operations:  # here is no count that could be lowered
+        rules += [_rule([group], ["v1"], status, ["UPDATE"]) for group, status in _moved_by_status()]
         rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
     rules += [_rule([one.group], ["*"], [one.plural, f"{one.plural}/scale"], operations) for one in options.custom]
     return rules
+
+
+def _moved_by_status() -> list[tuple[str, list[str]]]:
+    """By group, the status of what is moved by one. The conditions let all pass that moves nothing."""
+    found: dict[str, list[str]] = {}
+    for kind in GATED:
+        if kind.key[1] in MOVED_BY_STATUS:
+            found.setdefault(kind.key[0], []).append(f"{kind.key[1]}/status")
+    return sorted(found.items(), reverse=True)
 
 
 def _rule(groups: list[str], versions: list[str], resources: list[str], operations: list[str]) -> dict[str, Tree]:

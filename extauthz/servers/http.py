@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from ipaddress import ip_address
 from typing import NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 
 class Readiness(NamedTuple):
@@ -21,8 +25,12 @@ Scrape: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
 """The value of ``accept`` → the exposition and its content type."""
 
 
-def application(ready: Ready, scrape: Scrape) -> web.Application:
-    """The three pages. None of them shows more than names of quotas and amounts; bind them to an operators' network."""
+def application(ready: Ready, scrape: Scrape, names: Collection[str] = ()) -> web.Application:
+    """The three pages. None of them shows more than names of quotas and amounts; bind them to an operators' network.
+
+    Args:
+        names: under which it may be asked, besides addresses, ``localhost`` and the name of this host.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="alive\n")
@@ -37,6 +45,34 @@ def application(ready: Ready, scrape: Scrape) -> web.Application:
         body, content_type = await scrape(request.headers.get("accept", ""))
         return web.Response(body=body, headers={"content-type": content_type})
 
-    app = web.Application()
+    app = web.Application(middlewares=[_named({"localhost", socket.gethostname().lower(), *names})])
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
     return app
+
+
+def _named(names: Collection[str]) -> Middleware:
+    """Lets nobody ask under a name of their own: a page in somebody's browser could, whose name leads here (DNS
+    rebinding). A client that names no host is no browser."""
+
+    @web.middleware
+    async def checked(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Host")
+        if given is not None and not _is_one_of(given, names):
+            raise web.HTTPMisdirectedRequest(
+                text=f"{given[:100]!a} is no name of this server; ask by address, or set http-names\n"
+            )
+        return await handler(request)
+
+    return checked
+
+
+def _is_one_of(given: str, names: Collection[str]) -> bool:
+    try:
+        host = urlsplit(f"//{given}").hostname or ""
+    except ValueError:
+        return False
+    try:
+        ip_address(host)
+    except ValueError:
+        return host.removesuffix(".") in names
+    return True

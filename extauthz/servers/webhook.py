@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
 import orjson
 from aiohttp import web
@@ -20,7 +19,8 @@ from aiohttp.typedefs import Handler
 from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
 from extauthz.core.objects.custom import NO_SHAPES, Shapes
-from extauthz.servers import status
+from extauthz.servers import listener, status
+from extauthz.servers.bodies import Bodies
 from extauthz.servers.lowering import Lower, Lowered
 
 PATH: Final = "/validate"
@@ -28,7 +28,7 @@ PATH: Final = "/validate"
 MUTATE_PATH: Final = "/mutate"
 
 MAX_HELD_BYTES: Final = 8 * MAX_REVIEW_BYTES
-"""Bodies that are received or read at a time."""
+"""Of bodies that are received or read at a time, what has arrived."""
 
 RECEIVED_WITHIN_S: Final = 2.0
 """How long a body may take to come. The API server waits for the answer no longer than this."""
@@ -36,6 +36,10 @@ RECEIVED_WITHIN_S: Final = 2.0
 KEPT_ALIVE_S: Final = 120.0
 """How long a connection may be idle. An API server ends it after 90 s, and should be first: what it sends on a
 connection that ends meanwhile would be lost."""
+
+BOUNDS: Final = listener.Bounds(connections=1_000, each=600, idle_s=KEPT_ALIVE_S)
+"""An API server works on 600 requests at a time, unless told otherwise (``--max-requests-inflight``,
+``--max-mutating-requests-inflight``), and asks here about each on a connection of its own."""
 
 LEAVES_S: Final = 1.0
 """How long a stop leaves idle connections open. Those in use end sooner, each with an answer that says so. What an API
@@ -49,21 +53,6 @@ Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
 
 ReadAside: TypeAlias = Callable[[bytes, Shapes, str | None], Awaitable[Review | Unreadable]]
 """Reads a body that takes long, where it holds nobody up. Peers, by their addresses, take turns."""
-
-
-class Posted(Protocol):
-    """What of an HTTP request is looked at."""
-
-    @property
-    def content_length(self) -> int | None:
-        """As the header has it."""
-
-    @property
-    def remote(self) -> str | None:
-        """The peer's address."""
-
-    async def read(self) -> bytes:
-        """The body, once it has come."""
 
 
 class Webhook:
@@ -81,16 +70,16 @@ class Webhook:
         self._decide = decide
         self._read_aside = read_aside
         self._lower = lower
+        self._bodies = Bodies(MAX_HELD_BYTES)
         self._shapes = shapes
-        self._held = 0
         self._leaving = False
 
     def application(self) -> web.Application:
         """To be served over TLS: an API server asks no other webhook."""
         app = web.Application(client_max_size=MAX_REVIEW_BYTES, middlewares=[self._ending])
-        app.add_routes([web.post(PATH, self.validate)])
+        app.add_routes([web.post(PATH, self._posted(self.validate))])
         if self._lower is not None:
-            app.add_routes([web.post(MUTATE_PATH, self.mutate)])
+            app.add_routes([web.post(MUTATE_PATH, self._posted(self.mutate))])
         return app
 
     async def leave(self, runner: web.AppRunner) -> None:
@@ -106,49 +95,36 @@ class Webhook:
             response.force_close()
         return response
 
-    async def validate(self, request: Posted) -> web.Response:
+    async def read(self, body: bytes, source: str | None = None) -> Review | Unreadable:
+        """What a body of a peer says. One that takes long is read where it holds nobody up."""
+        review = read_at_once(body, self._shapes)
+        return review if review is not None else await self._read_aside(body, self._shapes, source)
+
+    async def validate(self, review: Review | Unreadable) -> web.Response:
         """The answer to an AdmissionReview."""
-        review = await self._review(request)
         if isinstance(review, Unreadable):
             return await self._refused(review)
         answer = reviewed(review.uid, await self._decided(review.question))
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
-    async def mutate(self, request: Posted) -> web.Response:
+    async def mutate(self, review: Review | Unreadable) -> web.Response:
         """The answer of the mutating hook. Decides nothing and charges nothing: the validating hook is asked about what
         this one leaves."""
         assert self._lower is not None, "there is no such hook"
-        review = await self._review(request)
         if isinstance(review, Unreadable):
             return web.Response(text=f"cannot read it: {review.detail}\n", status=_status(review))
         lowered = await self._lower.review(review.question)
         answer = mutated(review, lowered)
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
-    async def _review(self, request: Posted) -> Review | Unreadable:
-        with self._holding(request.content_length):
-            try:
-                async with asyncio.timeout(RECEIVED_WITHIN_S):
-                    body = await request.read()
-            except TimeoutError:
-                raise web.HTTPRequestTimeout(text=f"the body took more than {RECEIVED_WITHIN_S:g} s\n") from None
-            review = read_at_once(body, self._shapes)
-            return review if review is not None else await self._read_aside(body, self._shapes, request.remote)
+    def _posted(self, answer: Callable[[Review | Unreadable], Awaitable[web.Response]]) -> Handler:
+        async def handler(request: web.Request) -> web.Response:
+            with self._bodies.charged(request) as arrived:
+                body = await listener.body(request, MAX_REVIEW_BYTES, RECEIVED_WITHIN_S, arrived)
+                review = await self.read(body, request.remote)
+            return await answer(review)
 
-    @contextmanager
-    def _holding(self, size: int | None) -> Iterator[None]:
-        """Bounds what all bodies take together."""
-        if size is None:
-            raise web.HTTPLengthRequired(text="send content-length, as an API server does\n")
-        if size > MAX_REVIEW_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MAX_REVIEW_BYTES, size)
-        if self._held + size > MAX_HELD_BYTES:
-            raise web.HTTPServiceUnavailable(text="too many bodies are being read; try again in a second\n")
-        self._held += size
-        try:
-            yield
-        finally:
-            self._held -= size
+        return handler
 
     async def _decided(self, question: Question) -> Decision:
         found = self._decide(question)

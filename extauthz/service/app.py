@@ -30,6 +30,7 @@ from extauthz.servers.ext_authz import Checks
 from extauthz.servers.ext_proc import Processor
 from extauthz.servers.health import Health
 from extauthz.servers.http import Readiness, application
+from extauthz.servers.listener import more_descriptors
 from extauthz.servers.page.cluster import Cluster
 from extauthz.servers.page.knows import Knowledge
 from extauthz.servers.page.routes import Page
@@ -68,6 +69,7 @@ def serve(settings: Settings, stream: TextIO) -> None:
     log = Log(stream, settings.log_level, settings.log_format)
     bridge = Bridge(log)
     logging.basicConfig(level=logging.WARNING, handlers=[bridge], force=True)
+    more_descriptors()
     try:
         uvloop.run(App(settings, log).run())
     finally:
@@ -111,7 +113,7 @@ class App:
 
     async def _open_http(self, stack: AsyncExitStack) -> Address:
         """The operators' server opens first, because a liveness probe must not end a gate that reads a large state."""
-        app = application(self._ready, self._metrics.scrape)
+        app = application(self._ready, self._metrics.scrape, self._settings.http_names)
         self._add_api(app, ThisHost())
         runner, address = await listening.bind_http(app, self._settings)
         stack.push_async_callback(runner.cleanup)

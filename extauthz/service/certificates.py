@@ -107,9 +107,9 @@ class _Files(ABC):
 class WebhookCertificates(_Files):
     """Those of the admission webhook."""
 
-    flags = ("--webhook-cert", "--webhook-key", "")
+    flags = ("--webhook-cert", "--webhook-key", "--webhook-client-ca")
     use = "webhook"
-    clients = ssl.CERT_OPTIONAL
+    clients = ssl.CERT_REQUIRED
     """What a client must show where the authorities of clients are known."""
 
     def __init__(self, cert: Path, key: Path, tell: Tell, authorities: Path | None = None) -> None:
@@ -168,6 +168,7 @@ class ApiCertificates(WebhookCertificates):
 
     flags = ("--api-cert", "--api-key", "--api-client-ca")
     use = "api"
+    clients = ssl.CERT_OPTIONAL
 
 
 def of(settings: Settings, tell: Tell) -> Certificates | None:
@@ -189,7 +190,7 @@ def of_webhook(settings: Settings, tell: Tell) -> WebhookCertificates | None:
     """
     if settings.webhook_cert is None or settings.webhook_key is None:
         return None
-    return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell)
+    return WebhookCertificates(settings.webhook_cert, settings.webhook_key, tell, settings.webhook_client_ca)
 
 
 def of_api(settings: Settings, tell: Tell) -> ApiCertificates | None:
@@ -204,10 +205,19 @@ def of_api(settings: Settings, tell: Tell) -> ApiCertificates | None:
 
 
 class Handshakes:
-    """TLS of a listener whose certificate changes while it listens."""
+    """TLS of a listener whose certificate changes while it listens.
 
-    def __init__(self) -> None:
+    Args:
+        authorities: of clients' certificates; ``None``: none is asked for.
+    """
+
+    def __init__(self, authorities: Path | None = None) -> None:
+        self._authorities = authorities
         self.context = _server_context()
+        if authorities is not None:
+            self.context.verify_mode = (
+                ssl.CERT_REQUIRED
+            )  # OpenSSL takes it from here, and whom to trust from the newest
         """For the listener. Each handshake goes on with the newest certificate; before the first, it fails."""
         self.context.sni_callback = self._choose
         self._current = self.context
@@ -221,6 +231,9 @@ class Handshakes:
             file.write(key + b"\n" + chain)
             file.flush()
             context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+        if self._authorities is not None:
+            context.load_verify_locations(self._authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
         self._current = context
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:

@@ -138,9 +138,14 @@ def parsed(text: str | bytes, last: str) -> Taken:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace the file in one step. A crash or a loss of power leaves the old one or the new one."""
+    """Replace the file in one step. A crash or a loss of power leaves the old one or the new one.
+
+    Nobody else may read it. What somebody has put in the way is replaced, and not written through.
+    """
     beside = path.with_name(f".{path.name}.new")
-    with beside.open("w") as file:
+    beside.unlink(missing_ok=True)
+    made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(made, "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -6,20 +6,27 @@ import os
 import socket
 import ssl
 from pathlib import Path
+from typing import Final
 
 from aiohttp import web
 
 from extauthz.rpc.bounds import Bounds as RpcBounds
 from extauthz.rpc.methods import Methods
 from extauthz.rpc.serving import Server
-from extauthz.servers import access_log, ext_authz, ext_proc, health, webhook
-from extauthz.servers.guard import Bounds, Guard
+from extauthz.servers import access_log, ext_authz, ext_proc, health, listener, webhook
+from extauthz.servers.listener import Bounds
 from extauthz.service.addresses import Address, parse
 from extauthz.service.settings import Settings
 
 SERVICES = (ext_authz.SERVICE, ext_proc.SERVICE, access_log.SERVICE, health.SERVICE)
 
 API_BOUNDS = Bounds()
+
+HTTP_BOUNDS = Bounds(connections=200, each=100)
+"""64 live pages, probes, scrapes, and people."""
+
+STOPS_S: Final = 1.0
+"""How long a stop waits for answers to people."""
 
 
 class ListenError(Exception):
@@ -84,17 +91,20 @@ def _bind_tcp(address: Address) -> list[socket.socket]:
     return made
 
 
-async def bind_http(app: web.Application, settings: Settings) -> tuple[web.AppRunner, Address]:
+async def bind_http(
+    app: web.Application, settings: Settings, bounds: Bounds = HTTP_BOUNDS
+) -> tuple[web.AppRunner, Address]:
     """Start the operators' server; the runner (to be cleaned up) and the address that was really taken.
 
     Raises:
         ListenError: the address is taken or not ours.
     """
-    return await _bind(web.AppRunner(app, access_log=None, handle_signals=False), "--http", settings.http, settings)
+    runner = listener.runner(app, bounds, shutdown_timeout=STOPS_S)
+    return await _bind(runner, "--http", settings.http, settings, bounds)
 
 
 async def bind_webhook(
-    app: web.Application, settings: Settings, context: ssl.SSLContext
+    app: web.Application, settings: Settings, context: ssl.SSLContext, bounds: Bounds = webhook.BOUNDS
 ) -> tuple[web.AppRunner, Address]:
     """The same for the admission webhook, over TLS. Bodies are taken as they come, and never inflated.
 
@@ -102,45 +112,36 @@ async def bind_webhook(
         ListenError: the address is taken or not ours.
     """
     assert settings.webhook is not None
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handle_signals=False,
-        auto_decompress=False,
-        keepalive_timeout=webhook.KEPT_ALIVE_S,
-        shutdown_timeout=settings.grace_s,
-    )
-    return await _bind(runner, "--webhook", settings.webhook, settings, context)
+    runner = listener.runner(app, bounds, shutdown_timeout=settings.grace_s)
+    return await _bind(runner, "--webhook", settings.webhook, settings, bounds, context)
 
 
 async def bind_api(
     app: web.Application, settings: Settings, context: ssl.SSLContext, bounds: Bounds = API_BOUNDS
 ) -> tuple[web.AppRunner, Address]:
-    """The same for the HTTP API that others may ask, over TLS. What one of them can hold is bounded.
+    """The same for the HTTP API that others may ask, over TLS.
 
     Raises:
         ListenError: the address is taken or not ours.
     """
     assert settings.api is not None
-    runner = Guard(bounds).runner(app, shutdown_timeout=1.0)
-    return await _bind(runner, "--api", settings.api, settings, context)
+    runner = listener.runner(app, bounds, shutdown_timeout=STOPS_S)
+    return await _bind(runner, "--api", settings.api, settings, bounds, context)
 
 
 async def _bind(
-    runner: web.AppRunner, flag: str, text: str, settings: Settings, context: ssl.SSLContext | None = None
+    runner: web.AppRunner,
+    flag: str,
+    text: str,
+    settings: Settings,
+    bounds: Bounds,
+    context: ssl.SSLContext | None = None,
 ) -> tuple[web.AppRunner, Address]:
     address = parse(text)
     await runner.setup()
-    site: web.BaseSite
-    if address.path is not None:
-        check_socket(flag, Path(address.path))
-        site = web.UnixSite(runner, address.path, ssl_context=context)
-    else:
-        # asyncio binds "::" to IPv6 alone; without a host it takes both families.
-        host = None if address.host == "::" else address.host
-        site = web.TCPSite(runner, host, address.port, ssl_context=context)
     try:
-        await site.start()
+        sockets = [_bind_unix(flag, Path(address.path))] if address.path is not None else _bind_tcp(address)
+        await listener.Site(runner, sockets, bounds, context).start()
     except OSError as error:
         await runner.cleanup()
         raise ListenError(f"{flag} {address}: {error.strerror}; {_CURE}") from None

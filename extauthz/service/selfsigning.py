@@ -23,7 +23,7 @@ class SelfSigned:
     """As ``certificates.WebhookCertificates``, but from a Secret."""
 
     def __init__(self, settings: Settings, connection: Connection, tell: Tell) -> None:
-        handshakes = Handshakes()
+        handshakes = Handshakes(settings.webhook_client_ca)
         self.context = handshakes.context
         """For the listener."""
         terms = Terms(timedelta(seconds=settings.webhook_cert_lifetime_s))

@@ -132,6 +132,18 @@ def _policies(given: object) -> object:
     return found
 
 
+def _hosts(given: object) -> object:
+    """Names of hosts, as a list or one text with commas or white space between."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+        raise ValueError("this is no list of names")
+    found = tuple(part.lower() for text in texts for part in text.replace(",", " ").split())
+    for name in found:
+        if not LABEL.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a host; write for example extauthz.extauthz-system.svc")
+    return found
+
+
 def scheme(text: str) -> str:
     """Of a URL; empty for what is none."""
     found = re.match(r"([A-Za-z][\w+.-]*)://", text)
@@ -190,5 +202,6 @@ ListenOrOff = Annotated[str, After(_listen_or_off)]
 NamespacedName = Annotated[str, After(_object)]
 Receivers = Annotated[tuple[str, ...], Before(_receivers)]
 Policies = Annotated[tuple[str, ...], Before(_policies)]
+HostNames = Annotated[tuple[str, ...], Before(_hosts)]
 Mode = Annotated[str, After(_mode)]
 Templates = Annotated[str, After(_templates)]

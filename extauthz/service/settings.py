@@ -17,6 +17,7 @@ from extauthz.service.setting_types import (
     Before,
     File,
     Folder,
+    HostNames,
     Listen,
     ListenOrOff,
     Mode,
@@ -128,6 +129,12 @@ class Settings:
     http: Listen = setting(
         "127.0.0.1:9192", description="Address of /healthz, /readyz, /metrics and the [API](api.md)."
     )
+    http_names: HostNames = setting(
+        (),
+        description="Names under which `http` may be asked, besides addresses, `localhost` and the host's own name, "
+        "with commas or spaces between: those of a Service or an Ingress. Under other names a page in a browser could "
+        "ask (DNS rebinding); they are answered 421.",
+    )
     socket_mode: Mode = setting(
         "0660",
         description="Octal mode of a unix socket. With the default, only processes of the same group can connect, as "
@@ -151,6 +158,11 @@ class Settings:
         "configuration must hold the authority.",
     )
     webhook_key: File | None = setting(None, description="Its private key, PEM. Both are read again when they change.")
+    webhook_client_ca: File | None = setting(
+        None,
+        description="Authorities of the certificates that API servers show to the webhook, PEM. Without such a "
+        "certificate nobody is answered there ([webhook.md](webhook.md#only-api-servers)).",
+    )
     webhook_self_signed: bool = setting(
         False,
         description="In place of these files: the gates make the certificate and its authority themselves, keep them "
@@ -384,6 +396,8 @@ class Settings:
                 "webhook-self-signed makes the certificate itself; leave webhook-cert and webhook-key out, or "
                 "webhook-self-signed"
             )
+        if self.webhook_client_ca is not None and self.webhook is None:
+            raise ValueError("webhook-client-ca needs webhook: the address where API servers ask, such as :9443")
         if self.webhook_self_signed and self.webhook is None:
             raise ValueError("webhook-self-signed needs webhook: the address where API servers ask, such as :9443")
         if not self.webhook_self_signed and not len({self.webhook is not None, *files}) == 1:

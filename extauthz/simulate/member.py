@@ -154,19 +154,6 @@ class ReadsLate:
         return admission.read(body, shapes=shapes)
 
 
-class Posted:
-    """An AdmissionReview on its way."""
-
-    def __init__(self, body: bytes) -> None:
-        self.content_length = len(body)
-        self.remote = None
-        self._body = body
-
-    async def read(self) -> bytes:
-        """It is here at once."""
-        return self._body
-
-
 class Handover:
     """Keeps a gate's handover, as the text of the file.
 
@@ -301,14 +288,14 @@ class Member:
         assert self._webhook is not None
         told: list[Decision] = []
         _reviewed.set(told)
-        response = await self._webhook.validate(Posted(question.raw))
+        response = await self._webhook.validate(await self._webhook.read(question.raw))
         assert isinstance(response.body, bytes)
         return wire.reviewed(response.body, question.review, told[0]), told[0]
 
     async def lowered(self, question: Question) -> int | None:
         """What its mutating webhook makes of the count."""
         assert self._webhook is not None
-        response = await self._webhook.mutate(Posted(question.raw))
+        response = await self._webhook.mutate(await self._webhook.read(question.raw))
         assert isinstance(response.body, bytes)
         return wire.lowered(response.body, question.review)
 

@@ -208,6 +208,26 @@ def test_status_and_deletion_and_leases_pass(guarded: Plane):
     assert guarded.api.get("Deployment", "web", "shop")["spec"] == web["spec"]
 
 
+MOVES = {
+    "labels": {"metadata": {"labels": {"tier": "b"}}},
+    "an owner": {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u"}]}},
+}
+
+
+@pytest.mark.parametrize("what", MOVES)
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet", "ReplicationController"])
+def test_a_status_that_moves_a_workload_is_asked_about(guarded: Plane, kind: str, what: str):
+    """It keeps ``spec``, and takes labels and owners along."""
+    assert is_asked(guarded, kind, MOVES[what], sub="status")
+    assert not is_asked(guarded, kind, {"status": {"observedGeneration": 1, "replicas": 2}}, sub="status")
+    assert not is_asked(guarded, kind, {"metadata": {"annotations": {"seen": "1"}}}, sub="status")
+
+
+def test_a_status_of_a_deployment_keeps_its_labels(guarded: Plane):
+    found = guarded.api.call("PATCH", path_of("Deployment", "shop", "web", "status"), MOVES["labels"], MERGE)
+    assert found["metadata"]["labels"]["tier"] == "a"
+
+
 def test_a_replica_set_passes_where_the_deployment_controller_writes_it_and_not_where_it_names_an_owner(guarded: Plane):
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
     owned = workload("ReplicaSet", "web-1")

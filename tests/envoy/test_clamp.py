@@ -179,7 +179,7 @@ def filter_of(tree: Any) -> Any:
 
 def with_headers(tree: Any) -> None:
     """Somebody else's configuration, which sends headers too. Such an Envoy keeps the client's content-length."""
-    filter_of(tree)["processing_mode"]["request_header_mode"] = "SEND"
+    filter_of(tree)["processing_mode"] |= {"request_header_mode": "SEND", "request_body_mode": "BUFFERED"}
 
 
 def test_the_length_of_a_body_is_told_to_an_envoy_that_does_not_see_to_it(authority: Authority, tmp_path: Path):

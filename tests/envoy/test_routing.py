@@ -14,6 +14,7 @@ import pytest
 from extauthz.render.options import Profile
 from extauthz.testing import authz
 from extauthz.testing.stack import HEAD, PATCH, SCALE, TOKEN, Stack, read_response, scale_body, status_of
+from extauthz.testing.upgrades import upgrade
 
 NAMESPACED = "/apis/apps/v1/namespaces/team-a"
 SPELLINGS = Path(__file__).parents[1] / "data" / "spellings.jsonl"
@@ -201,14 +202,49 @@ def h2_status(stack: Stack, method: str, path: str) -> str:
     raise AssertionError("the connection ended without an answer")
 
 
-@pytest.mark.parametrize("upgrade", ["websocket", "SPDY/3.1", "h2c", "anything"])
-def test_an_upgrade_does_not_get_a_growth_write_past_the_gate(stack: Stack, upgrade: str):
+@pytest.mark.parametrize("protocol", ["websocket", "SPDY/3.1", "h2c", "anything"])
+def test_an_upgrade_does_not_get_a_growth_write_past_the_gate(stack: Stack, protocol: str):
     """Envoy does not wait for the body of an upgrade: the gate would decide on an empty one."""
     stack.gate.answer = authz.deny(403, "no room")
-    answer = raw_write(stack, SCALE, f"connection: upgrade\r\nupgrade: {upgrade}\r\n")
+    answer = raw_write(stack, SCALE, f"connection: upgrade\r\nupgrade: {protocol}\r\n")
     assert answer.startswith(b"HTTP/1.1 403 ")
     assert [check.attributes.request.http.raw_body for check in stack.gate.checks] in ([], [scale_body(3)])
     assert not stack.api.seen
+
+
+POD = "/api/v1/namespaces/team-a/pods/web-0/"
+SERVICE = "/api/v1/namespaces/team-a/services/https:web:443/proxy/"
+
+
+@pytest.mark.parametrize("protocol", ["websocket", "SPDY/3.1"])
+@pytest.mark.parametrize(
+    ("method", "path", "passes"),
+    [
+        *((method, POD + what, True) for method in ("GET", "POST") for what in ("exec?command=sh", "attach")),
+        ("GET", POD + "portforward?ports=80", True),
+        ("PUT", POD + "exec?command=sh", False),
+        ("PATCH", POD + "attach", False),
+        ("GET", SERVICE, False),
+        ("POST", SERVICE + "apis/apps/v1/namespaces/team-a/deployments", False),
+        ("GET", POD + "proxy/exec", False),
+        ("GET", "/api/v1/nodes/n1/proxy/exec/team-a/web-0/main", False),
+        ("GET", "/api/v1/namespaces/team-a/pods?watch=true", False),
+        ("POST", "/apis/apps/v1/namespaces/extauthz-system/deployments", False),
+        ("POST", "/api/v1/namespaces/team-a/pods/web-0/eviction", False),
+    ],
+)
+def test_upgrades_pass_where_kubectl_needs_them_and_nowhere_else(
+    stack: Stack, protocol: str, method: str, path: str, passes: bool
+):
+    """Behind a proxy an upgraded connection could ask the API server for anything, two hops on, and nobody asks the
+    gate."""
+    with stack.connect() as connection:
+        head = upgrade(connection, method, path, protocol)
+    if passes:
+        assert stack.api.seen, head
+    else:
+        assert head.startswith((b"HTTP/1.1 403 ", b"HTTP/1.1 401 "))
+        assert not stack.api.seen
 
 
 def test_the_refusal_of_an_upgraded_write_is_a_status(stack: Stack):

@@ -56,10 +56,21 @@ STATE: dict[str, Any] = {
 }
 
 
+LIMITED = """
+import os, resource, sys
+most = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""A program that may have so many descriptors."""
+
+
 class Running:
     """One gate in a process of its own, its inputs and its log in ``directory``. A context manager."""
 
-    def __init__(self, directory: Path, *flags: str, grpc_address: str = "127.0.0.1:0") -> None:
+    def __init__(
+        self, directory: Path, *flags: str, grpc_address: str = "127.0.0.1:0", descriptors: int | None = None
+    ) -> None:
         self.quotas = directory / "quotas.yaml"
         self.state = directory / "state.json"
         self.log_file = directory / "log"
@@ -67,11 +78,13 @@ class Running:
             self.quotas.write_text(QUOTAS % 4)
             self.state.write_text(json.dumps(STATE))
         self._flags = ("--quotas", str(self.quotas), "--state", str(self.state), "--grpc", grpc_address, *flags)
+        self._limited = () if descriptors is None else (sys.executable, "-c", LIMITED, str(descriptors))
         self.grpc = self.http = ""
 
     def __enter__(self) -> Self:
         already = len(self.lines())
-        command = [sys.executable, "-m", "extauthz.cli", "serve", "--http", "127.0.0.1:0", *self._flags]
+        serve = (sys.executable, "-m", "extauthz.cli", "serve", "--http", "127.0.0.1:0", *self._flags)
+        command = [*self._limited, *serve]
         self.child = Child(command, self.log_file)
         serving = self.child.until(lambda: next(iter(self.events("serving", already)), None))
         self.grpc, self.http = serving.get("grpc", ""), serving["http"]

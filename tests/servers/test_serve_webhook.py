@@ -214,6 +214,52 @@ async def test_a_stop_ends_a_connection_in_use_with_an_answer_that_says_so(under
     await stopping
 
 
+async def test_with_client_authorities_only_who_shows_a_certificate_of_theirs_is_answered(
+    authority: Authority, tmp_path: Path
+) -> None:
+    pair, servers, others = authority.issue("gate"), Authority(tmp_path, "API servers"), Authority(tmp_path, "others")
+    settings = Settings(
+        webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key, webhook_client_ca=servers.ca
+    )
+    shown = certificates.of_webhook(settings, lambda level, event, **fields: None)
+    made = certificates.Handshakes(servers.ca)
+    made.show(pair.cert.read_bytes(), pair.key.read_bytes())
+    assert shown is not None
+    for tls in (shown.context, made.context):
+        webhook = Webhook(lambda _: Decision("d1", Verdict.ALLOW, "fits", "fits every quota"), _never)
+        runner, address = await listening.bind_webhook(webhook.application(), settings, tls)
+        try:
+            assert await posted(authority, address.port, servers.issue("kube-apiserver")) == 200
+            for stranger in (None, others.issue("kube-apiserver"), pair):
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    await posted(authority, address.port, stranger)
+        finally:
+            await runner.cleanup()
+
+
+async def _never(body: bytes) -> Unreadable:
+    raise AssertionError(body)
+
+
+async def posted(authority: Authority, port: int, shown: Pair | None) -> int:
+    """The status of an answer."""
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    if shown is not None:
+        context.load_cert_chain(*shown)
+
+    def ask() -> int:
+        with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)) as connection:
+            connection.request("POST", "/validate", json.dumps(scaled(4)))
+            return connection.getresponse().status
+
+    return await asyncio.to_thread(ask)
+
+
+def test_client_authorities_need_the_address(tmp_path: Path, authority: Authority) -> None:
+    code, error = start("--webhook-client-ca", authority.ca)
+    assert (code, "webhook-client-ca needs webhook" in error) == (64, True), error
+
+
 def test_after_a_stop_nobody_listens_and_the_gate_ends(tmp_path: Path, authority: Authority) -> None:
     with Running(tmp_path, *flags(authority.issue("gate"))) as gate, connected(gate, authority) as connection:
         assert post(connection, scaled(3))["allowed"]

@@ -74,6 +74,9 @@ args:
 {{- if eq .Values.place "service" }}
   - --grpc={{ ternary ":9191" "off" .Values.grpc.enabled }}
   - --http=:9192
+{{- if not (hasKey .Values.settings "http-names") }}
+  - --http-names=extauthz.{{ .Release.Namespace }}.svc,extauthz.{{ .Release.Namespace }},extauthz
+{{- end }}
 {{- if .Values.grpc.enabled }}
   - --tls-cert=/etc/extauthz/tls/tls.crt
   - --tls-key=/etc/extauthz/tls/tls.key
@@ -86,6 +89,9 @@ args:
 {{- else }}
   - --webhook-cert=/etc/extauthz/tls/tls.crt
   - --webhook-key=/etc/extauthz/tls/tls.key
+{{- end }}
+{{- if .Values.webhook.clientCASecret }}
+  - --webhook-client-ca=/etc/extauthz/webhook-clients/ca.crt
 {{- end }}
 {{- end }}
 {{- if .Values.api.enabled }}

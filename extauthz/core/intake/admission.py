@@ -52,6 +52,11 @@ MAX_UID = 253
 POD_NAME = "authentication.kubernetes.io/pod-name"
 """Where the API server says in ``extra`` which pod a service account's token is of."""
 
+MOVED_BY_STATUS: Final = frozenset({"statefulsets", "replicasets", "replicationcontrollers"})
+"""A write of their status keeps ``spec``, and takes new labels and owners (``k8s.io/kubernetes/pkg/registry``, each
+``strategy.go``: ``PrepareForUpdate`` of the status). That of a Deployment keeps its labels, and no quota asks who owns
+it."""
+
 MAX_COUNTS_BYTES: Final = 64 * 1024
 """What of one object may count, as its template and labels are kept: every decision reads it. Of a real object with 200
 containers it is some 20 KiB."""
@@ -212,6 +217,8 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
         raise BodyError("resource-missing", "request.resource.resource is empty")
     if (parts["group"], parts["resource"], parts["subresource"]) == (*PODS, "resize"):
         return WorkloadRef(*PODS, parts["namespace"], parts["name"]), False
+    if parts["subresource"] == "status" and parts["resource"] in MOVED_BY_STATUS:
+        parts["subresource"] = ""
     if not parts["subresource"] and (parts["group"], parts["resource"]) in shapes:
         return WorkloadRef(parts["group"], parts["resource"], parts["namespace"], parts["name"]), False
     return routes.workload(**parts)

@@ -139,7 +139,7 @@ def _check_length(request: Request, *, scale: bool) -> None:
     is_long = len(request.body) > MAX_BYTES
     if not scale and (is_long or request.truncated):
         raise MoreThanACount(f"a patch of a count has at most {MAX_BYTES} bytes")
-    if request.truncated:
-        raise BodyError("truncated", "only a part of the body reached the gate")
     if is_long:
         raise BodyError("body-too-large", f"more than {MAX_BYTES} bytes for a scale: send spec.replicas alone")
+    if request.truncated:
+        raise BodyError("truncated", "only a part of the body reached the gate")

@@ -98,7 +98,7 @@ def _is_local(request: web.Request) -> bool:
     if not isinstance(peer, tuple):
         return True
     is_brought = any(name.lower().startswith(BROUGHT) for name in request.headers)
-    return peer[0] in THIS_HOST and not is_brought and _names_loopback(request)
+    return str(peer[0]).removeprefix("::ffff:") in THIS_HOST and not is_brought and _names_loopback(request)
 
 
 def _names_loopback(request: web.Request) -> bool:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Container
@@ -18,6 +17,7 @@ from extauthz.core.budget import TOO_COMPLEX, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.model import NotAWrite, Verdict, WorkloadRef
 from extauthz.core.wire import gojson
+from extauthz.servers import listener
 from extauthz.servers.api import openapi, questions, shown, veil
 from extauthz.servers.api.answers import MOST, Answers, Refused
 from extauthz.servers.api.history import Filter
@@ -232,12 +232,9 @@ def _limit(request: web.Request) -> int:
 
 async def _body(asked: Asked) -> Json:
     try:
-        async with asyncio.timeout(BODY_WITHIN_S):
-            raw = await asked.request.clone(client_max_size=MAX_BODY_BYTES).read()
-    except TimeoutError:
-        raise Problem(408, f"the body took more than {BODY_WITHIN_S:g} s") from None
-    except web.HTTPRequestEntityTooLarge:
-        raise Problem(413, f"the body is longer than {MAX_BODY_BYTES} bytes") from None
+        raw = await listener.body(asked.request, MAX_BODY_BYTES, BODY_WITHIN_S)
+    except web.HTTPException as refused:
+        raise Problem(refused.status, (refused.text or "").rstrip()) from None
     return await asked.take(lambda: _decoded(raw))
 
 

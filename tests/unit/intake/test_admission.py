@@ -205,6 +205,19 @@ def test_what_cannot_grow_a_workload_is_no_write(request_fields, code):
     assert found.code == code
 
 
+@pytest.mark.parametrize(
+    ("group", "resource"), [("apps", "statefulsets"), ("apps", "replicasets"), ("", "replicationcontrollers")]
+)
+def test_a_status_that_moves_a_workload_is_a_write_and_another_one_is_none(group: str, resource: str):
+    status = {"resource": {"group": group, "version": "v1", "resource": resource}, "subresource": "status"}
+    moved = reading(workload(labels={"tier": "free"}), workload(labels={"tier": "paid"}), **status)
+    assert isinstance(moved, Write)
+    assert moved.ref == WorkloadRef(group, resource, "team-a", "web")
+    assert moved.object is not None
+    assert moved.object.labels == "tier=free"
+    assert isinstance(reading(workload(annotations={"seen": "1"}), workload(), **status), NotAWrite)
+
+
 @pytest.mark.parametrize(("given_value", "dry_run"), [(True, True), (False, False), (None, False)])
 def test_a_dry_run_is_what_the_api_server_says_is_one(given_value, dry_run):
     write = reading(workload(), dryRun=given_value)

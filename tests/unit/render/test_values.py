@@ -167,7 +167,7 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path, capsys):
     [
         (["render", "envoy", "--profile", "all"], "writes, autoscaler, scale"),
         (["render", "envoy", "--on-outage", "ignore"], "deny, allow"),
-        (["render", "envoy", "--anonymous", "no"], "deny, ask"),
+        (["render", "envoy", "--anonymous", "no"], "deny, ask, verify"),
         (["doctor", "--profile", "all"], "writes, autoscaler, scale"),
         (["doctor", "--on-outage", "ignore"], "deny, allow"),
     ],

@@ -1,8 +1,10 @@
-"""What a client can hold of the API's listener: connections that say nothing, half, too slowly, or too many."""
+"""What a client can hold of a listener: connections that say nothing, half, too slowly, or too many. That of ``--api``
+stands for all three: they are of one class."""
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -15,7 +17,7 @@ from aiohttp import web
 
 from extauthz.servers.api import routes
 from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.guard import Bounds
+from extauthz.servers.listener import Bounds
 from extauthz.service import certificates, listening
 from extauthz.service.settings import Settings
 from extauthz.testing.certs import Authority
@@ -50,7 +52,7 @@ class Client(NamedTuple):
             return False
 
 
-Connect = Callable[[], Awaitable[Client]]
+Connect = Callable[..., Awaitable[Client]]
 
 
 @asynccontextmanager
@@ -63,13 +65,14 @@ async def listening_with(folder: Path, bounds: Bounds) -> AsyncIterator[Connect]
     assert tls is not None
     app = web.Application()
     app.add_routes(routes.routes(lambda: None, ThisHost()))
-    app.add_routes([web.get("/big", _big)])
+    app.add_routes([web.get("/big", _big), web.get("/slow", _slow), web.get("/quick", _quick)])
     runner, address = await listening.bind_api(app, settings, tls.context, bounds)
     context = ssl.create_default_context(cafile=str(authority.ca))
     writers = []
 
-    async def connect() -> Client:
-        client = Client(*await asyncio.open_connection(address.host, address.port, ssl=context))
+    async def connect(source: str = "127.0.0.1", tls: ssl.SSLContext | None = context) -> Client:
+        opened = await asyncio.open_connection(address.host, address.port, ssl=tls, local_addr=(source, 0))
+        client = Client(*opened)
         writers.append(client.writer)
         return client
 
@@ -85,6 +88,21 @@ async def _big(request: web.Request) -> web.Response:
     return web.Response(body=bytes(BIG))
 
 
+async def _quick(request: web.Request) -> web.Response:
+    return web.Response(text="done")
+
+
+async def _slow(request: web.Request) -> web.Response:
+    await asyncio.sleep(1)
+    return web.Response(text="done")
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all were known."""
+    monkeypatch.setattr(routes, "_answers", lambda known: None)
+
+
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]], None]:
     return request.param
@@ -93,7 +111,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 @pytest.mark.parametrize("said", [b"", b"GET /api/v1/quo", QUOTAS], ids=["nothing", "half a line", "half a header"])
 def test_who_does_not_finish_asking_is_disconnected(run: Callable[..., None], tmp_path: Path, said: bytes):
     async def main() -> None:
-        async with listening_with(tmp_path, Bounds(asked_within_s=0.3)) as connect:
+        async with listening_with(tmp_path, Bounds(head_s=0.3)) as connect:
             client = await connect()
             client.send(said)
             assert await client.ended()
@@ -103,7 +121,7 @@ def test_who_does_not_finish_asking_is_disconnected(run: Callable[..., None], tm
 
 def test_who_has_asked_stays_connected_and_may_ask_again(run: Callable[..., None], tmp_path: Path):
     async def main() -> None:
-        async with listening_with(tmp_path, Bounds(asked_within_s=0.3)) as connect:
+        async with listening_with(tmp_path, Bounds(head_s=0.3)) as connect:
             client = await connect()
             for _ in range(3):
                 client.send(QUOTAS + b"\r\n")
@@ -126,10 +144,9 @@ def test_half_a_later_request_holds_no_connection_either(run: Callable[..., None
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(
-    run: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., None], tmp_path: Path, known: None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(routes, "BODY_WITHIN_S", 0.3)
-    monkeypatch.setattr(routes, "_answers", lambda known: None)  # as if all were known
 
     async def main() -> None:
         async with listening_with(tmp_path, Bounds()) as connect:
@@ -157,21 +174,109 @@ def test_who_takes_no_answers_is_disconnected(run: Callable[..., None], tmp_path
     run(main())
 
 
-def test_one_connection_too_many_is_ended_and_a_free_place_is_given_again(run: Callable[..., None], tmp_path: Path):
+async def alive(client: Client) -> bool:
+    """It still gets answers."""
+    client.send(b"GET /quick HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    try:
+        return await client.status() == 200
+    except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError):
+        return False
+
+
+def test_nobody_is_shaken_hands_with_for_ever(run: Callable[..., None], tmp_path: Path):
+    async def main() -> None:
+        async with listening_with(tmp_path, Bounds(handshake_s=0.3)) as connect:
+            assert await (await connect(tls=None)).ended()
+
+    run(main())
+
+
+def test_where_there_is_no_room_who_has_waited_longest_leaves(run: Callable[..., None], tmp_path: Path):
     async def main() -> None:
         async with listening_with(tmp_path, Bounds(connections=2)) as connect:
             first, second = await connect(), await connect()
-            assert await (await connect()).ended()
-            for client in (first, second):
-                client.send(QUOTAS + b"\r\n")
-                assert await client.status() == 503
-            first.writer.transport.abort()
-            await asyncio.sleep(0.3)
+            assert await alive(first), "so the second has waited longer"
             third = await connect()
-            third.send(QUOTAS + b"\r\n")
-            assert await third.status() == 503
+            assert await second.ended()
+            assert await alive(first)
+            assert await alive(third)
 
     run(main())
+
+
+def test_a_handshake_that_does_not_come_leaves_too(run: Callable[..., None], tmp_path: Path):
+    async def main() -> None:
+        async with listening_with(tmp_path, Bounds(connections=2)) as connect:
+            silent = [await connect(tls=None) for _ in range(2)]
+            first, second = await connect(), await connect()
+            assert await alive(first)
+            assert await alive(second)
+            assert [await one.ended() for one in silent] == [True, True]
+
+    run(main())
+
+
+def test_who_is_at_work_is_not_ended_for_another(run: Callable[..., None], tmp_path: Path):
+    async def main() -> None:
+        async with listening_with(tmp_path, Bounds(connections=2)) as connect:
+            busy = [await connect(), await connect()]
+            for client in busy:
+                client.send(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            await asyncio.sleep(0.2)
+            assert await (await connect(tls=None)).ended(), "there is no room"
+            assert [await client.status() for client in busy] == [200, 200]
+            assert await alive(await connect())
+
+    run(main())
+
+
+def test_a_peer_that_has_its_share_takes_it_from_itself(run: Callable[..., None], tmp_path: Path):
+    async def main() -> None:
+        async with listening_with(tmp_path, Bounds(connections=10, each=2)) as connect:
+            honest = await connect()
+            hoard = [await connect("127.0.0.2") for _ in range(3)]
+            assert await hoard[0].ended()
+            assert [await alive(one) for one in (honest, *hoard[1:])] == [True, True, True]
+
+    run(main())
+
+
+def test_the_peer_that_has_most_makes_room_for_others(run: Callable[..., None], tmp_path: Path):
+    async def main() -> None:
+        async with listening_with(tmp_path, Bounds(connections=6, each=4)) as connect:
+            honest = await connect()
+            hoard = [await connect("127.0.0.2") for _ in range(4)]
+            little = await connect("127.0.0.3")
+            another = await connect()
+            assert await hoard[0].ended()
+            assert [await alive(one) for one in (honest, little, another)] == [True, True, True]
+
+    run(main())
+
+
+def test_a_body_that_does_not_come_makes_room(run: Callable[..., None], tmp_path: Path, known: None):
+    async def main() -> None:
+        async with listening_with(tmp_path, Bounds(connections=2)) as connect:
+            silent = [await connect(), await connect()]
+            for client in silent:
+                client.send(QUOTAS.replace(b"GET /api/v1/quotas", b"POST /api/v1/headroom"))
+                client.send(b"content-length: 100\r\n\r\n{")
+            await asyncio.sleep(0.2)
+            other = await connect()
+            assert await alive(other)
+            ending = [asyncio.ensure_future(one.ended()) for one in silent]
+            (first, *_), others = await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
+            assert first.result(), "without an answer"
+            for one in others:
+                one.cancel()
+
+    run(main())
+
+
+def test_few_descriptors_are_few_connections():
+    assert Bounds(connections=500, each=300).within(1024) == Bounds(connections=170, each=170)
+    assert Bounds().within(65_536) == Bounds()
+    assert Bounds().within(resource.RLIM_INFINITY) == Bounds()
 
 
 def test_a_stranger_keeps_no_connection(run: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
