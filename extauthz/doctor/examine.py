@@ -35,7 +35,7 @@ from .admin import Admin, AdminError, Proxy, from_file
 from .client_path import ClientPath
 from .dump import Chain, NoDumpError, Tree
 from .options import Options
-from .rows import Row, all_skipped, fail
+from .rows import Row, all_skipped, fail, skipped
 
 T = TypeVar("T")
 
@@ -264,7 +264,14 @@ class Examination:
             return all_skipped((appliers.NAME,), "not told which cluster", "--kubeconfig")
 
         async def look() -> Row:
-            return appliers.row(await apiserver.scaled(api))
+            try:
+                return appliers.row(await apiserver.scaled(api))
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+                return skipped(
+                    appliers.NAME, "HPAs or workloads may not be listed", "--kubeconfig, of who may list them"
+                )
 
         return await _told([appliers.NAME], look)
 
