@@ -164,9 +164,8 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
     templates: tuple[Template, ...] = ()
     labels: tuple[Labels, ...] = ()
     if made is not None:
-        templates = (
-            (made.template,) if made.template is not None else ()
-        )  # a custom resource: its pods say what it costs
+        # Of a custom resource without a template its pods say what it costs.
+        templates = (made.template,) if made.template is not None else ()
         labels = (made.labels,)
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source
