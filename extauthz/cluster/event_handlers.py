@@ -74,8 +74,8 @@ class Seen(NamedTuple):
     observed: Observed | None
     """``None``: it does not count any more."""
     version: str
-    old_revision: object_readers.OldRevision = object_readers.OldRevision()
-    """Of a StatefulSet."""
+    old_revision: str = ""
+    """Of a StatefulSet: the revision that it may run besides its template's own."""
     selector: LabelSelector | None = None
     """Of a custom resource: which pods are its own."""
 

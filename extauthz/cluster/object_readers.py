@@ -179,33 +179,24 @@ def is_of_a_stateful_set(root: Tree) -> bool:
     return owner is not None and owner[:2] == (STATEFUL_SETS[0], BY_KEY[STATEFUL_SETS].name)
 
 
-class OldRevision(NamedTuple):
-    """What a StatefulSet may run besides its template."""
-
-    name: str = ""
-    """Of the ControllerRevision; empty: none."""
-    pods: int = 0
-    """How many there may be of it."""
-
-
-def old_revision(root: Tree) -> OldRevision:
-    """The ControllerRevision that a StatefulSet may run besides its template's own.
+def old_revision(root: Tree) -> str:
+    """The name of the ControllerRevision that a StatefulSet may run besides its template's own; empty: none.
 
     Pods that were not updated yet, and those below a partition, are of ``status.currentRevision``, and are made anew
     from it too (``newVersionedStatefulSetPod``). Until the controller has seen the newest spec, all may be of that one,
-    whatever ``updateRevision`` says. Raises ObjectError.
+    whatever ``updateRevision`` says. Where pods are only updated as somebody deletes them, it stays the current one
+    after the last (``completeRollingUpdate``), and no pod is made of it. Raises ObjectError.
     """
     status = mapping(root.get("status"), "status")
     generation = mapping(root.get("metadata"), "metadata").get("generation")
     current = text(status.get("currentRevision"), "status.currentRevision")
-    settled = generation == status.get("observedGeneration")
-    if settled and current == text(status.get("updateRevision"), "status.updateRevision"):
-        return OldRevision()
-    spec = mapping(root.get("spec"), "spec")
-    rolling = mapping(mapping(spec.get("updateStrategy"), "spec.updateStrategy").get("rollingUpdate"), "rollingUpdate")
-    kept = replicas(rolling.get("partition"), 0, "spec.updateStrategy.rollingUpdate.partition")
-    made = replicas(status.get("currentReplicas"), MAX_REPLICAS, "status.currentReplicas")
-    return OldRevision(current, max(made, kept, 1)) if current else OldRevision()
+    if generation != status.get("observedGeneration"):
+        return current
+    if current == text(status.get("updateRevision"), "status.updateRevision"):
+        return ""
+    strategy = mapping(mapping(root.get("spec"), "spec").get("updateStrategy"), "spec.updateStrategy")
+    on_delete = text(strategy.get("type"), "spec.updateStrategy.type") == "OnDelete"
+    return current if not on_delete or replicas(status.get("currentReplicas"), 0, "status.currentReplicas") else ""
 
 
 def _pruned(spec: Tree) -> Template:

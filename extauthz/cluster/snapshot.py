@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from extauthz.cluster import object_readers
 from extauthz.cluster.object_readers import ClaimClass, Workload
@@ -42,8 +42,8 @@ class SnapshotBuilder:
         self._limit_ranges: dict[str, list[LimitRangeDefaults]] = {}
         self._workloads: dict[WorkloadRef, Observed] = {}
         self._revisions: dict[WorkloadRef, Observed] = {}
-        self._old_revisions: dict[tuple[str, str], int] = {}
-        """Namespace and name of revisions that StatefulSets may still run, and how many pods of it there may be."""
+        self._old_revisions: set[tuple[str, str]] = set()
+        """Namespace and name of revisions that StatefulSets may still run."""
         self._overheads: dict[str, Amounts] = {}
         self._classes: list[ClaimClass] = []
         self._not_counted: Counter[str] = Counter()
@@ -68,11 +68,7 @@ class SnapshotBuilder:
 
     def state(self) -> Snapshot:
         """The snapshot of all objects so far."""
-        old = [
-            (ref, replace(observed, replicas=self._old_revisions[ref.namespace, ref.name]))
-            for ref, observed in self._revisions.items()
-            if (ref.namespace, ref.name) in self._old_revisions
-        ]
+        old = [one for one in self._revisions.items() if (one[0].namespace, one[0].name) in self._old_revisions]
         return Snapshot(
             namespaces=self._namespaces,
             limit_ranges={name: tuple(ranges) for name, ranges in self._limit_ranges.items()},
@@ -89,8 +85,7 @@ class SnapshotBuilder:
         _once(ref not in self._workloads, str(ref))
         self._workloads[ref] = observed
         if ref[:2] == STATEFUL_SETS:
-            old = object_readers.old_revision(root)
-            self._old_revisions[ref.namespace, old.name] = old.pods
+            self._old_revisions.add((ref.namespace, object_readers.old_revision(root)))
         return ref.namespace
 
     def _take_revision(self, root: Tree) -> None:

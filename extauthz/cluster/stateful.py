@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from extauthz.cluster import object_readers
 from extauthz.cluster.event_handlers import DELETED, InvalidObjects, Place, Seen, Workloads
-from extauthz.cluster.object_readers import OldRevision
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.model import Observed, Tree, WorkloadRef
@@ -55,7 +53,7 @@ class StatefulSets(Workloads):
 
     def _run_no_more(self, owner: Place) -> None:
         if self.held(WorkloadRef(self._resource.group, self._resource.plural, *owner)) is None:
-            self._revisions.run_by(owner, OldRevision())
+            self._revisions.run_by(owner, "")
 
 
 class Revisions:
@@ -69,8 +67,8 @@ class Revisions:
         self._gate = gate
         self._invalid = invalid
         self._all: dict[Place, Observed] = {}
-        self._run: dict[Place, OldRevision] = {}
-        """By StatefulSet."""
+        self._run: dict[Place, str] = {}
+        """StatefulSets to the names of their old revisions."""
 
     def convert(self, tree: Tree) -> tuple[Place, Observed | None]:
         place = place_of(tree)
@@ -98,7 +96,7 @@ class Revisions:
             self.gone(place, "")
         elif self._all.get(place) != observed:
             self._all[place] = observed
-            if any(self._run.get(one, OldRevision()).name == place[1] for one in self._owners(place, observed)):
+            if any(self._run.get(one) == place[1] for one in self._owners(place, observed)):
                 self._show(place)
 
     def reached(self, version: str) -> None:
@@ -113,29 +111,28 @@ class Revisions:
         """The StatefulSets that still run a revision."""
         return list(self._run)
 
-    def run_by(self, owner: Place, old: OldRevision) -> None:
-        """A StatefulSet still runs that revision."""
-        before = self._run.get(owner, OldRevision())
+    def run_by(self, owner: Place, old: str) -> None:
+        """A StatefulSet still runs that revision; empty: none."""
+        before = self._run.get(owner, "")
         if before == old:
             return
-        if old.name:
+        if old:
             self._run[owner] = old
         else:
             del self._run[owner]
         namespace, _ = owner
-        if before.name and before.name != old.name:
-            self._gate.observe(self._ref((namespace, before.name)), None)
-        if old.name:
-            self._show((namespace, old.name))
+        if before:
+            self._gate.observe(self._ref((namespace, before)), None)
+        if old:
+            self._show((namespace, old))
 
     def _owners(self, place: Place, observed: Observed) -> Iterable[Place]:
         return ((place[0], observed.owner.name),) if observed.owner is not None else ()
 
     def _show(self, place: Place) -> None:
         observed = self._all.get(place)
-        if observed is not None:
-            pods = [self._run[one].pods for one in self._owners(place, observed) if one in self._run]
-            observed = replace(observed, replicas=max(pods)) if pods else None
+        if observed is not None and not any(one in self._run for one in self._owners(place, observed)):
+            observed = None
         self._gate.observe(self._ref(place), observed)
 
     def _ref(self, place: Place) -> WorkloadRef:

@@ -228,8 +228,8 @@ def certificate_rights(configuration: str, secret: tuple[str, str]) -> list[Righ
     kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
     return [
         *(Right("", "secrets", verb, namespace, name) for verb in ("get", "update")),
-        Right("", "secrets", "create", namespace),
-        *(Right(configurations.GROUP, kind, verb, "", configuration) for kind in kinds for verb in ("get", "patch")),
+        *(Right(configurations.GROUP, kind, "get", "", configuration) for kind in kinds),
+        Right(configurations.GROUP, kinds[0], "patch", "", configuration),
     ]
 
 

@@ -15,7 +15,7 @@ from extauthz.selfsigned import configurations, issuing, renewal, secret
 from extauthz.selfsigned.configurations import Configuration
 from extauthz.selfsigned.issuing import BrokenError, Held
 from extauthz.selfsigned.renewal import NoNamesError, Terms
-from extauthz.selfsigned.secret import ConflictError, Place
+from extauthz.selfsigned.secret import ConflictError, MissingError, Place
 
 TRIES: Final = 5
 
@@ -70,6 +70,8 @@ class Keeper:
             await self._look()
         except NoNamesError:
             self._fail(f"no webhook configuration is named {self._configuration}; apply one (docs/webhook.md)")
+        except MissingError:
+            self._fail(f"{self._place} is not there; apply the chart again, or make an empty one (docs/webhook.md)")
         except ConflictError:
             self._fail(f"{self._place}: others change it all the time")
         except ApiError as error:
@@ -110,7 +112,7 @@ class Keeper:
         for _ in range(TRIES):
             stored = await secret.get(self._api, self._place)
             before = self._read(stored)
-            # A Secret that is gone or broken is made anew. What this gate still shows stays trusted meanwhile.
+            # What is empty or broken is made anew. What this gate still shows stays trusted meanwhile.
             base = before if before is not None else self.held
             held = self._renewed(base, found, anew=before is None)
             if held is before:
@@ -130,9 +132,9 @@ class Keeper:
         names = {hook.called for hook in hooks if hook.called}
         return renewal.renewed(base, names, self._now(), self._terms, trusted=trusted, anew=anew)
 
-    def _read(self, stored: Tree | None) -> Held | None:
-        if stored is None:
-            return None
+    def _read(self, stored: Tree) -> Held | None:
+        if not stored.get("data"):
+            return None  # as the chart makes it
         try:
             return secret.held(stored)
         except BrokenError as error:

@@ -19,6 +19,10 @@ class ConflictError(Exception):
     """Another gate was faster."""
 
 
+class MissingError(Exception):
+    """There is no such Secret."""
+
+
 class Place(NamedTuple):
     """Where the Secret is."""
 
@@ -33,17 +37,22 @@ class Place(NamedTuple):
         return SECRETS.object(self.namespace, self.name)
 
 
-async def get(api: Calls, place: Place) -> Tree | None:
-    """The object; ``None`` if there is none. Raises ApiError and Unreachable."""
+async def get(api: Calls, place: Place) -> Tree:
+    """The object.
+
+    Raises:
+        MissingError: there is none. Gates do not make it: who may create Secrets can have one made for any account.
+        ApiError, Unreachable: as a call does.
+    """
     try:
         return await api.call("GET", place.path)
     except ApiError as error:
         if error.status == 404:
-            return None
+            raise MissingError from error
         raise
 
 
-async def put(api: Calls, place: Place, held: Held, before: Tree | None) -> None:
+async def put(api: Calls, place: Place, held: Held, before: Tree) -> None:
     """Store it in place of ``before``.
 
     Raises:
@@ -52,12 +61,9 @@ async def put(api: Calls, place: Place, held: Held, before: Tree | None) -> None
     """
     data = {name: base64.b64encode(value).decode() for name, value in issuing.written(held).items()}
     try:
-        if before is None:
-            await api.call("POST", SECRETS.collection(place.namespace), body=_new(place, data))
-        else:
-            await api.call("PUT", place.path, body={**before, "data": data})
+        await api.call("PUT", place.path, body={**before, "data": data})
     except ApiError as error:
-        if error.status == 409 or (error.status == 404 and before is not None):
+        if error.status in (404, 409):
             raise ConflictError from error
         raise
 
@@ -69,14 +75,3 @@ def held(secret: Tree) -> Held:
     except ValueError as error:
         raise BrokenError(f"no base64 ({error})") from None
     return issuing.read(data)
-
-
-def _new(place: Place, data: dict[str, str]) -> Tree:
-    labels = {"app.kubernetes.io/name": "extauthz"}
-    return {
-        "apiVersion": SECRETS.api_version,
-        "kind": SECRETS.kind,
-        "metadata": {"name": place.name, "namespace": place.namespace, "labels": labels},
-        "type": "kubernetes.io/tls",
-        "data": data,
-    }

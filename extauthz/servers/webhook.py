@@ -47,8 +47,8 @@ PASSING: Final = frozenset({"too-many-bodies", "not-read"})
 Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
 """Answers at once, unless something must be fetched first."""
 
-ReadAside: TypeAlias = Callable[[bytes, Shapes], Awaitable[Review | Unreadable]]
-"""Reads a body that takes long, where it holds nobody up."""
+ReadAside: TypeAlias = Callable[[bytes, Shapes, str | None], Awaitable[Review | Unreadable]]
+"""Reads a body that takes long, where it holds nobody up. Peers, by their addresses, take turns."""
 
 
 class Posted(Protocol):
@@ -57,6 +57,10 @@ class Posted(Protocol):
     @property
     def content_length(self) -> int | None:
         """As the header has it."""
+
+    @property
+    def remote(self) -> str | None:
+        """The peer's address."""
 
     async def read(self) -> bytes:
         """The body, once it has come."""
@@ -129,7 +133,7 @@ class Webhook:
             except TimeoutError:
                 raise web.HTTPRequestTimeout(text=f"the body took more than {RECEIVED_WITHIN_S:g} s\n") from None
             review = read_at_once(body, self._shapes)
-            return review if review is not None else await self._read_aside(body, self._shapes)
+            return review if review is not None else await self._read_aside(body, self._shapes, request.remote)
 
     @contextmanager
     def _holding(self, size: int | None) -> Iterator[None]:

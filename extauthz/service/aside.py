@@ -11,17 +11,21 @@ import os
 import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Self, TypeAlias
 
 from extauthz.core.intake.admission import Review, kept
 from extauthz.core.model import Unreadable
 from extauthz.core.objects.custom import NO_SHAPES, Shapes
+from extauthz.servers.turns import FullError, Turns
 from extauthz.service.aside_process import LENGTH
 
-MOST = 8
-"""Bodies that wait or are read at a time: some 25 MB, and most often less than a second."""
+MOST_EACH = 8
+"""Bodies of one peer that wait or are read at a time: some 25 MB, and most often less than a second."""
+
+MOST = 32
+"""The same of all peers. They take turns, so who sends many waits behind who sends one."""
 
 LONGEST_S = 1.5
 """Less than the webhook's timeout of 2 s. The budget of a body is about a tenth of a second."""
@@ -50,47 +54,40 @@ class AsideProcess:
         self._tell = tell
         self._command = command
         self._longest_s = longest_s
-        self._queue: asyncio.Queue[tuple[bytes, bytes, asyncio.Future[Found]]] = asyncio.Queue(MOST - 1)
+        self._turns = Turns(MOST - 1, MOST_EACH - 1)
         self._process: Process | None = None
-        self._running: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[Found] | None = None
 
     async def __aenter__(self) -> Self:
-        self._running = asyncio.create_task(self._run())
+        await self._start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._running is not None
-        self._running.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._running
+        if self._reading is not None:
+            self._reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reading
         await self._end()
 
-    async def review(self, body: bytes, shapes: Shapes = NO_SHAPES) -> Found:
-        """As soon as those before it are read; refused at once where too many wait."""
-        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+    async def review(self, body: bytes, shapes: Shapes = NO_SHAPES, source: Hashable = None) -> Found:
+        """When it is this source's turn; refused at once where too many wait."""
         try:
-            self._queue.put_nowait((pickle.dumps(dict(shapes)), body, answer))
-        except asyncio.QueueFull:
-            return Unreadable("too-many-bodies", f"{MOST} bodies that take long are being read; try again in a second")
-        return await answer
-
-    async def _run(self) -> None:
-        while True:
-            if self._process is None:
-                await self._start()
-            shapes, body, answer = await self._queue.get()
-            if self._has_ended():  # while nobody looked
-                await self._end()
-                await self._start()
-            if not answer.done():  # its caller has left
-                reading = await self._read(shapes, body)
-                if not answer.done():
-                    answer.set_result(reading)
+            await self._turns.enter(source)
+        except FullError:
+            why = f"{MOST_EACH} bodies of one peer, or {MOST} in all, that take long are being read"
+            return Unreadable("too-many-bodies", f"{why}; try again in a second")
+        # If its caller leaves, it is read to its end all the same: what the process says next is of this body.
+        self._reading = asyncio.create_task(self._read(pickle.dumps(dict(shapes)), body))
+        self._reading.add_done_callback(lambda _: self._turns.leave())
+        return await asyncio.shield(self._reading)
 
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
     async def _read(self, shapes: bytes, body: bytes) -> Found:
+        if self._process is None or self._has_ended():  # while nobody looked
+            await self._end()
+            await self._start()
         try:
             async with asyncio.timeout(self._longest_s):
                 return await self._exchange(shapes, body)
@@ -103,6 +100,7 @@ class AsideProcess:
             self._tell("error", "aside-answer", error=repr(error))
         self._tell("error", "aside-ended", why=why)
         await self._end()
+        await self._start()
         return Unreadable("not-read", f"the process that reads bodies that take long {why}; try again")
 
     async def _exchange(self, shapes: bytes, body: bytes) -> Found:

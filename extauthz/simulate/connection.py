@@ -77,6 +77,8 @@ class SimulatedConnection(Connection):
         if chance() < odds.late:
             await asyncio.sleep(link.random.uniform(0.0, LATE_AT_MOST_S))
         outcome = self._outcome(method, path, query, body, chance() < odds.refused)
+        if link.late is not None and method == "GET" and query.keys() <= {"resourceVersion"} and "items" in outcome:
+            await link.late.wait()
         slow_s = SLOW_AT_MOST_S * chance() if chance() < odds.slow else 0.0
         await asyncio.sleep(link.delay_s() + slow_s)
         if self._loop.time() < link.down_until_s or chance() < odds.lost_reply:

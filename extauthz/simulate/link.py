@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -47,6 +47,10 @@ class Link:
     streams_lists: bool = True
     lost: list[asyncio.Future[Tree]] = field(default_factory=list)
     """Calls whose answer will not come."""
+    kept: list[tuple[Stream, Event]] | None = None
+    """Events of watches that wait for ``hand_on``; ``None``: they come by themselves."""
+    late: asyncio.Event | None = None
+    """Lists are read at once, and answered when this is set."""
 
     def delay_s(self) -> float:
         """One way."""
@@ -63,6 +67,19 @@ class Link:
         """Break the watches of a collection, or all."""
         for stream in [one for one in self.streams if collection in ("", one.collection)]:
             stream.fail(Unreachable("the connection was reset"))
+
+    def hand_on(self, collections: Container[str]) -> None:
+        """Bring what waits of some collections, and a bookmark to each of their watches."""
+        assert self.kept is not None
+        waiting, self.kept = self.kept, []
+        for stream, event in waiting:
+            if stream.collection in collections:
+                stream.bring(event)
+            else:
+                self.kept.append((stream, event))
+        for stream in self.streams:
+            if stream.collection in collections:
+                stream.bring(None)
 
 
 class Taken:
@@ -106,7 +123,16 @@ class Stream:
 
     def push(self, event: Event) -> None:
         """Send one event."""
+        if self._link.kept is not None:
+            self._link.kept.append((self, event))
         self._send({"type": event.type, "object": copied(event.object)}, event.version)
+
+    def bring(self, event: Event | None) -> None:
+        """An event that was kept arrives; ``None``: a bookmark."""
+        if event is not None:
+            self._arrive({"type": event.type, "object": copied(event.object)}, event.version)
+        else:
+            self._arrive(self._bookmark({}), self._server.version)
 
     def push_list(self) -> None:
         """Send all existing objects, and a mark that these are all."""
@@ -121,6 +147,9 @@ class Stream:
     def _send(self, event: Tree, version: int) -> None:
         """``version``: all changes up to there have been sent with it."""
         link, now_s = self._link, self._loop.time()
+        if link.kept is not None:
+            self._heard_s = now_s
+            return
         lag_s = link.delay_s()
         if link.odds.lag and link.random.random() < link.odds.lag:
             lag_s += link.random.uniform(0.0, 1.5)

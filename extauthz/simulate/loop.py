@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import random
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from random import Random
@@ -186,6 +188,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _heed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         self.errors.append(f"{context['message']}: {error!r}")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """While it is open, chance comes from ``seed`` for all who have none of their own: backoff, and how long a watch
+    lasts."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
 
 
 def _of(handle: asyncio.Handle, world: Process) -> Process:

@@ -148,7 +148,7 @@ def _no_levels() -> Levels:
 class ReadsLate:
     """Reads some AdmissionReviews some time after they came, as the process does that reads long ones for ``serve``."""
 
-    async def review(self, body: bytes, shapes: Shapes) -> admission.Review | Unreadable:
+    async def review(self, body: bytes, shapes: Shapes, source: str | None) -> admission.Review | Unreadable:
         """Bodies overtake each other."""
         await asyncio.sleep(0.01 * (len(body) % 10))
         return admission.read(body, shapes=shapes)
@@ -159,6 +159,7 @@ class Posted:
 
     def __init__(self, body: bytes) -> None:
         self.content_length = len(body)
+        self.remote = None
         self._body = body
 
     async def read(self) -> bytes:

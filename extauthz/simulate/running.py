@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random as chance
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from . import objects
 from .checks import Violation
 from .convergence import Convergence
 from .kinds import KINDS, kind_of
+from .loop import seeded
 from .plan import Plan
 from .reference import DEFINITIONS, NAMESPACES, QUOTAS
 from .restarts import LEDGER, LEDGERS
@@ -35,13 +35,9 @@ class Result:
 
 def run(plan: Plan) -> Result:
     """Run a plan to its end, or to the first rule that is broken."""
-    before = chance.getstate()
-    chance.seed(plan.seed)  # backoff and watch lengths draw from there
-    world = World(plan)
-    try:
+    with seeded(plan.seed):
+        world = World(plan)
         world.loop.run(_live(world))
-    finally:
-        chance.setstate(before)
     if world.mistake is not None:
         raise world.mistake
     return Result(plan, world.checks.found, tuple(world.trace), world.checks.checked, world.loop.time())

@@ -163,7 +163,7 @@ class Under:
         await self.go_on.wait()
         return Decision("d1", Verdict.ALLOW, "fits", "fits every quota")
 
-    async def _never(self, body: bytes, shapes: Shapes) -> Unreadable:
+    async def _never(self, body: bytes, shapes: Shapes, source: str | None) -> Unreadable:
         raise AssertionError(body)
 
     async def open(self) -> None:

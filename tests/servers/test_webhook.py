@@ -54,7 +54,7 @@ class Gate:
         await asyncio.sleep(0)
         return self.decision
 
-    async def read_aside(self, body: bytes, shapes: Shapes) -> Review | Unreadable:
+    async def read_aside(self, body: bytes, shapes: Shapes, source: str | None) -> Review | Unreadable:
         self.reading.set()
         await self.go_on.wait()
         return self.busy or admission.read(body, shapes=shapes)

@@ -1,7 +1,6 @@
 """Worlds with pods: none is over but by a named cut, and bugs that only pods can show are found.
 
-``EXTAUTHZ_SEED`` gives the worlds of another day. Rollouts that make pods cheaper while they make more of them, or
-while watches lag, are left out (``any_template``) until what a template leaves behind is charged.
+``EXTAUTHZ_SEED`` gives the worlds of another day.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str,
     "revision-forgotten": (
         "at rest it counts what there is",
         lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
-        {"words": ("sts",), "often": {"apply": 8.0, "partition": 4.0}},
+        {"words": ("sts",), "often": {"apply": 10.0, "partition": 10.0, "scale": 14.0, "resize": 0.0, "orphan": 0.0}},
     ),
     "price-from-old-news": (
         "at rest it counts what there is",

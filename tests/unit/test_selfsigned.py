@@ -48,6 +48,7 @@ class Api:
         self.written: list[str] = []
         self.before: Callable[[str, str], None] = lambda method, path: None
         self.put(VALIDATING, configuration())
+        self.put(SECRET, {"metadata": {"name": "extauthz-webhook", "namespace": "quotas"}})
 
     def put(self, path: str, tree: Tree) -> Tree:
         self.version += 1
@@ -68,11 +69,7 @@ class Api:
     ) -> Tree:
         await asyncio.sleep(0)
         self.before(method, path)
-        if method == "POST":
-            path = f"{path}/{body['metadata']['name']}"
-            if path in self.objects:
-                raise ApiError(409, "AlreadyExists", path)
-        elif path not in self.objects:
+        if path not in self.objects:
             raise ApiError(404, "NotFound", path)
         if method == "GET":
             return copy.deepcopy(self.objects[path])
@@ -152,8 +149,7 @@ async def test_the_first_gate_makes_both_and_has_api_servers_trust_them(api: Api
     assert gate.keeper.problem == ""
     assert trusted(api, gate, clock.now)
     assert issuing.names_of(gate.shows) == {NAME}
-    assert api.objects[SECRET]["type"] == "kubernetes.io/tls"
-    assert api.written == ["POST /api/v1/namespaces/quotas/secrets/extauthz-webhook", f"PATCH {VALIDATING}"]
+    assert api.written == [f"PUT {SECRET}", f"PATCH {VALIDATING}"]
     api.written.clear()
     await gate.look()
     assert api.written == [], "nothing is due"
@@ -172,7 +168,7 @@ async def test_two_gates_that_start_at_once_agree(api: Api, clock: Clock) -> Non
     gates = [Gate(api, clock) for _ in range(5)]
     await asyncio.gather(*(gate.look() for gate in gates))
     assert len({gate.shows for gate in gates}) == 1
-    assert sum(line.startswith("POST") for line in api.written) == 1
+    assert sum(line.startswith("PUT") for line in api.written) == 1
     assert trusted(api, gates[0], clock.now)
 
 
@@ -250,7 +246,6 @@ async def test_a_new_authority_does_not_sign_while_it_cannot_be_written_to_a_con
 
 
 BREAKS: dict[str, Callable[[Tree], object]] = {
-    "gone": lambda secret: None,
     "empty": lambda secret: secret.update(data=None),
     "no-base64": lambda secret: secret["data"].update({"ca.crt": "x"}),
     "no-pem": lambda secret: secret["data"].update({"tls.key": "eA=="}),
@@ -273,15 +268,12 @@ async def test_a_secret_that_somebody_broke_is_made_anew_and_nobody_is_distruste
     for gate in gates:
         await gate.look()
     (old,), before = api.bundle(), gates[0].shows
-    if how == "gone":
-        del api.objects[SECRET]
-    else:
-        BREAKS[how](api.objects[SECRET])
+    BREAKS[how](api.objects[SECRET])
     await asyncio.gather(*(gate.look() for gate in gates))
     new, still = api.bundle()
     assert still == old
     assert {gate.shows for gate in gates} == {before}
-    assert sum(len(gate.events("certificate-broken")) for gate in gates) == (0 if how == "gone" else 2)
+    assert sum(len(gate.events("certificate-broken")) for gate in gates) == (0 if how == "empty" else 2)
     clock.now += TERMS.spread
     for gate in gates:
         await gate.look()
@@ -290,6 +282,19 @@ async def test_a_secret_that_somebody_broke_is_made_anew_and_nobody_is_distruste
     fresh = Gate(api, clock)
     await fresh.look()
     assert fresh.shows == gates[0].shows
+
+
+async def test_a_secret_that_is_gone_is_told_and_made_by_nobody(api: Api, clock: Clock) -> None:
+    gate = Gate(api, clock)
+    await gate.look()
+    before, kept = gate.shows, api.objects.pop(SECRET)
+    api.written.clear()
+    await gate.look()
+    assert gate.keeper.problem.startswith("Secret quotas/extauthz-webhook is not there; apply the chart again")
+    assert (gate.shows, api.written) == (before, [])
+    api.put(SECRET, kept)
+    await gate.look()
+    assert (gate.shows, gate.keeper.problem) == (before, "")
 
 
 async def test_a_bundle_that_somebody_changed_is_put_right(api: Api, clock: Clock) -> None:
@@ -341,7 +346,7 @@ async def test_what_another_gate_makes_between_two_reads_is_not_taken_away(api: 
         found = await call(method, path, **rest)
         if path == SECRET and meanwhile:
             meanwhile = False
-            del api.objects[SECRET]
+            api.objects[SECRET]["data"] = None
             await quick.look()
         return found
 

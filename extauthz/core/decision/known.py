@@ -164,9 +164,9 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
     templates: tuple[Template, ...] = ()
     labels: tuple[Labels, ...] = ()
     if made is not None:
-        # Of a custom resource without a template its pods say what it costs.
-        templates = (made.template,) if made.template is not None else ()
         labels = (made.labels,)
+        if made.template is not None:  # else it is a custom resource: its pods say what it costs
+            templates = (made.template,)
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source
     )
@@ -180,10 +180,9 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
 
 def _may_have_owner(entry: Entry | None) -> bool:
     """There is a controller, or may come to be one."""
-    if entry is None:
-        return False
-    has_owner = entry.observed is not None and entry.observed.owner is not None
-    return has_owner or any(one.owner is not None for one in entry.live_pending_writes())
+    observed = entry.observed if entry is not None else None
+    pending = entry.live_pending_writes() if entry is not None else ()
+    return (observed is not None and observed.owner is not None) or any(one.owner is not None for one in pending)
 
 
 def _why_not_recorded(state: ClusterState, dry_run: bool) -> str:

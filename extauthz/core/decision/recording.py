@@ -34,8 +34,12 @@ MAX_IDENTICAL = 16
 """An HPA asks every 15 s: nine times in a landing window. The answer to each write ends it."""
 
 MAX_BYTES_IN_QUOTA = 32 * 1024 * 1024
-"""What the changes of one tenant may hold while they are under way, and those of all workloads without a quota. A
-Deployment as ``kubectl apply`` sends it holds some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
+"""What the changes of one tenant may hold while they are under way. A Deployment as ``kubectl apply`` sends it holds
+some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
+
+MAX_BYTES_UNCOVERED = 128 * 1024
+"""The same of all workloads without a quota: a quarter of what a ledger object takes. The room is of those that have
+one."""
 
 MAX_BYTES = 8 * MAX_BYTES_IN_QUOTA
 """The same for all, so that no tenant by itself can use it up."""
@@ -85,7 +89,7 @@ def record(asked: Asked, proposal: Proposal, grounds: Grounds) -> Recorded:
     if twin is not None:
         ledger.pending.renew(twin, pending_write.expires_s)
         return Recorded("", pends=True, id=twin.id)
-    if pending_write.templates:
+    if pending_write.labels:  # no count alone
         pending_write.held_bytes = held_by(pending_write)
     ledger.record(proposal, pending_write)
     if grounds.growth is not None:
@@ -155,14 +159,14 @@ def _bound_met(asked: Asked, proposal: Proposal) -> tuple[str, str] | None:
         for root in proposal.step.after.trees:
             if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
                 return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
-    return _memory_met(ledger, proposal, held_by(pending_write)) if pending_write.templates else None
+    return _memory_met(ledger, proposal, held_by(pending_write)) if pending_write.labels else None
 
 
 def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str] | None:
     """The same of what changes hold in memory. A write of a count alone is never refused for it."""
     for quota in leaves(proposal.step.after.envelope_in) or UNCOVERED:
         held = ledger.pending.bytes_held_in(quota)
-        if held + more > MAX_BYTES_IN_QUOTA:
+        if held + more > (MAX_BYTES_IN_QUOTA if quota else MAX_BYTES_UNCOVERED):
             whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"
             return "too-many-bytes-in-quota", f"{held // 1024} KiB of changes {whose}"
     if ledger.pending.bytes_held + more > MAX_BYTES:
@@ -189,7 +193,7 @@ def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrit
 def move_waits(asked: Asked) -> Decision | None:
     """The refusal of a write that may move the workload while what follows it may still land."""
     pending_write, observed = asked.pending_write, asked.observed
-    if asked.entry is None or observed is None or not pending_write.templates:
+    if asked.entry is None or observed is None or not pending_write.labels:
         return None  # nearly always: a count moves nothing
     if not replace(pending_write, templates=()).changes(observed):
         return None

@@ -23,7 +23,6 @@ from extauthz.core.model import (
     Reading,
     Requester,
     Resize,
-    Template,
     Tree,
     Unreadable,
     WorkloadRef,
@@ -252,15 +251,15 @@ def manifest(ref: WorkloadRef, document: Mapping[str, Tree]) -> Write | Unreadab
 def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None) -> Observed:
     """What of an object counts. Raises BodyError, ObjectError."""
     found = described(ref.resource, given) if shape is None else custom.described(shape, given)
-    _refuse_long(found.template, found.labels, *(found.owner or ()))
+    size = len(found.template.text) if found.template is not None else 0
+    if size + len(found.labels) + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
+        raise _too_much()
     return found
 
 
-def _refuse_long(template: Template | None, *others: str) -> None:
-    """Raises BodyError."""
-    if len(template.text if template is not None else "") + sum(map(len, others)) > MAX_COUNTS_BYTES:
-        cure = "have fewer containers, volumes, labels and resources in one object"
-        raise BodyError(TOO_COMPLEX, f"more than {MAX_COUNTS_BYTES} bytes of it count; {cure}")
+def _too_much() -> BodyError:
+    cure = "have fewer containers, volumes, labels and resources in one object"
+    return BodyError(TOO_COMPLEX, f"more than {MAX_COUNTS_BYTES} bytes of it count; {cure}")
 
 
 def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
@@ -285,8 +284,8 @@ def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
         pod_template(one.get("spec"), before.get("status"), preconditions.metadata(one).get("generation"))
         for one in (before, after)
     )
-    for template in (held, wanted):
-        _refuse_long(template)
+    if max(len(held.text), len(wanted.text)) > MAX_COUNTS_BYTES:
+        raise _too_much()
     return Resize(ref, held, wanted, observed.resource_version, boolean(request.get("dryRun"), "request.dryRun"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from extauthz.core.kinds import DEPLOYMENTS, REVISIONS, SHARE_TEMPLATES
+from extauthz.core.kinds import REVISIONS, SHARE_TEMPLATES, STATEFUL_SETS
 from extauthz.core.ledger.accounts import NOTHING, NOWHERE, Position, Product, charge, charge_one
 from extauthz.core.ledger.coverage import Coverage, Nodes
 from extauthz.core.ledger.entry import Entry
@@ -223,34 +223,27 @@ def _others(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> list[Other
         count = child.top_replicas() if pending else seen.replicas if seen is not None else 0
         found += _of_groups(child, costs)
         if seen is not None and count:
-            found.append(_rest(entry, seen.template, count, found, costs))
+            found.append(Others(costs.one(seen.template), UNBOUNDED))
         if pending:
             templates = [template for one in child.live_pending_writes() for template in one.templates]
             found += [Others(costs.one(template), UNBOUNDED) for template in templates]
-    for template, most in entry.left:
-        found.append(_rest(entry, template, most, found, costs))
-    return found
+    return found + [Others(costs.one(template), UNBOUNDED) for template in entry.left]
 
 
 def _of_groups(owner: Entry, costs: NamespaceCosts) -> list[Others]:
     return [Others(costs.one(seen.template), seen.replicas) for _, seen in _pods((owner,))]
 
 
-def _rest(entry: Entry, template: Template | None, most: int, known: Iterable[Others], costs: NamespaceCosts) -> Others:
-    """So many pods of a template, less those that are known and cost no less.
+def _old(entry: Entry, template: Template | None, most: int, costs: NamespaceCosts) -> Others:
+    """Pods of a template that a write replaces, of which there may be so many.
 
     A Deployment's controller first brings the ReplicaSets that it has to a new count, and then replaces their pods
-    (``syncDeployment`` in ``pkg/controller/deployment``: a scaling event goes before a rollout). So of a template that
-    it still runs there may be as many pods as it is to have. A StatefulSet's makes no new pods of an old revision.
+    (``syncDeployment`` in ``pkg/controller/deployment``: a scaling event goes before a rollout). A StatefulSet's makes
+    new pods of the old revision below a partition, even where there are none (``newVersionedStatefulSetPod`` in
+    ``pkg/controller/statefulset``). So all may have the old template, while there are others nothing makes.
     """
-    each = costs.one(template)
-    if entry.ref[:2] == DEPLOYMENTS:
-        return Others(each, UNBOUNDED)
-    return Others(each, most - sum(one.most for one in known if one.most > 0 and _costs_no_less(one.cost, each)))
-
-
-def _costs_no_less(one: Amounts, other: Amounts) -> bool:
-    return one is other or all(one.get(key, 0) >= amount for key, amount in other.items())
+    makes = entry.ref[:2] == STATEFUL_SETS or (entry.ref[:2] in SHARE_TEMPLATES and most)
+    return Others(costs.one(template), UNBOUNDED if makes else most)
 
 
 def _of_claims(entry: Entry, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
@@ -319,11 +312,11 @@ def _reachable(entry: Entry, costs: NamespaceCosts) -> Iterator[Product]:
         yield product(top, shown)  # any count that pends may land on what is observed
     if entry.children:
         yield from _of_members(entry, costs, pending=True)
-    stays = [_rest(entry, entry.observed.template, top, others, costs)] if entry.observed is not None and top else []
+    stays = [_old(entry, entry.observed.template, top, costs)] if entry.observed is not None else []
     for one in objects:
         meeting = [count.replicas or 0 for count in counts if _may_follow(count, one)]
         before = [
-            _rest(entry, template, other.replicas or 0, (), costs)
+            _old(entry, template, other.replicas or 0, costs)
             for other in objects
             if _may_precede(other, one)
             for template in other.templates

@@ -1,7 +1,7 @@
 """Pods of other templates beside those that a workload is to have: what a rollout costs (ledger.md#rollouts).
 
 A template that is left still runs until its controller has replaced it. So ``n'`` pods of ``t'`` that take the place of
-``n`` of ``t`` may come to ``n'·t' + max(0, t − t')·min(n, n')``, key by key; of a Deployment to ``n'·max(t, t')``.
+some of ``t`` may come to ``n'·max(t, t')``, key by key.
 
 Which pods those are is known by the objects of the family, once watches have shown what the controller has made of the
 new spec. Until then the template that was left is remembered here.
@@ -59,14 +59,12 @@ _SHOWN_BY: Final[dict[Kind, tuple[Kind, ...]]] = {
 @dataclass(slots=True)
 class _Left:
     template: Template
-    most: int
-    """How many pods of it there may be."""
     acted_on: str = ""
     """The version of the workload in which its controller says that it has acted on what came after; empty: not yet."""
 
 
-LeftTemplates: TypeAlias = tuple[tuple[Template, int], ...]
-"""Templates that were left, each with the most pods of it that there may be."""
+LeftTemplates: TypeAlias = tuple[Template, ...]
+"""Templates that were left, and may still run."""
 
 
 class Rollouts:
@@ -83,12 +81,15 @@ class Rollouts:
         Returns:
             What it has left and may still run.
         """
+        if ref[:2] not in _SHOWN_BY:
+            return ()
         if before is None or after is None or before.uid != after.uid:
             self._left.pop(ref, None)
             return ()
-        if after.acted_on is not None and before.template not in (None, after.template):
+        makes = most or ref[:2] == STATEFUL_SETS  # that makes some of what it has left even where there were none
+        if makes and after.acted_on is not None and before.template not in (None, after.template):
             assert before.template is not None
-            self._left.setdefault(ref, []).append(_Left(before.template, most))
+            self._left.setdefault(ref, []).append(_Left(before.template))
         for one in self._left.get(ref, ()):
             if after.acted_on and not one.acted_on:
                 one.acted_on = after.resource_version
@@ -114,12 +115,11 @@ class Rollouts:
         return known
 
     def _is_shown(self, ref: WorkloadRef, one: _Left) -> bool:
-        kinds = _SHOWN_BY.get(ref[:2], (PODS,))
-        return bool(one.acted_on) and all(self._has_reached(kind, one.acted_on) for kind in kinds)
+        return bool(one.acted_on) and all(self._has_reached(kind, one.acted_on) for kind in _SHOWN_BY[ref[:2]])
 
     def _has_reached(self, kind: Kind, version: str) -> bool:
         reached = self._reached.get(kind, "")
         return reached == version or is_newer(reached, version)
 
     def _of(self, ref: WorkloadRef) -> LeftTemplates:
-        return tuple((one.template, one.most) for one in self._left.get(ref, ()))
+        return tuple(one.template for one in self._left.get(ref, ()))

@@ -39,8 +39,6 @@ class Plan:
     hard: Amounts
     steps: tuple[Step, ...]
     faults: frozenset[str]
-    any_template: bool
-    """A rollout may make pods cheaper while it makes more of them, or while watches lag."""
 
     def without(self, numbers: frozenset[int]) -> Plan:
         """The same world without some steps."""
@@ -52,7 +50,6 @@ def draw(
     steps: int,
     faults: frozenset[str],
     *,
-    any_template: bool = False,
     often: Mapping[str, float] | None = None,
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew"),
     ledger: str = "",
@@ -81,7 +78,7 @@ def draw(
         what = random.choices(able, [weights[one] for one in able])[0]
         how = {"workload": random.choice(workloads)[0], "gate": random.randrange(gates), **DRAWN[what][2](random)}
         drawn.append(Step(number, round(at_s, 4), what, how))
-    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults, any_template)
+    return Plan(seed, gates, ledger, workloads, hard, tuple(drawn), faults)
 
 
 def _fate(random: Random) -> dict[str, Any]:

@@ -17,8 +17,6 @@ class Wanted(NamedTuple):
 
     steps: int
     faults: frozenset[str]
-    any_template: bool = False
-    """Rollouts may make pods cheaper while they make more of them, or while watches lag."""
     often: Mapping[str, float] | None = None
     words: tuple[str, ...] = ("deploy", "deploy", "sts", "crew")
     ledger: str = ""
@@ -27,15 +25,7 @@ class Wanted(NamedTuple):
 
     def plan(self, seed: int) -> Plan:
         """The world of a seed."""
-        return draw(
-            seed,
-            self.steps,
-            self.faults,
-            any_template=self.any_template,
-            often=self.often,
-            words=self.words,
-            ledger=self.ledger,
-        )
+        return draw(seed, self.steps, self.faults, often=self.often, words=self.words, ledger=self.ledger)
 
 
 def run_one(wanted: Wanted, seed: int) -> Result:

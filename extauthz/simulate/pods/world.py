@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random as chance
 from collections.abc import Callable, Mapping
 from itertools import count
 from random import Random
@@ -21,7 +20,7 @@ from extauthz.simulate.clients import NO_FLAGS, W_S
 from extauthz.simulate.judge import Key, Promise
 from extauthz.simulate.kinds import milli
 from extauthz.simulate.link import Link, Odds
-from extauthz.simulate.loop import VirtualLoop
+from extauthz.simulate.loop import VirtualLoop, seeded
 from extauthz.simulate.member import Handover, Member, Wiring, settings
 from extauthz.simulate.objects import MERGE_PATCH, container, definition, namespace, quota
 from extauthz.simulate.plan import Step
@@ -71,6 +70,8 @@ class Result(NamedTuple):
 class World:
     """Everything there is, for one run."""
 
+    makes: type[Controllers] = Controllers
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.loop = VirtualLoop(self.random("order"))
@@ -78,7 +79,7 @@ class World:
         self.found: Violation | None = None
         self.trace: list[str] = []
         self.judge = Judge(self.server, self.loop.time, plan.hard, lambda what: self.broken("never over", what))
-        self.controllers = Controllers(self.loop, self.server, self.random("controllers"))
+        self.controllers = self.makes(self.loop, self.server, self.random("controllers"))
         self.server.wrote.append(self._wrote)
         self.changed_s = 0.0
         self.under_way = 0
@@ -217,7 +218,7 @@ class World:
                 return False
             if sub == "resize" or _may_grow(before, after, sub):
                 uid = f"review-{next(self._uids)}"
-                answer = await self.ask(_review(kind, key, before, after, sub, uid), key, random, uid)
+                answer = await self.ask(review(kind, key, before, after, sub, uid), key, random, uid)
                 if answer is None or answer.verdict is not Verdict.ALLOW:
                     return False
             late = "late" in self.plan.faults
@@ -245,13 +246,6 @@ class World:
         """Everything has been done, and watches that do not lag have shown it."""
         return not self.controllers.busy and self.loop.time() - self.changed_s > QUIET_S
 
-    def lets(self, tree: Tree, to: int, cpu: str) -> bool:
-        """Whether a rollout may make pods that cost less: always, or in a world without faults where nothing else
-        happens, and no more of them."""
-        if self.plan.any_template or milli(cpu) >= milli(cpu_of(tree)):
-            return True
-        return not self.plan.faults and self.is_quiet and self.under_way <= 1 and to <= tree["spec"]["replicas"]
-
 
 def _shown(tree: Tree) -> str:
     spec = tree.get("spec", {})
@@ -271,7 +265,8 @@ def _costs(tree: Tree) -> Tree:
     return spec, tree["metadata"].get("labels"), tree["metadata"].get("ownerReferences")
 
 
-def _review(kind: Kind, key: Key, before: Tree, after: Tree, sub: str, uid: str) -> bytes:
+def review(kind: Kind, key: Key, before: Tree, after: Tree, sub: str, uid: str) -> bytes:
+    """The AdmissionReview of a write."""
     group, _, version = kind.api.rpartition("/")
     if sub == "scale":
         before, after = _scale(before), _scale(after)
@@ -316,8 +311,6 @@ def _roll(world: World, key: Key, to: int | None, cpu: str, how: Mapping[str, An
         if held is None:
             return None
         replicas = held["spec"]["replicas"] if to is None else to
-        if not world.lets(held, replicas, cpu):
-            return None
         return objects.with_spec(held, replicas=replicas, template=objects.template(key[1], cpu))
 
     world.spawn(world.write(kind_of(key[1]), key, change, how, random))
@@ -467,18 +460,14 @@ TAKEN: Mapping[str, Callable[[World, Key, Mapping[str, Any], Random], None]] = {
 
 def run(plan: Plan) -> Result:
     """Run a plan to its end, or to the first rule that is broken."""
-    before = chance.getstate()
-    chance.seed(plan.seed)  # backoff and watch lengths draw from there
-    world = World(plan)
-    try:
+    with seeded(plan.seed):
+        world = World(plan)
         world.loop.run(_live(world))
-    finally:
-        chance.setstate(before)
     return Result(plan, world.found, tuple(world.trace), world.answers, world.grants, world.loop.time())
 
 
 async def _live(world: World) -> None:
-    _furnish(world)
+    furnish(world)
     await world.until(lambda: world.is_quiet, READY_WITHIN_S)
     for number in range(world.plan.gates):
         world.start(number)
@@ -501,8 +490,8 @@ def _take(world: World, step: Step) -> None:
         world.tell(f"api: {error}")
 
 
-def _furnish(world: World) -> None:
-    """The start. The ledger is old: under a new one nothing grows for a landing window."""
+def furnish(world: World) -> None:
+    """Create the objects of the start. The ledger is old: under a new one nothing grows for a landing window."""
     custom = definition(CREW.api, CREW.plural, CREW.kind, labelSelectorPath=".status.selector")
     world.server.request("POST", DEFINITIONS, {}, custom)
     for name in ("shop", "lab"):
@@ -555,15 +544,22 @@ def _restless(world: World) -> list[str]:
 
 
 def _wrong(world: World, member: Member) -> list[str]:
+    found = miscounts(world, member)
+    found += [f"reserves {row.reserved} of {row.resource}" for row in member.gate.usage() if row.reserved]
+    if member.gate.ledger.pending_writes:
+        found.append(f"follows {[one.id for _, one in member.gate.ledger.pending]}")
+    return found
+
+
+def miscounts(world: World, member: Member) -> list[str]:
+    """Where a gate counts another amount than there is."""
     used = world.judge.used()
     there = {"requests.cpu": used.cpu_m * 10**6, "pods": used.pods * 10**9}
     found = [
-        f"counts {row.used} and {row.reserved} of {row.resource}, and there is {there[row.resource]}"
+        f"counts {row.used} of {row.resource}, and there is {there[row.resource]}"
         for row in member.gate.usage()
-        if row.used != there[row.resource] or row.reserved
+        if row.used != there[row.resource]
     ]
-    if member.gate.ledger.pending_writes:
-        found.append(f"follows {[one.id for _, one in member.gate.ledger.pending]}")
     if drift := member.gate.ledger.drift():
         found.append(f"has drifted by {drift}")
     return found

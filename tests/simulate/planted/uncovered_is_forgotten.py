@@ -7,6 +7,7 @@ from .planting import replaced
 CAUGHT_BY = "never over"
 LEDGER = "memory"
 FAULTS = "comes,late"
+STEPS = 60
 OFTEN = {"quota-goes": 4.0, "rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 

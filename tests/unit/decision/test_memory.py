@@ -6,7 +6,7 @@ import json
 
 from extauthz.core.decision import recording
 from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.recording import MAX_BYTES, MAX_BYTES_IN_QUOTA
+from extauthz.core.decision.recording import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED
 from extauthz.core.ledger.pending_write import Event, PendingWrite
 from extauthz.core.model import NO_PRECONDITION, Decision, Observed, Operation, Template, Verdict, WorkloadRef, Write
 from extauthz.core.objects.metadata import labels_text
@@ -27,14 +27,18 @@ def asker() -> Asker:
     return Asker(gate(quotas, *objects, namespaces={"team-a": {"workspace": "acme"}, "elsewhere": {}}))
 
 
-LONG = Template(json.dumps({"template": {"spec": {"containers": [{"name": "x" * 3_000_000}]}}}).encode())
+def template(length: int) -> Template:
+    return Template(json.dumps({"template": {"spec": {"containers": [{"name": "x" * length}]}}}).encode())
+
+
+LONG = template(3_000_000)
 """It costs nothing. What a webhook reads is shorter (``admission.MAX_COUNTS_BYTES``)."""
 
 
-def reading(name: str, namespace: str = "team-a") -> Write:
+def reading(name: str, namespace: str = "team-a", template: Template = LONG) -> Write:
     """An object that an API server is about to store."""
     team = {"app": name, "team": "a"} if namespace == "team-a" else {"team": "a"}
-    after = Observed(1, LONG, labels_text(team))
+    after = Observed(1, template, labels_text(team))
     return Write(WorkloadRef("apps", "deployments", namespace, name), Operation.UPDATE, False, False, 1, after)
 
 
@@ -76,10 +80,12 @@ def test_no_tenant_uses_up_what_is_for_all():
 
 
 def test_what_no_quota_covers_is_bounded_and_never_refused():
+    """So a ledger keeps room for those that have a quota."""
     ask = asker()
-    fill(ask, "free", "elsewhere")
-    assert change(ask, "free", "elsewhere").verdict is Verdict.ALLOW
-    assert held(ask.gate) <= MAX_BYTES_IN_QUOTA
+    found = [ask.gate.decide(reading("free", "elsewhere", template(30_000)), f"free-{at}", 0.0) for at in range(8)]
+    assert {one.verdict for one in found} == {Verdict.ALLOW}
+    assert [one.pends for one in found] == [True] * 4 + [False] * 4
+    assert MAX_BYTES_UNCOVERED - 30_000 < held(ask.gate) <= MAX_BYTES_UNCOVERED
     assert change(ask, "t0").pends
 
 

@@ -200,11 +200,9 @@ SECRET = ("extauthz-system", "extauthz-webhook")
 NEEDED = [
     "get secrets extauthz-webhook in extauthz-system",
     "update secrets extauthz-webhook in extauthz-system",
-    "create secrets in extauthz-system",
     "get validatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
-    "patch validatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
     "get mutatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
-    "patch mutatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
+    "patch validatingwebhookconfigurations.admissionregistration.k8s.io extauthz",
 ]
 
 

@@ -425,10 +425,23 @@ def test_gates_that_make_the_certificate_of_the_webhook_have_the_rights_for_that
     assert role["metadata"]["namespace"] == "infra"
     assert [(each["resources"], each.get("resourceNames"), each["verbs"]) for each in role["rules"]] == [
         (["secrets"], ["extauthz-webhook"], ["get", "update"]),
-        (["secrets"], None, ["create"]),
     ]
-    (rule,) = cluster_role["rules"]
-    assert (rule["resourceNames"], rule["verbs"]) == (["extauthz"], ["get", "patch"])
+    secret = objects["Secret/extauthz-webhook"]
+    assert not {"data", "stringData", "type"} & set(secret), "applied again, it takes nothing of what gates wrote"
+    assert (secret["metadata"]["namespace"], secret["metadata"]["annotations"]) == (
+        "infra",
+        {"helm.sh/resource-policy": "keep"},
+    )
+    read, patched = cluster_role["rules"]
+    assert (read["resourceNames"], read["verbs"]) == (["extauthz"], ["get"])
+    validating, mutating = "validatingwebhookconfigurations", "mutatingwebhookconfigurations"
+    assert (patched["resourceNames"], patched["verbs"], patched["resources"]) == (
+        ["extauthz"],
+        ["patch"],
+        [validating, mutating],
+    )
+    lowers_nothing = made(*setting(*SELF_SIGNED, "webhook.clamp=false"))["ClusterRole/extauthz-webhook"]["rules"][1]
+    assert lowers_nothing["resources"] == [validating]
     for binding in ("RoleBinding/extauthz-webhook", "ClusterRoleBinding/extauthz-webhook"):
         assert objects[binding]["subjects"] == [{"kind": "ServiceAccount", "name": "extauthz", "namespace": "infra"}]
     without = made(*setting("webhook.enabled=true", 'webhook.caBundle="QUJD"'))
