@@ -203,6 +203,16 @@ async def test_headroom_of_an_object_that_does_not_exist_yet(api: Api):
     assert (await api.post("/api/v1/decisions", body))[1]["reason"] == "unknown-workload", "nothing was made by asking"
 
 
+async def test_an_object_is_decided_as_the_webhook_would_be_shown_it(api: Api):
+    new = workload("new", 2, {"cpu": "2"})
+    _, decided = await api.post("/api/v1/decisions", {"object": new})
+    assert (decided["verdict"], decided["replicas"], decided["fits"]) == ("deny", {"from": None, "to": 2}, 1)
+    there = workload("web", 1)
+    del there["spec"]["replicas"]
+    _, decided = await api.post("/api/v1/decisions", {"object": there})
+    assert decided["replicas"]["from"] == decided["replicas"]["to"], "as an HPA has it"
+
+
 async def test_headroom_of_a_new_object_names_what_binds_one_more_and_not_the_largest_count(api: Api):
     _, page = await api.post("/api/v1/headroom", {"object": workload("new", 1, {"cpu": "1"}), "namespace": "team-a"})
     (found,) = page["items"]
