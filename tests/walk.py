@@ -75,7 +75,7 @@ class Walk(NamedTuple):
 CEILINGS: Mapping[str, Walk] = {
     "check of a growing scale": Walk(71, 30, 41),
     "AdmissionReview of a scale": Walk(84, 30, 54),
-    "AdmissionReview of a Deployment": Walk(245, 35, 210),
+    "AdmissionReview of a Deployment": Walk(244, 35, 209),
     "watch event of a Deployment": Walk(118, 17, 101),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }
