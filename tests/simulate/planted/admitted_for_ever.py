@@ -1,7 +1,7 @@
 """The webhook forgets that an admitted write lands on one version only. So its room is held for a landing window."""
 
 from extauthz.core.intake import admission
-from extauthz.core.model import NO_PRECONDITION
+from extauthz.core.model import NO_PRECONDITION, Write
 
 from .planting import replaced
 
@@ -11,8 +11,9 @@ ENTRANCES = "webhook"
 FAULTS = "none"
 
 
-def write(request, ref, *, scale):
-    return original(request, ref, scale=scale)._replace(precondition=NO_PRECONDITION)
+def write(request, ref, shape, *, scale):
+    found = original(request, ref, shape, scale=scale)
+    return found._replace(precondition=NO_PRECONDITION) if isinstance(found, Write) else found
 
 
 original = admission._write

@@ -11,7 +11,7 @@ WORDS = ("deploy",)
 
 
 def weigh(self, step):
-    return original(self, step._replace(base=step.before, own=step.after))
+    return original(self, step._replace(observed_only=step.before, this_write_only=step.after))
 
 
 original = Accounts.weigh

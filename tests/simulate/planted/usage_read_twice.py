@@ -16,9 +16,9 @@ OFTEN = {"rollout": 0.0, "remake": 0.0, "patch": 0.0}
 
 
 async def call(self, request):
-    now_s = self._clock()
-    asked = self._asked(request)
-    reading = self._read(request)
+    now_s = self.clock()
+    asked = self.asked(request)
+    reading = self.reading(asked)
     first = self._gate.decide(reading, asked.id, now_s, charge=False)
     if first.verdict is not Verdict.ALLOW:
         return self._tell(first, asked)
