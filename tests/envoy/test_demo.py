@@ -34,7 +34,8 @@ def test_the_demo_ends_with_0_and_fits_into_100_columns_without_colour(authority
     for outcome in Outcome:
         assert outcome in run.stdout
     table = run.stdout[run.stdout.index("what happened") :].split("\n\n")[0]
-    assert table in (ROOT / "docs" / "internals" / "demo.md").read_text(), "docs/internals/demo.md shows another run: paste the table anew"
+    shown = (ROOT / "docs" / "internals" / "demo.md").read_text()
+    assert table in shown, "docs/internals/demo.md shows another run: paste the table anew"
 
 
 def test_the_readme_shows_rows_of_the_demo_as_they_are():

@@ -72,9 +72,11 @@ async def test_where_it_ends_the_body_is_refused_by_name_and_a_new_one_reads_on(
 async def test_where_it_takes_too_long_the_body_is_refused_by_name_and_a_new_one_reads_on():
     process, told = aside(HANGS, 0.05)
     async with process:
-        assert (await process.review(REQUEST)).code == "not-read"
-        process._command, process._longest_s = COMMAND, 60.0
-        await process.review(REQUEST)
+        hangs = asyncio.create_task(process.review(REQUEST))
+        await started(process)
+        process._command = COMMAND  # of the next one
+        assert (await hangs).code == "not-read"
+        process._longest_s = 60.0
         assert isinstance(await process.review(REQUEST), Review)
     assert told[0] == "error aside-ended took more than 0.05 s"
 
