@@ -27,10 +27,18 @@ TIMEOUT_S = 10.0
 def asked(arguments: argparse.Namespace) -> Iterator[Server]:
     """The gate that the flags name; without any, that of a default installation, by kubectl. Raises as ``source``."""
     if arguments.server is not None:
-        yield Server(arguments.server, credentials.opener(arguments))
+        yield Server(arguments.server, credentials.opener(arguments.ca, _shown(arguments)))
     else:
         with forwarding.forwarded(arguments.port_forward or PLACE) as url:
             yield Server(url)
+
+
+def _shown(arguments: argparse.Namespace) -> credentials.Shown:
+    if arguments.kubeconfig is None:
+        return credentials.of_flags(arguments)
+    from extauthz.cli import kubeconfig  # it needs the Kubernetes client
+
+    return kubeconfig.shown(arguments.kubeconfig)
 
 
 class Server:

@@ -22,25 +22,24 @@ class Shown(NamedTuple):
     key: Path | None = None
 
 
-def opener(arguments: argparse.Namespace) -> urllib.request.OpenerDirector:
-    """Opens URLs of ``--server`` as the flags say. It follows no redirect: that could lead the token elsewhere.
+def opener(ca: Path | None, shown: Shown) -> urllib.request.OpenerDirector:
+    """Opens URLs of ``--server``. It follows no redirect: that could lead the token elsewhere.
 
     Raises:
-        FilesError, OSError: a file cannot be used.
+        FilesError: a file cannot be used.
     """
-    if arguments.kubeconfig is not None:
-        from extauthz.cli import kubeconfig  # it needs the Kubernetes client
-
-        shown = kubeconfig.shown(arguments.kubeconfig)
-    else:
-        shown = _of_flags(arguments)
-    made = urllib.request.build_opener(urllib.request.HTTPSHandler(context=_context(arguments.ca, shown)), _NoRedirect)
+    made = urllib.request.build_opener(urllib.request.HTTPSHandler(context=_context(ca, shown)), _NoRedirect)
     if shown.token is not None:
         made.addheaders.append(("Authorization", shown.token))
     return made
 
 
-def _of_flags(arguments: argparse.Namespace) -> Shown:
+def of_flags(arguments: argparse.Namespace) -> Shown:
+    """What the files of the flags hold.
+
+    Raises:
+        FilesError, OSError: a file cannot be used.
+    """
     token = None
     if arguments.token_file is not None:
         text = arguments.token_file.read_text(encoding="ascii", errors="replace").strip()
