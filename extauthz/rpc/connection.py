@@ -678,10 +678,12 @@ class Connection:
         self.finish(one.number, code, text)
 
     def _close(self, one: Stream) -> None:
-        """Everything is sent. A client that has not is told that it need not go on (RFC 9113 §8.1)."""
+        """Everything is sent. A client that has not sent all is told that it need not go on (RFC 9113 §8.1): such a
+        call earns it nothing."""
         self._drop(one)
-        self._patience.earn(self._bounds.idle_frames_per_call)
-        if not one.has_ended:
+        if one.has_ended:
+            self._patience.earn(self._bounds.idle_frames_per_call)
+        else:
             self._out.append(frames.rst_stream(one.number, Error.NO_ERROR))
             self._mark_cut(one.number)
 
