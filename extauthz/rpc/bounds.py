@@ -41,9 +41,9 @@ class Bounds:
     """So many come back each second (nghttp2's default for resets)."""
 
     idle_frames_per_call: int = 4
-    """So many come back with each call that was sent whole and is answered: a client may cancel every second call, ping and open its
-    window, for as long as it has calls answered. Envoy's rule is of this kind too: it ends a connection more than half
-    of whose streams were reset early (``overload.premature_reset_total_stream_count``)."""
+    """So many come back with each call that was sent whole and is answered: a client may cancel every second call, ping
+    and open its window, for as long as it has calls answered. Envoy's rule is of this kind too: it ends a connection
+    more than half of whose streams were reset early (``overload.premature_reset_total_stream_count``)."""
 
     connections: int = 1_024
     """Of the whole server; one more is closed at once. An Envoy needs one for each of its workers."""
