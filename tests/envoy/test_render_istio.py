@@ -77,7 +77,10 @@ def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profi
     (chain,) = patches(tree, "LISTENER")[0]["filter_chains"]
     assert chain.pop("name") == "extauthz"
     assert chain.pop("filter_chain_match") == {"transport_protocol": "tls"}
-    assert chain == alone["listeners"][0]["filter_chains"][0]
+    without = alone["listeners"][0]["filter_chains"][0]
+    # Envoys of sidecars may be older than the field.
+    assert without["filters"][0]["typed_config"].pop("stream_flush_timeout") == "10s"
+    assert chain == without
     assert patches(tree, "CLUSTER") == alone["clusters"]
 
 
