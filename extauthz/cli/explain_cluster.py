@@ -12,10 +12,11 @@ from urllib.parse import quote
 from extauthz.cli.explain_finding import API, HPA, KPA, KSVC, OBJECT_KINDS, RESOURCES, SCALED_OBJECT, scales
 from extauthz.cluster.selectors import spelled
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 from extauthz.explain import keda, specs, target
 from extauthz.explain.knative import rules, service
 from extauthz.explain.knative import scene as knative
-from extauthz.explain.objects import POD_METRICS, ExplainError, Objects, at
+from extauthz.explain.objects import POD_METRICS, ExplainError, Objects
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable, connect
 from extauthz.kube.credentials import NoClusterError

@@ -18,7 +18,7 @@ from extauthz.core.footprint import FootprintError, per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
 from extauthz.core.objects import custom, workloads
 from extauthz.core.objects.custom import Keys, Shape
-from extauthz.core.objects.fields import text
+from extauthz.core.objects.fields import at, text
 from extauthz.core.objects.metadata import labels_dict, labels_text, observed, place_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.discovery import ScaledKind
@@ -36,7 +36,7 @@ def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
 
 def selector_text(kind: ScaledKind, root: Tree) -> str:
     """The selector of an object's own pods; empty: it names none. Raises ObjectError."""
-    return text(custom.at(root, kind.selector), ".".join(kind.selector)) if kind.selector else ""
+    return text(at(root, *kind.selector), ".".join(kind.selector)) if kind.selector else ""
 
 
 def selector_of(kind: ScaledKind, root: Tree) -> LabelSelector | None:

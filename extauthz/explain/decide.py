@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
 from . import limits, memory, metrics, specs, target, words
 from .answer import Answer, Proposal, Step
 from .flags import Flags
 from .limits import Range
-from .objects import ExplainError, Objects, as_float, at, condition
+from .objects import ExplainError, Objects, as_float, condition
 from .ratios import Tolerances
 from .specs import Metric, Scene
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from .objects import Objects, at, seconds
+from extauthz.core.objects.fields import at
+
+from .objects import Objects, seconds
 
 PREFIX: Final = "horizontal-pod-autoscaler-"
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
 from .answer import Step
-from .objects import ExplainError, Objects, at, condition, moment
+from .objects import ExplainError, Objects, condition, moment
 
 KIND: Final = "ScaledObject"
 NOTES: Final = "autoscaling.keda.sh/"

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
 from .flags import Flags
 from .memory import Memory
-from .objects import at
 from .ratios import INT32
 
 UP: Final = {

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
-from .objects import at, condition, moment
+from .objects import condition, moment
 from .ratios import INT32
 
 MARGIN_S: Final = 60.0

@@ -11,6 +11,7 @@ from typing import Final
 
 from extauthz.core import quantities
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
 POD_METRICS: Final = "PodMetrics"
 
@@ -67,16 +68,6 @@ def _kind(tree: Tree) -> str:
 
 def _namespace(tree: Tree) -> str:
     return str((tree.get("metadata") or {}).get("namespace", "default"))
-
-
-def at(tree: Tree, *keys: str | int) -> Tree:
-    """What stands there, or ``None`` where a part of the way is missing."""
-    for key in keys:
-        if isinstance(key, int):
-            tree = tree[key] if isinstance(tree, list) and key < len(tree) else None
-        else:
-            tree = tree.get(key) if isinstance(tree, Mapping) else None
-    return tree
 
 
 def milli(text: Tree) -> int:

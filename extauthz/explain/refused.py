@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
 from .answer import Answer, Step
-from .objects import at, condition, moment
+from .objects import condition, moment
 from .specs import Scene
 
 OUTCOME: Final = "refused"

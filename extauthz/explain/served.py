@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
-from .objects import POD_METRICS, ExplainError, at, condition, milli, moment, seconds
+from .objects import POD_METRICS, ExplainError, condition, milli, moment, seconds
 from .pods import Sample
 from .specs import Metric, Scene, UnknownError
 from .target import Target, labelled, selects

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
 from .flags import Flags
-from .objects import ExplainError, Objects, at, milli
+from .objects import ExplainError, Objects, milli
 from .ratios import Tolerances
 from .target import Target
 

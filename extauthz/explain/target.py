@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from extauthz.core.kinds import GATED
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 
-from .objects import ExplainError, Objects, at
+from .objects import ExplainError, Objects
 
 _IN: Final = re.compile(r"\s*(\S+)\s+(in|notin)\s+\(([^)]*)\)\s*")
 _EQUAL: Final = re.compile(r"\s*([^=!\s]+)\s*(==|=|!=)\s*(\S*)\s*")

@@ -61,13 +61,13 @@ class Check:
         self._capsys = capsys
         (directory / "quotas.yaml").write_text(QUOTAS)
         (directory / "state.json").write_text(json.dumps(STATE))
+        self.places = ["--quotas", f"{directory}/quotas.yaml", "--state", f"{directory}/state.json"]
 
     def __call__(self, body: str, *more: str, method: str = "PATCH", path: str = PATH) -> tuple[int, str, str]:
         (self.directory / "body").write_text(body)
-        files = ["--quotas", f"{self.directory}/quotas.yaml", "--state", f"{self.directory}/state.json"]
         request = ["--method", method, "--path", path, "--body", f"{self.directory}/body"]
         header = ["--header", "Content-Type: application/merge-patch+json"]
-        return self.run("check", *files, *request, *header, *more)
+        return self.run("check", *self.places, *request, *header, *more)
 
     def run(self, *words: str) -> tuple[int, str, str]:
         try:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.model import Kind, Observed, Template, Tree
 from extauthz.core.objects import metadata
-from extauthz.core.objects.fields import mapping, replicas
+from extauthz.core.objects.fields import at, mapping, replicas
 from extauthz.core.objects.workloads import intern, prune
 
 Keys: TypeAlias = tuple[str, ...]
@@ -55,19 +55,12 @@ def described(shape: Shape, root: Mapping[str, Tree]) -> Observed:
 
 def count(shape: Shape, root: Tree) -> int:
     """Its replica count. Raises ObjectError."""
-    return replicas(at(root, shape.replicas), DEFAULT_REPLICAS, ".".join(shape.replicas))
+    return replicas(at(root, *shape.replicas), DEFAULT_REPLICAS, ".".join(shape.replicas))
 
 
 def template(shape: Shape, root: Tree) -> Template | None:
     """Its pod template, which is recognised by its containers; ``None``: it has none. Raises ObjectError."""
-    tree = at(root, shape.template)
-    if not isinstance(at(tree, ("spec", "containers")), list):
+    tree = at(root, *shape.template)
+    if not isinstance(at(tree, "spec", "containers"), list):
         return None
     return intern(prune({"template": tree}))
-
-
-def at(root: Tree, keys: Keys) -> Tree:
-    """What is there; ``None``: nothing."""
-    for key in keys:
-        root = root.get(key) if isinstance(root, dict) else None
-    return root

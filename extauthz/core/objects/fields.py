@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NoReturn
 
 from extauthz.core.errors import ObjectError
@@ -16,6 +16,16 @@ _INT64: Final = 2**63
 _SHOWN: Final = 40
 """Characters of a value in a sentence."""
 _NOTHING: Final[dict[str, Tree]] = {}
+
+
+def at(tree: Tree, *keys: str | int) -> Tree:
+    """What stands there, or ``None`` where a part of the way is missing."""
+    for key in keys:
+        if isinstance(key, int):
+            tree = tree[key] if isinstance(tree, list) and key < len(tree) else None
+        else:
+            tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
 
 
 def mapping(value: Tree, path: str) -> dict[str, Tree]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from extauthz.core.model import Tree
-from extauthz.explain.objects import Objects, at
+from extauthz.core.objects.fields import at
+from extauthz.explain.objects import Objects
 
 from . import numbers
 from .numbers import annotation, duration, integer, number

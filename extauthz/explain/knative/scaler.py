@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from extauthz.explain.objects import at, condition, moment
+from extauthz.core.objects.fields import at
+from extauthz.explain.objects import condition, moment
 
 from .scene import Scene
 

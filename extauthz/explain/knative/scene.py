@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.explain.objects import ExplainError, Objects, at, condition, moment
+from extauthz.core.objects.fields import at
+from extauthz.explain.objects import ExplainError, Objects, condition, moment
 
 from . import numbers, rules
 from .decider import Memory

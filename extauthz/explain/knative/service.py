@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from extauthz.core.model import Tree
-from extauthz.explain.objects import ExplainError, at, condition
+from extauthz.core.objects.fields import at
+from extauthz.explain.objects import ExplainError, condition
 
 
 class Revision(NamedTuple):

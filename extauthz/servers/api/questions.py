@@ -26,6 +26,7 @@ class Manifest(NamedTuple):
     made: Write | Unreadable
     """What makes it."""
     has_count: bool
+    """It says how many replicas."""
 
     def whole(self, there: Observed | None) -> Reading:
         """The write that makes it as it stands. A count that it leaves out stays as it is ``there``."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from extauthz.core.model import Tree
+from extauthz.core.objects.fields import at
 from extauthz.explain import target
-from extauthz.explain.objects import at
 from extauthz.servers.page import words
 
 MOST_EVENTS: Final = 10

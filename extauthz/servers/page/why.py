@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 
 from extauthz.core.kinds import BY_KEY, BY_NAME, WorkloadKind
 from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.objects.fields import at
 from extauthz.explain import target
 from extauthz.explain.changes import changes
 from extauthz.explain.decide import decide, scene_of
 from extauthz.explain.flags import Flags
-from extauthz.explain.objects import ExplainError, Objects, at
+from extauthz.explain.objects import ExplainError, Objects
 from extauthz.explain.sentence import sentence
 from extauthz.explain.specs import UnknownError
 from extauthz.kube.resource import Resource
