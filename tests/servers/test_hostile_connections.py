@@ -15,9 +15,9 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from extauthz.rpc.accepting import Bounds
 from extauthz.servers.api import routes
 from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.listener import Bounds
 from extauthz.service import certificates, listening
 from extauthz.service.settings import Settings
 from extauthz.testing.certs import Authority
