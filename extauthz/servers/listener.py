@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 import ssl
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from extauthz.rpc.accepting import Accepted, Bounds, Listener
@@ -27,6 +29,17 @@ def more_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+_LOG: Final = logging.getLogger("extauthz.http")
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Not what a client has sent that is no HTTP: strangers could fill a disk with tracebacks."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_LOG.addFilter(_is_our_fault)
+
+
 def runner(app: web.Application, bounds: Bounds, shutdown_timeout: float) -> web.AppRunner:
     """What a ``Site`` needs. Before the router, it is noted that a head has come."""
 
@@ -39,6 +52,7 @@ def runner(app: web.Application, bounds: Bounds, shutdown_timeout: float) -> web
     return web.AppRunner(
         app,
         access_log=None,
+        logger=_LOG,
         handle_signals=False,
         auto_decompress=False,
         keepalive_timeout=bounds.idle_s,
