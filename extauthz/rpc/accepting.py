@@ -233,7 +233,7 @@ class Accepted(asyncio.Protocol):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def waits(self, within_s: float | None = None) -> None:
-        """For its client, so long at most. Without a time, who calls ends it."""
+        """For its client, so long at most. Without a time, who calls ends it, or it leaves where there is no room."""
         if self._listener.waits(self) and within_s is not None:
             self._end_in(within_s)
 

@@ -194,6 +194,11 @@ class Connection:
         """Nothing more will be said once ``pending_bytes`` are written."""
         return self._over or (self._final is not None and not self._streams)
 
+    @property
+    def is_idle(self) -> bool:
+        """No call is under way."""
+        return not self._streams
+
     def is_open(self, stream: int) -> bool:
         """Whether an answer to the call would still be sent."""
         return stream in self._streams

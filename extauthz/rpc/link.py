@@ -80,10 +80,11 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
             return
-        was_greeted = self._connection.greeted
         self._handle(self._connection.feed(data, self._loop.time()))
-        if not was_greeted and self._connection.greeted:
+        if self._connection.greeted:
             self._accepted.works()
+            if self._connection.is_idle:
+                self._accepted.waits()
         self._flush()
 
     def pause_writing(self) -> None:
@@ -208,6 +209,8 @@ class Link(asyncio.Protocol):
             self._connection.finish(stream, Code.CANCELLED)
         elif (error := task.exception()) is not None:
             self._failed(stream, error)
+        if self._connection.is_idle and self._transport is not None:
+            self._accepted.waits()
         self.flush_soon()
 
     def _failed(self, stream: int, error: BaseException) -> None:

@@ -24,7 +24,7 @@ from extauthz.rpc.serving import Server
 from extauthz.rpc.status import Code, StatusError
 from extauthz.testing.certs import Authority
 from tests.rpc.client import parsed, prefixed
-from tests.rpc.spelling import FLOODS, headers, raw, setting, spelled
+from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled
 from tests.servers.listening import listening
 
 U, LATER, FAILS, REFUSES, LOG, ECHO, HELD = (
@@ -274,10 +274,13 @@ async def connected(address: str, source: str = "127.0.0.1") -> tuple[asyncio.St
 FIRST = PREFACE + raw(setting(4, 1_000))
 
 
-async def greeted(address: str, source: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """One whose preface the server has answered, or that it has closed."""
+async def greeted(
+    address: str, source: str = "127.0.0.1", calls: str = ""
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """One whose preface the server has answered, or that it has closed; with a call, if one is named."""
     reader, writer = await connected(address, source)
-    writer.write(FIRST + spelled(6, 0, 0, bytes(8)))
+    call = headers(1, block(calls)).serialize() + spelled(0, 1, 1, prefixed(b"x")) if calls else b""
+    writer.write(FIRST + call + spelled(6, 0, 0, bytes(8)))
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         await reader.readuntil(spelled(6, 1, 0, bytes(8)))
     return reader, writer
@@ -353,7 +356,7 @@ class TestStrangers:
 
     async def test_one_connection_too_many_is_closed_at_once(self, service: Service):
         async with listening(service.methods(), accepted=Accepting(connections=2)) as (server, address):
-            pairs = [await greeted(address) for _ in range(2)]
+            pairs = [await greeted(address, calls=HELD) for _ in range(2)]
             reader, writer = await connected(address)
             assert await ends(reader) == b""
             pairs[0][1].close()
@@ -366,13 +369,26 @@ class TestStrangers:
     async def test_one_peer_has_its_share_and_no_more(self, service: Service):
         """As at the HTTP servers: it is the same listener."""
         async with listening(service.methods(), accepted=Accepting(connections=9, each=2)) as (_, address):
-            hoard = [await greeted(address, "127.0.0.2") for _ in range(3)]
+            hoard = [await greeted(address, "127.0.0.2", HELD) for _ in range(3)]
             assert await ends(hoard[2][0]) == b"", "all of its connections are in use"
             silent = [await connected(address, "127.0.0.3") for _ in range(3)]
             assert await ends(silent[0][0]) != b"", "the one that has waited longest makes room"
             async with channel(address) as one:
                 assert await one.unary_unary(U)(b"x") == b"x"
             for _, writer in (*hoard, *silent):
+                writer.close()
+
+    async def test_connections_without_calls_make_room_and_those_with_one_stay(self, service: Service):
+        async with listening(service.methods(), accepted=Accepting(connections=4)) as (_, address):
+            held = await greeted(address, calls=HELD)
+            idle = [await greeted(address) for _ in range(3)]
+            await until(lambda: service.began == 1)
+            async with channel(address) as one:
+                assert await one.unary_unary(U)(b"x") == b"x"
+                assert await ends(idle[0][0]) == b"", "it has been idle for longest"
+            service.go.set()
+            await held[0].readuntil(prefixed(b"x"))
+            for _, writer in (held, *idle):
                 writer.close()
 
     async def test_who_says_nothing_is_sent_away_and_who_has_greeted_may_stay(self, service: Service):
