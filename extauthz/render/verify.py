@@ -36,7 +36,8 @@ local function question(method, target)
   local path = target:match("^[^?]*"):gsub("%%%%(%%x%%x)", function(hex) return string.char(tonumber(hex, 16)) end)
   local verb = VERBS[method] or method:lower()
   local parts = {}
-  for part in (path:match("^/*(.-)/*$") .. "/"):gmatch("([^/]*)/") do parts[#parts + 1] = part end
+  for part in (path:gsub("^/+", "") .. "/"):gmatch("([^/]*)/") do parts[#parts + 1] = part end
+  while parts[#parts] == "" do parts[#parts] = nil end  -- a pattern for this would try each of many slashes
   if #parts < 3 or (parts[1] ~= "api" and parts[1] ~= "apis") then
     return '"nonResourceAttributes":{"path":' .. text(path) .. ',"verb":' .. text(method:lower()) .. "}"
   end

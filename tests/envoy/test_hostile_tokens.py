@@ -128,6 +128,7 @@ def test_of_whom_the_api_server_lets_not_write_the_gate_is_not_asked(plane: Plan
     )
     for token in (reads, other):
         assert [written(verifying, token, 2, path) for path in SPELLINGS] == [403] * len(SPELLINGS)
+    assert written(verifying, reads, 2, f"deployments/web{'/' * 30_000}x") == 403, "and soon"
     boss = service_account(plane, NAMESPACE, "honest", "cluster-admin")
     as_reads = f"system:serviceaccount:{NAMESPACE}:reads"
     assert written(verifying, f"Bearer {boss}", 2, impersonate_user=as_reads) == 403
