@@ -17,7 +17,7 @@ from aiohttp import web
 from extauthz.core.budget import VALUE, Work
 from extauthz.core.errors import BodyError
 from extauthz.core.queries import Queries
-from extauthz.core.quota.policies import MAX_COST, ExpressionError
+from extauthz.core.quota.policies import MAX_COST, MAX_POLICIES, MAX_TOGETHER, ExpressionError
 from extauthz.core.wire import gojson
 from extauthz.policies.cel import TYPES, compiled
 from extauthz.rpc import accepting
@@ -82,8 +82,7 @@ def expression(draw: random.Random, depth: int = 4) -> str:
 
 
 def of_expressions(draw: random.Random, floor_s: float) -> float:
-    """The evaluation of one that is taken, as often as a quota may have it; of cheap ones eight. What they copy of the
-    values is not in their cost (docs/internals/limits.md), and a quota may have more than eight of those."""
+    """The evaluation of one that is taken, as often as a quota may have it."""
     text = spoilt(draw, expression(draw).encode()).decode(errors="replace")
     try:
         program = compiled(text)
@@ -98,7 +97,8 @@ def of_expressions(draw: random.Random, floor_s: float) -> float:
             program.run(values)
 
     took_s = min(_timed(run)[0] for _ in range(2))
-    return took_s * max(1, MAX_COST // max(program.cost, MAX_COST // 8)) / (LOOP * floor_s)
+    times = min(MAX_COST // program.cost, MAX_TOGETHER // len(text), MAX_POLICIES)
+    return took_s * max(1, times) / (LOOP * floor_s)
 
 
 # Answers of a quota service.

@@ -14,7 +14,7 @@ from extauthz.core.model import Growth, PolicyAnswer
 from extauthz.core.objects.metadata import annotations_dict, labels_dict
 from extauthz.core.policies import FILTER, LIMIT
 from extauthz.core.quantities import NANO
-from extauthz.core.quota.policies import MAX_ITEMS, MAX_MESSAGE, MAX_TEXT, Program, QuotaPolicy, Rules
+from extauthz.core.quota.policies import MAX_ITEMS, MAX_MESSAGE, MAX_TEXT, MAX_TEXTS, Program, QuotaPolicy, Rules
 from extauthz.core.quota.tree import QuotaNode
 
 NOT_INSTALLED: Final = "expressions cannot be evaluated here: install extauthz[cel], with Python 3.14 or earlier"
@@ -75,8 +75,9 @@ def _bound(ledger: Ledger, growth: Growth, node: QuotaNode, rules: Rules, progra
 def _is_small(value: object) -> bool:
     """Whether expressions may be shown it. What they cost rests on that (``Program.cost``)."""
     if isinstance(value, Mapping | list):
-        texts_in = [*value, *value.values()] if isinstance(value, Mapping) else value
-        return len(value) <= MAX_ITEMS and all(map(_is_small, texts_in))
+        within = [*value, *value.values()] if isinstance(value, Mapping) else value
+        together = sum(len(one) for one in within if isinstance(one, str))
+        return len(value) <= MAX_ITEMS and together <= MAX_TEXTS and all(map(_is_small, within))
     return not isinstance(value, str) or len(value) <= MAX_TEXT
 
 

@@ -30,6 +30,9 @@ MAX_ITEMS: Final = 256
 MAX_TEXT: Final = 1024
 """A text that has more characters is not shown to them either."""
 
+MAX_TEXTS: Final = 16_384
+"""Nor a list or map whose texts have more together: it is copied for each expression that needs it."""
+
 MAX_MESSAGE: Final = 512
 """Characters. A sentence has 1024."""
 

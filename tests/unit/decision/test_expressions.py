@@ -104,17 +104,20 @@ class TestValues:
             (Requester("jane", ("dev",) * 256), set()),
             (Requester("jane", ("dev",) * 257), {"requester.groups"}),
             (Requester("jane", ("g" * 1025,)), {"requester.groups"}),
+            (Requester("jane", ("g" * 64,) * 256), set()),
+            (Requester("jane", ("g" * 64,) * 255 + ("g" * 65,)), {"requester.groups"}),
             (Requester("j" * 1024, ("dev",)), set()),
             (Requester("j" * 1025, ("dev",)), {"requester.user"}),
         ],
-        ids=["groups", "many-groups", "a-long-group", "user", "a-long-user"],
+        ids=["groups", "many-groups", "a-long-group", "long-groups", "longer-groups", "user", "a-long-user"],
     )
     def test_what_is_larger_than_expressions_are_paid_for_has_no_value(self, who, missing) -> None:
         found = seen(lambda one: asker(p=one)(scale("web", 3), by=who))
         assert {"requester.user", "requester.groups"} - set(found) == missing
 
     def test_nor_has_a_map_of_too_many_or_too_long_texts(self) -> None:
-        for labels in ({f"l{n}": "" for n in range(257)}, {"a": "b" * 1025}, {"a" * 1025: "b"}):
+        long = {f"{n:03}" + "a" * 30: "b" * 32 for n in range(256)}
+        for labels in ({f"l{n}": "" for n in range(257)}, {"a": "b" * 1025}, {"a" * 1025: "b"}, long):
             made = workload("web", 2, labels=labels)
             assert "workload.labels" not in seen(lambda one, made=made: asker(made, p=one)(scale("web", 3)))
 

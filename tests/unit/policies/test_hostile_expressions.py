@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.quota.policies import MAX_COST, MAX_ITEMS, MAX_TEXT, ExpressionError
+from extauthz.core.quota.policies import MAX_COST, MAX_ITEMS, MAX_TEXT, MAX_TEXTS, ExpressionError
 from extauthz.core.quota.spec import QuotaSpecError
 from extauthz.policies.cel import TYPES, compiled
 from extauthz.testing.builders import quota
 from tests.fuzz.measure import LOOP, fastest, floor_s
 
-MANY = [f"{number:04}" + "a" * (MAX_TEXT - 4) for number in range(MAX_ITEMS)]
+MANY = [f"{number:04}" + "a" * (MAX_TEXTS // MAX_ITEMS - 4) for number in range(MAX_ITEMS)]
 
 VALUES: dict[str, Any] = {
     "int": 7,
     "bool": True,
     "string": "a" * MAX_TEXT,
-    "map(string, string)": dict.fromkeys(MANY, "a" * MAX_TEXT),
+    "map(string, string)": {text[:32]: text[32:] for text in MANY},
     "map(string, double)": dict.fromkeys(MANY, 1.0),
     "list(string)": MANY,
     "timestamp": datetime(2026, 7, 1, tzinfo=UTC),
