@@ -159,8 +159,8 @@ class Replica:
         self.unreadable = str(error) if isinstance(error, OtherFormatError) else ""
 
     def _was_put_back(self, stored: Stored, behind_ms: int) -> None:
-        """Gates move the clock on with each write. So it is an object of earlier, as from a backup, or one of a gate that
-        has seen none. What has been allowed since is lost but for what gates remember."""
+        """Gates move the clock on with each write. So it is an object of earlier, as from a backup, or one of a gate
+        that has seen none. What has been allowed since is lost but for what gates remember."""
         why = f"its clock is {behind_ms / 1000:.0f} s behind one that was seen before"
         self._tell("error", "ledger-put-back", why=why)
         self._start_over(stored, holds=True)
