@@ -221,7 +221,12 @@ class Replica:
     @property
     def hold_is_over(self) -> bool:
         """Whether none of them can land any more. Growth still waits for a list and a write."""
-        return self.payload.holds and self.now_ms() >= self.payload.hold_ends_ms
+        return self.payload.holds and self.hold_left_s <= 0
+
+    @property
+    def hold_left_s(self) -> float:
+        """For how much longer they can land."""
+        return (self.payload.hold_ends_ms - self.now_ms()) / 1000
 
     def agrees(self, pending_id: str) -> bool:
         """Whether the object has a pending write that memory has too."""
