@@ -177,7 +177,8 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
     ref = write.ref if write.ref.name else write.ref._replace(name=f"#{question.id}")
     entry = state.ledger.workloads.get(ref)
     observed = entry.observed if entry is not None else None
-    creates, made, expires_s = write.operation is Operation.CREATE, write.object, question.now_s + state.policy.window_s
+    creates, made, policy = write.operation is Operation.CREATE, write.object, state.policy
+    expires_s = question.now_s + (policy.window_s if made is None else policy.for_admitted_s)
     templates: tuple[Template, ...] = ()
     labels: tuple[Labels, ...] = ()
     if made is not None:
@@ -252,7 +253,7 @@ def of_resize(state: ClusterState, resize: Resize, question: Question) -> Asked:
         labels=seen.family_labels() if seen is not None else (ANY_LABELS,),
         creates=True,
         precondition=write.precondition,
-        expires_s=question.now_s + state.policy.window_s,
+        expires_s=question.now_s + state.policy.for_admitted_s,
         source=question.source,
     )
     ref = resize.ref._replace(resource=RESIZES[1])
