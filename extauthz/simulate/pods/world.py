@@ -338,8 +338,10 @@ def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
 def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     if kind_of(key[1]) is not STATEFUL_SET:
         return
-    strategy = {"type": "RollingUpdate", "partition": how["at"]}
-    change: Change = lambda held: held and objects.with_spec(held, updateStrategy=strategy)  # noqa: E731
+    more: dict[str, Any] = {"updateStrategy": {"type": "RollingUpdate", "partition": how["at"]}}
+    if how["cpu"]:  # a canary: pods below the partition stay, and come, as they were
+        more["template"] = objects.template(key[1], how["cpu"])
+    change: Change = lambda held: held and objects.with_spec(held, **more)  # noqa: E731
     world.spawn(world.write(STATEFUL_SET, key, change, how, random))
 
 
