@@ -62,7 +62,7 @@ _price, _put = PodPrices.price, Pods.put
 BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str, Any]]] = {
     "old-template-forgotten": (
         "never over",
-        lambda: replaced(envelope, _running=lambda entry: [], _excess=lambda entry, costs: {}),
+        lambda: replaced(envelope, _old=lambda *_: [], _others=lambda *_, **__: []),
         {"words": ("deploy",), "often": {"apply": 12.0, "undo": 4.0}},
     ),
     "revision-forgotten": (
