@@ -14,7 +14,7 @@ from extauthz.core.model import Requester, Verdict, WorkloadRef
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Stored
-from extauthz.testing.builders import create, quota, scale, shown, workload
+from extauthz.testing.builders import create, put_scale, quota, scale, shown, workload
 from tests.unit.ledger_store.gates import Member, members, until
 from tests.unit.ledger_store.stores import Odd
 
@@ -81,6 +81,15 @@ async def test_who_is_behind_waits_and_grants_nothing():
         await asyncio.sleep(0.05)
         second.sight.at = {"deployments.apps": 7}
         assert (await waiting).verdict is Verdict.ALLOW
+
+
+async def test_who_is_behind_answers_at_once_what_can_grow_nothing_wherever_it_lands():
+    async with members(2, [quota("acme", CPU)], workload("web", 5)) as (first, second):
+        first.sight.shown = first.sight.at = {"deployments.apps": 7}
+        await first.ask(scale("web", 6))
+        await until(lambda: second.committer.replica.behind())
+        for less in (put_scale("web", 3, "1"), put_scale("web", 5, "1"), scale("web", 0)):
+            assert (await second.ask(less)).verdict is Verdict.ALLOW
 
 
 async def test_who_lists_anew_a_kind_of_which_there_is_nothing_keeps_nobody_waiting():
