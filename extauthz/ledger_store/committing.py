@@ -61,6 +61,12 @@ class Decides(Protocol):
     ) -> Decision:
         """Decide a write from memory. A grant is recorded in memory."""
 
+    def hold(self, about_until_s: float) -> None:
+        """Say so from now on, also to questions that reach no ledger."""
+
+    def release(self) -> None:
+        """End that."""
+
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
@@ -161,12 +167,21 @@ class Committer:
 
     def changed(self, stored: Stored) -> None:
         self.replica.take(stored)
+        self._tell_hold()
 
     def gone(self) -> None:
         self.replica.gone()
+        self._tell_hold()
 
     def listed(self) -> None:
+        self._tell_hold()
         self.known.set()
+
+    def _tell_hold(self) -> None:
+        if self.replica.holds and not self.replica.unreadable:
+            self._gate.hold(self._clock() + self.replica.hold_left_s)
+        else:
+            self._gate.release()
 
     async def run(self) -> None:
         """Follow the object and write it, for ever. Ends by cancellation."""
@@ -209,6 +224,7 @@ class Committer:
             except Exception as error:  # noqa: BLE001 (whoever waits is refused in time; the writer goes on)
                 self._tell("error", "ledger-writer-failed", traceback="".join(format_exception(error)))
                 pause_s = AGAIN_S
+            self._tell_hold()
             if pause_s:
                 await asyncio.sleep(pause_s)
 

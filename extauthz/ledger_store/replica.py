@@ -77,15 +77,13 @@ class Replica:
         """How often the object has gone."""
         self._is_new = True
         """There is no object, or none that a gate wrote. The next write makes it."""
-        self.payload = self._anew(0, holds=holds_new)
+        self.payload = Payload(holds=holds_new, hold_ends_ms=self._window_ms())
         self.unreadable = ""
         """Why the object cannot be read: a gate of another release wrote it."""
         self.released = False
         """Everything was listed again after a hold: the next write ends it."""
         self._seen_s = clock()
         """When the ledger's clock was at ``payload.clock_ms``."""
-        self._latest_ms = 0
-        """The highest time of the ledger's clock in any object that was seen."""
         self._text: str | None = None
         self._written: Payload
         """What this gate wrote last, or tried to. It is not parsed when it comes back."""
@@ -93,9 +91,6 @@ class Replica:
         self._taken: Counter[str] = Counter()
         """Bytes of lines for each tenant."""
         self._abandoned: FIFOCache[str, None] = FIFOCache(ABANDONED)
-
-    def _anew(self, clock_ms: int, *, holds: bool) -> Payload:
-        return Payload(clock_ms=clock_ms, holds=holds, hold_ends_ms=clock_ms + self._window_ms())
 
     def _window_ms(self) -> int:
         return int(self._window_s * 1000)
@@ -121,15 +116,14 @@ class Replica:
         except (PayloadError, RecordError) as error:
             self._cannot_read(stored, error)
             return
-        if payload.clock_ms < self._latest_ms and not payload.holds:
-            self._was_put_back(stored, payload)
+        if payload.clock_ms < known.clock_ms:
+            self._was_put_back(stored, known.clock_ms - payload.clock_ms)
             return
-        self._latest_ms = max(payload.clock_ms, self._latest_ms)
         if base is None or base.uid != stored.uid:
             self.released = False
             if not is_ours:
                 self._forget_lines()
-        self.released = self.released and payload.holds
+        self.released = self.released and payload.hold_ends_ms == known.hold_ends_ms
         self.base, self.payload, self.unreadable, self._is_new = stored, payload, "", False
         self._seen_s = self._clock() if seen_s is None else seen_s
         for vanished in before.keys() - payload.pending_writes.keys():
@@ -164,19 +158,19 @@ class Replica:
         self._start_over(stored, holds=True)
         self.unreadable = str(error) if isinstance(error, OtherFormatError) else ""
 
-    def _was_put_back(self, stored: Stored, payload: Payload) -> None:
-        """Gates move the clock on with each write. So it is an object of earlier, as from a backup, and what has been
-        allowed since is lost but for what gates remember. One that is made anew holds."""
-        ago_s = (self._latest_ms - payload.clock_ms) / 1000
-        self._tell("error", "ledger-put-back", why=f"it is {ago_s:.0f} s older than one that was seen before")
+    def _was_put_back(self, stored: Stored, behind_ms: int) -> None:
+        """Gates move the clock on with each write. So it is an object of earlier, as from a backup, or one of a gate
+        that has seen none. What has been allowed since is lost but for what gates remember."""
+        why = f"its clock is {behind_ms / 1000:.0f} s behind one that was seen before"
+        self._tell("error", "ledger-put-back", why=why)
         self._start_over(stored, holds=True)
         self.unreadable = ""
 
     def _start_over(self, base: Stored | None, *, holds: bool) -> None:
-        """The object will be made again. Its clock goes on."""
-        clock_ms = self.now_ms()
-        self.base, self._seen_s, self._is_new = base, self._clock(), True
-        self.payload = self._anew(clock_ms, holds=holds)
+        """The object will be made again. Its clock goes on: gates that have seen it would take another one for old."""
+        ends_ms = self.now_ms() + self._window_ms()
+        self.base, self._is_new = base, True
+        self.payload = Payload(clock_ms=self.payload.clock_ms, holds=holds, hold_ends_ms=ends_ms)
         self._forget_lines()
 
     def _is_renewed_since(self, pending_id: str, payload: Payload) -> bool:
@@ -227,7 +221,12 @@ class Replica:
     @property
     def hold_is_over(self) -> bool:
         """Whether none of them can land any more. Growth still waits for a list and a write."""
-        return self.payload.holds and self.now_ms() >= self.payload.hold_ends_ms
+        return self.payload.holds and self.hold_left_s <= 0
+
+    @property
+    def hold_left_s(self) -> float:
+        """For how much longer they can land."""
+        return (self.payload.hold_ends_ms - self.now_ms()) / 1000
 
     def agrees(self, pending_id: str) -> bool:
         """Whether the object has a pending write that memory has too."""

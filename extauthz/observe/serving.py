@@ -60,6 +60,8 @@ def named(names: tuple[str, ...]) -> str:
 def notes(queries: Queries, serving: Serving) -> list[str]:
     """Sentences for ``/readyz``."""
     found = [f"what the webhook is asked about is not known: {serving.unknown}"] if serving.unknown else []
+    if next(queries.quotas(), None) is None:
+        found.append("no quota is in force: nothing is limited")
     webhooks = serving.webhooks
     if webhooks is not None and webhooks.decides is None and not serving.by_envoy:
         found.append("no webhook configuration leads to the gates: nothing is refused")

@@ -97,6 +97,8 @@ class Assembly:
         """What servers ask that can change a write. ``None``: it does not run yet."""
         self.stale: str | None = None
         """Why growth cannot rely on what is known."""
+        self._limits = True
+        """Some quota is in force, or it is not known yet."""
         self._settings = settings
         self._around = around
         self._log = around.log
@@ -195,7 +197,13 @@ class Assembly:
             self.gate.epoch_s = self._around.wall() - now_s
             self.settlement.tick(now_s)
             self.recent.tick()
+            self._tell_limits()
             self._tell_stale([found for one in inputs if (found := one.stale()) is not None], now_s)
+
+    def _tell_limits(self) -> None:
+        before, self._limits = self._limits, not self.gate.quotas_known or bool(self.gate.ledger.coverage.tree.nodes)
+        if before and not self._limits:
+            self._log.event("warning", "no-quotas", why="nothing is limited: no WorkspaceQuota is there")
 
     def _tell_stale(self, found: list[Stale], now_s: float) -> None:
         why = found[0].why if found else None

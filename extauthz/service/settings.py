@@ -306,6 +306,12 @@ class Settings:
         description="The landing window: how long after its decision an allowed write may still land. It is the sum "
         "of the ext_authz timeout, the route timeout, the API server's request timeout and a margin for etcd.",
     )
+    admitted_window_s: float | None = setting(
+        None,
+        **SECONDS,
+        description="The same for objects and resizes, which the webhook alone decides: the API server's request "
+        "timeout and a margin. Not set it is 70 s, or `window-s` where that is set.",
+    )
     max_intents_per_workload: int = setting(
         _POLICY.max_intents_per_workload,
         ge=1,
@@ -466,10 +472,16 @@ def variable(field: str) -> str:
     return ENV_PREFIX + field.upper()
 
 
+ADMITTED_S = 70.0
+"""The API server's request timeout is 60 s, unless somebody has changed it. Then the landing window is another too."""
+
+
 def policy(settings: Settings) -> Policy:
     """The part of the settings that the core decides by."""
     found = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Policy)}
     by_default: Objects = "webhook" if settings.webhook is not None else "refuse"
+    if settings.window_s == _POLICY.window_s and settings.admitted_window_s is None:
+        found["admitted_window_s"] = ADMITTED_S
     return Policy(**found | {"objects": settings.objects or by_default})
 
 

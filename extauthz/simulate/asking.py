@@ -8,8 +8,9 @@ from random import Random
 from typing import Protocol
 
 from extauthz.core.model import Verdict
+from extauthz.service.deciding import INTERNAL_ERROR
 
-from .checks import Checks
+from .checks import FAILURE, Checks
 from .loop import VirtualLoop
 from .member import Member
 from .reference import ReferenceModel
@@ -56,7 +57,7 @@ class Asking:
             self._give_up(task, question)
             return None
         if (error := task.exception()) is not None:
-            self._checks.broken("no failure", f"{member.name} failed: {error!r}")
+            self._checks.broken(FAILURE, f"{member.name} failed: {error!r}")
             return None
         answer: Answer = task.result()
         return answer
@@ -72,7 +73,7 @@ class Asking:
         if not done or task.cancelled():
             return None
         if (error := task.exception()) is not None:
-            self._checks.broken("no failure", f"{member.name} failed: {error!r}")
+            self._checks.broken(FAILURE, f"{member.name} failed: {error!r}")
             return None
         self._tell(f"{member.name}: {question}: lowered to {task.result()}")
         return task.result()
@@ -93,6 +94,8 @@ class Asking:
         """Within the gate's process."""
         known = member.known(at_s)
         answer, logged = await member.answer(question)
+        if logged.reason == INTERNAL_ERROR:
+            self._checks.broken(FAILURE, f"{member.name} failed on {logged.id}")
         self._checks.answered(at_s, self._loop.time(), member.name, logged, question, known)
         if answer.verdict is Verdict.ALLOW and not question.dry and not question.is_undecided:
             self._reference.promises[answer.id] = question.promise

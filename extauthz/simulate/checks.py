@@ -27,6 +27,9 @@ UNDECIDED = frozenset({"not-a-count", "left-to-webhook", "not-gated"})
 BY_POLICY = frozenset({"policy-refused", "policy-not-yet", "policy-unknown"})
 """Reasons of refusals by policies."""
 
+FAILURE = "no failure"
+"""The rule that nothing fails inside a gate, and no decision either."""
+
 
 class Violation(NamedTuple):
     """A rule is broken."""

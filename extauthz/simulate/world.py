@@ -13,7 +13,7 @@ from extauthz.ledger_store.memory import MemoryStore
 
 from .admission import Admission, Around
 from .asking import Asking
-from .checks import Checks
+from .checks import FAILURE, Checks
 from .clients import W_S, Client
 from .controllers import Controllers
 from .judge import Key
@@ -188,7 +188,7 @@ class World:
         """A rule is broken: what comes after that says nothing new."""
         failure = self.failed()
         if failure is not None:
-            self.checks.broken("no failure", failure)
+            self.checks.broken(FAILURE, failure)
         return self.checks.found is not None
 
     async def until(self, what: Callable[[], bool], within_s: float) -> bool:

@@ -274,6 +274,16 @@ def test_a_bad_quota_takes_no_other_out_of_force_and_keeps_its_last_good_spec(ap
         assert within(WITHIN_S, lambda: gate.allows(5))
 
 
+def test_when_the_last_quota_goes_the_log_and_the_readiness_say_that_nothing_is_limited(api, tmp_path):
+    with Live(tmp_path) as gate:
+        assert not gate.allows(5)
+        assert "no quota is in force" not in gate.get("/readyz")[1]
+        api.objects.remove(QUOTA)
+        assert within(WITHIN_S, lambda: gate.events("no-quotas"))
+        assert gate.get("/readyz") == (200, "ready\nnote: no quota is in force: nothing is limited\n")
+        assert gate.allows(5)
+
+
 def test_an_object_that_cannot_be_read_is_told_and_its_cost_is_unknown(api, tmp_path):
     broken = copied(WEB)
     broken["metadata"]["name"] = "broken"

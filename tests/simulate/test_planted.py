@@ -11,14 +11,21 @@ import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from extauthz.core.ledger.ledger import Ledger
+from extauthz.core.model import Decision, Verdict
+from extauthz.service.deciding import Deciding
+from extauthz.simulate.checks import FAILURE
 from extauthz.simulate.plan import FAULTS, PACE, WORDS
+from extauthz.simulate.pods import search as pods
 from extauthz.simulate.search import Wanted, run, workers
+from tests.simulate.planted.planting import replaced
 
 BUGS = sorted(path.stem for path in (Path(__file__).parent / "planted").glob("*.py") if path.stem != "planting")
 
@@ -34,6 +41,10 @@ DRAWN = int(os.environ.get("EXTAUTHZ_SEED") or random.SystemRandom().randrange(1
 def first_seed(name: str) -> int:
     bug = import_module(f"tests.simulate.planted.{name}")
     return DRAWN if hasattr(bug, "ENTRANCES") and not getattr(bug, "RARE", False) else 0
+
+
+class BadlyPlantedError(Exception):
+    """The code that a bug changes is another one by now."""
 
 
 class Caught(NamedTuple):
@@ -56,6 +67,10 @@ def hunt(name: str, first: int) -> Caught | None:
         result = run(wanted, first + number)
         if result.violation is not None and result.violation.rule == bug.CAUGHT_BY:
             return Caught(*result.violation, number + 1, (number + 1) * steps)
+        if result.violation is not None and result.violation.rule == FAILURE:
+            raise BadlyPlantedError(
+                f"{name} fails in place of being wrong, in world {first + number}: {result.violation}"
+            )
     return None
 
 
@@ -81,3 +96,24 @@ def test_a_planted_bug_is_caught(name, hunts):
         f"\n{name}: {caught.rule}, after {caught.worlds} worlds from seed {first}, {caught.steps} steps "
         f"({waited_s:.1f} s): {caught.what}"
     )
+
+
+def test_a_decision_that_fails_is_a_broken_rule_though_no_log_tells():
+    def fails(self, ref, pending_write, expected=None, known=None):
+        raise TypeError
+
+    def in_silence(self, decision_id):
+        return Decision(decision_id, Verdict.UNAVAILABLE, "internal-error", "")
+
+    def planted():
+        both = ExitStack()
+        both.enter_context(replaced(Ledger, propose=fails))
+        both.enter_context(replaced(Deciding, _failed=in_silence))
+        return both
+
+    for wanted, run_one in (
+        (Wanted(5, frozenset(), "memory", plant=planted, entrances="envoy"), run),
+        (pods.Wanted(5, frozenset(), plant=planted), pods.run_one),
+    ):
+        found = [run_one(wanted, seed).violation for seed in range(4)]
+        assert FAILURE in [one.rule for one in found if one is not None]

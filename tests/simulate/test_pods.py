@@ -62,13 +62,13 @@ _price, _put = PodPrices.price, Pods.put
 BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[None]], dict[str, Any]]] = {
     "old-template-forgotten": (
         "never over",
-        lambda: replaced(envelope, _running=lambda entry: [], _excess=lambda entry, costs: {}),
+        lambda: replaced(envelope, _old=lambda *_: [], _others=lambda *_, **__: []),
         {"words": ("deploy",), "often": {"apply": 12.0, "undo": 4.0}},
     ),
     "revision-forgotten": (
-        "at rest it counts what there is",
+        "never over",
         lambda: replaced(Revisions, run_by=lambda self, owner, name: None),
-        {"words": ("sts",), "often": {"apply": 10.0, "partition": 10.0, "scale": 14.0, "resize": 0.0, "orphan": 0.0}},
+        {"words": ("sts",), "often": {"apply": 1.0, "partition": 8.0, "scale": 20.0, "resize": 0.0, "orphan": 0.0}},
     ),
     "price-from-old-news": (
         "at rest it counts what there is",

@@ -15,6 +15,7 @@ from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.kinds import RESIZES
 from extauthz.core.ledger.entry import Entry
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
+from extauthz.core.ledger.pod_costs import NamespaceCosts
 from extauthz.core.model import (
     ANY_LABELS,
     Amounts,
@@ -87,10 +88,26 @@ class Asked(NamedTuple):
 
     @property
     def alters(self) -> bool:
-        """It leaves another template, labels or owner than are observed. A count that an earlier run has allowed may
-        still land on that, and come to more."""
+        """It leaves another template, labels or owner than are observed."""
         pending_write, observed = self.pending_write, self.observed
         return pending_write.touches and (observed is None or pending_write.changes(observed))
+
+    @property
+    def may_raise(self) -> bool:
+        """It alters what a count of an earlier run may land on, so that this may come to more: a pod costs more, or
+        counts in other quotas or families."""
+        write, observed, ledger = self.pending_write, self.observed, self.state.ledger
+        if observed is None or self.entry is None or not self.alters:
+            return self.alters
+        if write.frees or write.owner not in (None, observed.owner):
+            return True
+        nodes = ledger.coverage.nodes(self.ref.namespace, observed.labels)
+        moved = [one for one in write.labels if one != observed.labels]
+        if any(self.entry.head is not None or ledger.coverage.nodes(self.ref.namespace, one) != nodes for one in moved):
+            return True
+        costs = NamespaceCosts(self.ref.namespace, ledger.pod_costs)
+        before, after = costs.one(observed.template), costs.highest(write.templates)
+        return costs.unknown or any(amount > before.get(key, 0) for key, amount in after.items())
 
     def unavailable(self, reason: str, why: str, setting: OnUnknown = "deny") -> Decision:
         """A refusal because something is not known. With ``setting`` "allow" the write passes, with the same reason."""
@@ -160,7 +177,8 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
     ref = write.ref if write.ref.name else write.ref._replace(name=f"#{question.id}")
     entry = state.ledger.workloads.get(ref)
     observed = entry.observed if entry is not None else None
-    creates, made, expires_s = write.operation is Operation.CREATE, write.object, question.now_s + state.policy.window_s
+    creates, made, policy = write.operation is Operation.CREATE, write.object, state.policy
+    expires_s = question.now_s + (policy.window_s if made is None else policy.for_admitted_s)
     templates: tuple[Template, ...] = ()
     labels: tuple[Labels, ...] = ()
     if made is not None:
@@ -235,7 +253,7 @@ def of_resize(state: ClusterState, resize: Resize, question: Question) -> Asked:
         labels=seen.family_labels() if seen is not None else (ANY_LABELS,),
         creates=True,
         precondition=write.precondition,
-        expires_s=question.now_s + state.policy.window_s,
+        expires_s=question.now_s + state.policy.for_admitted_s,
         source=question.source,
     )
     ref = resize.ref._replace(resource=RESIZES[1])

@@ -64,6 +64,9 @@ class Policy:
     The sum of Envoy's ext_authz timeout (2 s), its route timeout for writes (65 s), the API server's request timeout
     (60 s, ``--request-timeout``) and 8 s for etcd and the clocks.
     """
+    admitted_window_s: float | None = None
+    """The same of what the webhook alone admits, which passes no Envoy: the API server's request timeout and a margin.
+    ``None``: ``window_s``."""
     max_intents_per_workload: int = 256
     """Of different effects: identical retries count once. An autoscaler asks for few counts in a landing window."""
     max_intents_per_source: int = 10_000
@@ -74,6 +77,11 @@ class Policy:
     """The same for a root quota and all quotas below it: a flood in one workspace leaves room for the others."""
     max_intents: int = 100_000
     """It bounds memory: about 1 KiB each."""
+
+    @property
+    def for_admitted_s(self) -> float:
+        """How long after its decision an object that the webhook has admitted may still be stored."""
+        return min(self.window_s, self.admitted_window_s or self.window_s)
 
     def on(self, unknown: Unknown, nodes: Iterable[QuotaNode] = (), requester: Requester | None = None) -> OnUnknown:
         """What to do about a write that concerns the quotas ``nodes``; empty: it is not known which quotas it concerns.

@@ -71,7 +71,7 @@ def granted(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision:
         pending_write=recorded.id,
         max_scale=grounds.max_scale,
         pends=recorded.pends,
-        grows=bool(proposal.growth.grows) or asked.alters,
+        grows=bool(proposal.growth.grows) or asked.may_raise,
     )
     if grounds.unspecified or grounds.policies:
         return answer._replace(unspecified=grounds.unspecified, policies=grounds.policies)

@@ -134,10 +134,10 @@ def uncertain(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | 
 def _held(asked: Asked) -> Decision | None:
     """It grows nothing by itself, but a count that an earlier run has allowed may still land on it."""
     until_s = asked.state.hold_until_s
-    if until_s is None or not asked.alters or _setting(asked, Unknown.UNSYNCED) == "allow":
+    if until_s is None or not asked.may_raise or _setting(asked, Unknown.UNSYNCED) == "allow":
         return None
     left = _left(until_s - asked.question.now_s)
-    why = f"restarted and grants no change of a template, labels or owner for {left}: a count that was allowed before"
+    why = f"grants no change of a template, labels or owner for {left}: a count that was allowed before"
     return asked.unavailable("hold", f"{why} may still land on it")
 
 
@@ -159,7 +159,7 @@ def _not_known(asked: Asked, proposal: Proposal) -> Iterator[_NotKnown]:
     grown, policy = growth.grows, state.policy
     if state.hold_until_s is not None:
         left = _left(state.hold_until_s - asked.question.now_s)
-        why = f"restarted and grants no growth for {left}: writes that were allowed before may still land"
+        why = f"grants no growth for {left}: writes that were allowed before may still land"
         yield _NotKnown(policy.on(Unknown.UNSYNCED, grown, who), "hold", why)
     if state.stale_why is not None:
         yield _NotKnown(policy.on(Unknown.STALE, grown, who), "stale", f"may be out of date: {state.stale_why}")

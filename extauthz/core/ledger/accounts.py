@@ -272,20 +272,22 @@ _NOTHING_RESERVED: dict[str, int] = {}
 
 
 class _Account:
-    __slots__ = ("reserved", "unpriced", "used", "workloads")
+    __slots__ = ("reserved", "unbounded", "unpriced", "used", "workloads")
 
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
         self.reserved = _NOTHING_RESERVED
         """A table is made only once something is reserved: most quotas see no growth."""
         self.unpriced = 0
+        self.unbounded = 0
+        """Those of them that no child of the quota bounds."""
         self.workloads = 0
 
     def copy(self) -> _Account:
         """One that can be changed without changing this one."""
         other = _Account()
         other.used, other.reserved = dict(self.used), dict(self.reserved)
-        other.unpriced, other.workloads = self.unpriced, self.workloads
+        other.unpriced, other.unbounded, other.workloads = self.unpriced, self.unbounded, self.workloads
         return other
 
     def of(self, key: str) -> tuple[int, int]:
@@ -307,7 +309,8 @@ class _Account:
         """All that it says, by the names that a ``Difference`` has."""
         used = {f"used {key}": amount for key, amount in self.used.items()}
         reserved = {f"reserved {key}": amount for key, amount in self.reserved.items()}
-        return {**used, **reserved, "workloads": self.workloads, "workloads of unknown cost": self.unpriced}
+        counts = {"workloads of unknown cost": self.unpriced, "of these bounded by no child": self.unbounded}
+        return {**used, **reserved, "workloads": self.workloads, **counts}
 
 
 _UNTOUCHED = _Account()
@@ -321,6 +324,8 @@ class Accounts:
     def __init__(self, tree: QuotaTree) -> None:
         self._nodes = tree.nodes
         self._accounts: dict[QuotaNode, _Account] = {}
+        self._unknown: set[QuotaNode] = set()
+        """Those that have workloads of unknown cost."""
 
     def under(self, tree: QuotaTree) -> Accounts | None:
         """The same accounts under other limits; ``None``: ``tree`` differs in more than limits and must be counted.
@@ -331,13 +336,17 @@ class Accounts:
             return None
         moved = Accounts(tree)
         nodes = zip(self._nodes, tree.nodes, strict=True)
-        moved._accounts = {new: self._accounts[old] for old, new in nodes if old in self._accounts}
+        for old, new in nodes:
+            if old in self._accounts:
+                moved._accounts[new] = self._accounts[old]
+            if old in self._unknown:
+                moved._unknown.add(new)
         return moved
 
     def moved(self, before: Position, after: Position) -> Accounts:
         """A copy after ``move``. It costs the number of quotas."""
         copy = Accounts.__new__(Accounts)
-        copy._nodes, copy._accounts = self._nodes, dict(self._accounts)
+        copy._nodes, copy._accounts, copy._unknown = self._nodes, dict(self._accounts), set(self._unknown)
         for node in _either(before.envelope_in, after.envelope_in):
             if node in self._accounts:
                 copy._accounts[node] = self._accounts[node].copy()
@@ -353,9 +362,9 @@ class Accounts:
             account = self._accounts.get(node)
             if account is None:
                 account = self._accounts[node] = _Account()
-            account.unpriced += (after.unknown and node in after.envelope_in) - (
-                before.unknown and node in before.envelope_in
-            )
+            if before.unknown or after.unknown:
+                self._count_unknown(node, account, before, -1)
+                self._count_unknown(node, account, after, 1)
             if before.used_in is not after.used_in:
                 account.workloads += (node in after.used_in) - (node in before.used_in)
             (used_before, charged_before), (used_after, charged_after) = _standing(before, node), _standing(after, node)
@@ -370,6 +379,33 @@ class Accounts:
                     reserved = account.own_reserved()
                     reserved[key] = reserved.get(key, 0) + charged - used
                     assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+
+    def _count_unknown(self, node: QuotaNode, account: _Account, at: Position, times: int) -> None:
+        if not at.unknown or node not in at.envelope_in:
+            return
+        account.unpriced += times
+        if not any(one.parent is node and one.bounds for one in at.envelope_in):
+            account.unbounded += times
+        if account.unpriced:
+            self._unknown.add(node)
+        else:
+            self._unknown.discard(node)
+
+    def _set_aside(self, node: QuotaNode, key: str, growth: int, grows: Nodes) -> int:
+        """What its children may still use of a key, where it is not known what they have in use: up to their limits.
+
+        Args:
+            growth: what a step is about to add in the quotas ``grows``.
+        """
+        aside = 0
+        for child in self._unknown if node in self._unknown else ():
+            if child.parent is node and child.bounds:
+                account = self._accounts[child]
+                left = account.available(key, child.hard[key]) - (growth if child in grows else 0)
+                if not account.unbounded:
+                    left = min(left, self._set_aside(child, key, growth, grows))
+                aside += max(left, 0)
+        return aside
 
     def _reserve(self, changes: Amounts, nodes: Nodes) -> None:
         """``move`` for nearly every grant, and for its end: only the envelope changes."""
@@ -412,16 +448,17 @@ class Accounts:
                 growth = growth_of(key, 0)
                 if growth or key in above_here:
                     grows_here = True
-                    if growth > available(key, hard):
+                    aside = self._set_aside(node, key, growth, after.envelope_in) if self._unknown else 0
+                    if growth > available(key, hard) - aside:
                         asked, used, reserved = growth or above_here[key], *account.of(key)
-                        short = Shortage(node.quota.name, node.path, key, asked, used, reserved, hard)
+                        short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard)
                         (audited if audits else refused).append(short)
             if node.illegible:  # nobody can tell what it limits
                 grows_here = True
                 illegible.append(node.quota.name)
             if grows_here and not audits:
                 grows.append(node)
-                if account.unpriced:
+                if account.unbounded:
                     unpriced.append(node.quota.name)
         unspecified = _unspecified(step, risen, above)
         return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
@@ -439,7 +476,7 @@ class Accounts:
         for node in step.after.envelope_in:
             for key, hard in node.hard.items() if not node.audits and node not in free else ():
                 charged = _standing(step.before, node)[1].amounts.get(key, 0)
-                room = self._accounts.get(node, _UNTOUCHED).available(key, hard)
+                room = self._accounts.get(node, _UNTOUCHED).available(key, hard) - self._set_aside(node, key, 0, ())
                 bounds = [(charged + room, step.after)]
                 if room < 0:  # over: nothing above what is observed
                     seen = _standing(observed, node)[1].amounts.get(key, 0)
@@ -481,7 +518,7 @@ class Accounts:
 
 
 def _same_counts(some: _Account, others: _Account) -> bool:
-    return some.workloads == others.workloads and some.unpriced == others.unpriced
+    return (some.workloads, some.unpriced, some.unbounded) == (others.workloads, others.unpriced, others.unbounded)
 
 
 def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
@@ -494,7 +531,7 @@ def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
 
 def _coverage_of(node: QuotaNode) -> tuple[object, ...]:
     quota = node.quota
-    return quota.name, quota.parent, quota.namespace_selector, quota.workload_selector, quota.mode
+    return quota.name, quota.parent, quota.namespace_selector, quota.workload_selector, quota.mode, node.bounds
 
 
 def _standing(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:

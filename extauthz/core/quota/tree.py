@@ -17,7 +17,7 @@ from extauthz.core.quota.spec import Mode, WorkspaceQuota
 class QuotaNode:
     """One quota at its place in the tree. It is equal only to itself, so it can be a key of the ledger's accounts."""
 
-    __slots__ = ("_lineage", "audits", "hard", "illegible", "index", "parent", "quota", "root", "rules")
+    __slots__ = ("_lineage", "audits", "bounds", "hard", "illegible", "index", "parent", "quota", "root", "rules")
 
     def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int, hard: Amounts) -> None:
         self.quota = quota
@@ -28,6 +28,12 @@ class QuotaNode:
         self.illegible = quota.illegible
         self.rules = rules(quota.policies)
         self.parent = parent
+        self.bounds = (
+            parent is not None
+            and not (self.audits or self.illegible or quota.requesters)
+            and parent.hard.keys() <= hard.keys()
+        )
+        """What it covers takes no more of any key of its parent than its own limit."""
         self.index = index
         """Position in ``QuotaTree.nodes``; a parent's is lower than its children's."""
         self.root: str = parent.root if parent is not None else quota.name

@@ -193,18 +193,18 @@ class Judge:
         count = self._count(app)
         extra = max(len(pods) - count, 0)
         # "Surge of rollouts, unless charge-surge is on: for a while the pods of maxSurge exist beside those that are
-        # counted." "A Deployment is deleted in a rollout [...] the pods of its surge stay, and count".
+        # counted." "A Deployment leaves its ReplicaSets in a rollout [...] pods beyond its own count [...] count once".
         surge = 0
         if past.deployed is not None:
             beside = max(len(pods), count) - past.deployed
             surge = min(surge_of(past.between(now_s - UNSEEN_S)), max(beside, 0))
             specs_m = [milli(cpu_of(tree)) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
-        # "A Deployment is created whose selector takes ReplicaSets that stand alone".
+        # "A Deployment [...] takes up dearer ones that stand alone: pods beyond its own [...] template count once".
         if past.adopted:
             own_m = milli(cpu_of(self._server.objects(DEPLOYMENT.collection)[app]))
             yield Amounts(sum(max(cpu_m(one) - own_m, 0) for one in pods), 0)
-        # "A workload grows, and then shrinks [...] before the watches of pods and claims have shown what it has made".
+        # "A workload grows and then shrinks [...] before watches have shown its pods and claims".
         seen_s = past.lowered_s() - UNSEEN_S
         new = [one for one in pods if self._made_s[one["metadata"]["uid"]] > seen_s]
         late = min(max(extra - surge, 0), len(new))
@@ -212,7 +212,7 @@ class Judge:
         # "Templates say what pods cost: nobody changes requests between the template and the pod [...] Pods are
         # observed, and dearer ones count, after the fact."
         yield Amounts(sum(cpu_m(one, only="side") for one in pods), 0)
-        # "Growth past the gate: it counts as soon as it is observed."
+        # "Growth past the gate counts as soon as it is observed."
         for at_s, per_pod_m in past.by_operator:
             made_s = [
                 self._made_s[one["metadata"]["uid"]] for one in pods if self._made_s[one["metadata"]["uid"]] >= at_s

@@ -13,9 +13,10 @@ import orjson
 from extauthz.core.model import Request, Tree, Verdict
 from extauthz.kube.connection import ApiError
 from extauthz.ledger_store.payload import Payload, decode, encode
+from extauthz.service.deciding import INTERNAL_ERROR
 from extauthz.settlement.answers import Fate
 from extauthz.simulate import wire
-from extauthz.simulate.checks import Violation
+from extauthz.simulate.checks import FAILURE, Violation
 from extauthz.simulate.clients import NO_FLAGS, W_S
 from extauthz.simulate.judge import Key, Promise
 from extauthz.simulate.kinds import milli
@@ -139,7 +140,7 @@ class World:
         """A rule is broken: what comes after that says nothing new."""
         for member in self.members:
             if member is not None and member.log.failures:
-                self.broken("no failure", f"{member.name}: {member.log.failures[0]}")
+                self.broken(FAILURE, f"{member.name}: {member.log.failures[0]}")
         return self.found is not None
 
     async def until(self, what: Callable[[], bool], within_s: float) -> bool:
@@ -179,9 +180,11 @@ class World:
                 task.cancel()
             return None
         if (error := task.exception()) is not None:
-            self.broken("no failure", f"{member.name} failed: {error!r}")
+            self.broken(FAILURE, f"{member.name} failed: {error!r}")
             return None
         answer: Answer = task.result()[0]
+        if answer.reason == INTERNAL_ERROR:
+            self.broken(FAILURE, f"{member.name} failed on {answer.id}")
         self.answers += 1
         self.grants += answer.verdict is Verdict.ALLOW and answer.reason == "fits"
         self.tell(f"{member.name}: {'webhook' if review else 'envoy'}, {key[1]}: {answer.verdict} ({answer.reason})")
@@ -335,8 +338,10 @@ def _undone(world: World, key: Key, how: Mapping[str, Any], random: Random) -> N
 def _partitioned(world: World, key: Key, how: Mapping[str, Any], random: Random) -> None:
     if kind_of(key[1]) is not STATEFUL_SET:
         return
-    strategy = {"type": "RollingUpdate", "partition": how["at"]}
-    change: Change = lambda held: held and objects.with_spec(held, updateStrategy=strategy)  # noqa: E731
+    more: dict[str, Any] = {"updateStrategy": {"type": "RollingUpdate", "partition": how["at"]}}
+    if how["cpu"]:  # a canary: pods below the partition stay, and come, as they were
+        more["template"] = objects.template(key[1], how["cpu"])
+    change: Change = lambda held: held and objects.with_spec(held, **more)  # noqa: E731
     world.spawn(world.write(STATEFUL_SET, key, change, how, random))
 
 

@@ -1,6 +1,5 @@
 """A ledger object that was deleted is made again and grants at once, whatever the deleted one held."""
 
-from extauthz.ledger_store.payload import Payload
 from extauthz.ledger_store.replica import Replica
 
 from .planting import replaced
@@ -20,4 +19,9 @@ original = Replica.gone
 
 
 def planted():
-    return replaced(Replica, gone=gone, _anew=lambda self, clock_ms, holds: Payload(clock_ms=clock_ms))
+    start_over = Replica._start_over
+
+    def trusting(self, base, *, holds):
+        start_over(self, base, holds=False)
+
+    return replaced(Replica, gone=gone, _start_over=trusting)

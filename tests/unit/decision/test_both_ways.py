@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Verdict
@@ -146,6 +147,15 @@ def test_an_admitted_write_that_something_else_refuses_holds_its_room_until_the_
     assert books(ask) == (1, 2)
     assert ask.gate.ledger.pending.consistent_read(90.0) == 1
     assert books(ask) == (1, 0)
+
+
+def test_an_admitted_object_holds_its_room_for_the_shorter_window_and_a_count_for_the_whole_one():
+    policy = Policy(window_s=90.0, admitted_window_s=40.0)
+    ask = Asker(gate([quota("acme", {"requests.cpu": "5"})], web(), policy=policy))
+    assert admit(ask, workload("new", 2)).verdict is Verdict.ALLOW
+    assert ask(scale("web", 3)).verdict is Verdict.ALLOW
+    assert books(ask) == (1, 4)
+    assert [ask.gate.ledger.pending.consistent_read(at_s) for at_s in (39.0, 40.0, 89.0, 90.0)] == [0, 1, 0, 1]
 
 
 def test_a_dry_run_is_charged_nothing():

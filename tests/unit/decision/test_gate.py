@@ -15,6 +15,7 @@ from extauthz.testing.builders import (
     Asker,
     create,
     gate,
+    owned_by,
     patch,
     path,
     put_scale,
@@ -220,7 +221,6 @@ DEARER = {"spec": {"template": {"spec": {"containers": [{"name": "main", "resour
     "change",
     [
         pytest.param(patch(path("web"), DEARER, "strategic"), id="template"),
-        pytest.param(patch(path("web"), {"metadata": {"labels": {"tier": "b"}}}), id="labels"),
         pytest.param(create(workload("new", 0)), id="a-new-object"),
     ],
 )
@@ -235,6 +235,39 @@ def test_on_hold_a_change_that_grows_nothing_by_itself_waits_too(change):
     assert "a count that was allowed before may still land on it" in held.sentence
     ask.gate.release()
     assert ask(change).verdict is Verdict.ALLOW
+
+
+CHEAPER = {
+    "spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}]}}}
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(patch(path("web"), CHEAPER, "strategic"), id="fewer-requests"),
+        pytest.param(patch(path("web"), {"metadata": {"labels": {"note": "x"}}}), id="a-label-that-no-quota-selects"),
+    ],
+)
+def test_on_hold_a_change_passes_on_which_no_count_comes_to_more(change):
+    ask = asker(workload("web", 2))
+    ask.gate.hold(90.0)
+    passed = ask(change)
+    assert (passed.verdict, passed.reason, passed.grows) == (Verdict.ALLOW, "no-growth", False)
+
+
+def test_on_hold_a_label_waits_by_which_another_quota_covers_it_or_its_owner_lets_it_go():
+    paid = quota("paid", {"pods": "9"}, namespaces={}, workloads={"tier": "paid"})
+    ask = Asker(gate([paid], workload("web", 0)))
+    ask.gate.hold(90.0)
+    assert ask(patch(path("web"), {"metadata": {"labels": {"tier": "paid"}}})).reason == "hold"
+    owned = workload("web-1", 0, kind="ReplicaSet", labels={"app": "web"}, ownerReferences=owned_by("web"))
+    ask = asker(workload("web", 0, labels={"app": "web"}), owned)
+    ask.gate.hold(90.0)
+    freed = patch(path("web-1", resource="replicasets"), {"metadata": {"labels": {"app": "other"}}})
+    assert ask(freed).reason == "hold"
+    orphaned = patch(path("web-1", resource="replicasets"), {"metadata": {"ownerReferences": None}})
+    assert ask(orphaned).reason == "hold"
 
 
 def test_on_hold_a_change_of_what_does_not_count_passes():

@@ -193,6 +193,14 @@ def test_pods_are_known_by_the_uid_where_their_owner_s_selector_is_not_kept(sele
     assert books(ask) == ((2, 0) if covered else (4, 0))
 
 
+@pytest.mark.parametrize(("uid", "used"), [("uid-web", 2), ("another", 4)])
+def test_a_replica_set_is_known_by_the_uid_where_its_deployment_s_selector_is_not_kept(uid: str, used: int):
+    made = workload("web", 2)
+    made["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    ask = asker(made, revision("web-1", 2, ownerReferences=owned_by("web", uid)))
+    assert books(ask) == (used, 0)
+
+
 def test_a_job_covers_its_pods():
     ref, running = WorkloadRef("batch", "jobs", "team-a", "sum"), workloads.observe(workload("sum", 2))[1]
     running.selector = "job=sum"

@@ -190,9 +190,10 @@ def test_a_wrong_count_of_workloads_alone_is_found():
 def test_counts_of_workloads_are_put_right_as_well():
     ask = web()
     (account,) = ask.gate.ledger.usage.accounts._accounts.values()
-    account.unpriced, account.workloads = 1, 5
+    account.unpriced, account.unbounded, account.workloads = 1, 1, 5
     assert ask(scale("web", 4)).reason == "unknown-usage"
     assert finished(ask.gate.ledger.usage.repair(100)) == (
+        Difference("acme", "of these bounded by no child", 1, 0),
         Difference("acme", "workloads", 5, 2),
         Difference("acme", "workloads of unknown cost", 1, 0),
     )

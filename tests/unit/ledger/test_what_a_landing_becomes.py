@@ -56,10 +56,11 @@ class World:
         (feed,) = (one for (_, resource), one in self.feeds.items() if resource == plural)
         feed.gone(("team-a", name), str(self._version))
 
-    def all_watches_are_there(self) -> None:
-        """Each has brought a bookmark."""
-        for feed in self.feeds.values():
-            feed.reached(str(self._version))
+    def all_watches_are_there(self, but: str = "") -> None:
+        """Each has brought a bookmark, ``but`` one."""
+        for (_, resource), feed in self.feeds.items():
+            if resource != but:
+                feed.reached(str(self._version))
 
     def of_web(self, replicas: int, cpu: str, *, generation: int, seen: int, **status: Tree) -> Tree:
         tree = workload("web", replicas, {"cpu": cpu}, kind=self.kind, generation=generation)
@@ -164,6 +165,26 @@ def test_what_is_left_costs_nothing_once_the_rollout_is_seen_finished(kind):
         world.show("replicasets", world.replica_set("web-old", 0, "4"))
         world.show("replicasets", world.replica_set("web-new", 5, "2"))
     world.lands(5, "2", seen=2, currentRevision="web-2", updateRevision="web-2")
+    world.all_watches_are_there()
+    assert (world.charged, world.others_may_have(10)) == (10, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "behind"),
+    [
+        ("Deployment", "replicasets"),
+        ("Deployment", "pods"),
+        ("StatefulSet", "controllerrevisions"),
+        ("StatefulSet", "pods"),
+    ],
+)
+def test_what_is_left_costs_while_a_watch_of_what_it_made_is_behind(kind, behind):
+    world = World(20, replicas=2, cpu="4", kind=kind)
+    world.write(5, "2")
+    world.lands(5, "2")
+    world.lands(5, "2", seen=2, currentRevision="web-2", updateRevision="web-2")
+    world.all_watches_are_there(but=behind)
+    assert (world.charged, world.others_may_have(1)) == (20, False)
     world.all_watches_are_there()
     assert (world.charged, world.others_may_have(10)) == (10, True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from extauthz.core.model import Requester, Verdict, WorkloadRef
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Stored
-from extauthz.testing.builders import create, patch, path, quota, scale, workload
+from extauthz.testing.builders import create, put_scale, quota, scale, shown, workload
 from tests.unit.ledger_store.gates import Member, members, until
 from tests.unit.ledger_store.stores import Odd
 
@@ -82,6 +83,15 @@ async def test_who_is_behind_waits_and_grants_nothing():
         assert (await waiting).verdict is Verdict.ALLOW
 
 
+async def test_who_is_behind_answers_at_once_what_can_grow_nothing_wherever_it_lands():
+    async with members(2, [quota("acme", CPU)], workload("web", 5)) as (first, second):
+        first.sight.shown = first.sight.at = {"deployments.apps": 7}
+        await first.ask(scale("web", 6))
+        await until(lambda: second.committer.replica.behind())
+        for less in (put_scale("web", 3, "1"), put_scale("web", 5, "1"), scale("web", 0)):
+            assert (await second.ask(less)).verdict is Verdict.ALLOW
+
+
 async def test_who_lists_anew_a_kind_of_which_there_is_nothing_keeps_nobody_waiting():
     async with members(1, [quota("acme", CPU)], workload("web", 1)) as (gate,):
         gate.sight.shown = {"deployments.apps": 7, "jobs.batch": 0}
@@ -96,11 +106,30 @@ async def test_a_new_ledger_holds_growth_back_until_w_and_a_list():
         held = await second.ask(scale("web", 6))
         assert (held.verdict, held.reason) == (Verdict.UNAVAILABLE, "hold")
         assert (await second.ask(scale("web", 3))).verdict is Verdict.ALLOW, "shrinking passes"
-        labels = await second.ask(patch(path("web"), {"metadata": {"labels": {"tier": "b"}}}))
-        assert labels.reason == "hold", "a count of an earlier ledger may still land on them"
+        made = await second.ask(create(workload("new", 0)))
+        assert made.reason == "hold", "a count of an earlier ledger may still land on it"
         await until(lambda: not first.committer.notes() and not second.committer.notes())
         assert first.lists + second.lists >= 1
         assert (await second.ask(scale("web", 6))).verdict is Verdict.ALLOW
+
+
+async def test_questions_hear_of_a_hold_too_and_of_its_end():
+    """Dry runs, ``check``, ``headroom`` and the canary of ``doctor`` reach no ledger."""
+    store = MemoryStore()
+    async with members(1, [quota("acme", CPU)], workload("web", 5), store=store, window_s=0.5, released=False) as (
+        gate,
+    ):
+        reading = shown(gate.gate, scale("web", 6))
+
+        def asked() -> str:
+            return gate.gate.decide(reading, "d", time.monotonic(), charge=False).reason
+
+        for _ in range(2):
+            assert asked() == "hold"
+            await until(lambda: asked() == "fits")
+            assert not gate.committer.notes()
+            store.delete()
+            await until(gate.committer.notes)
 
 
 async def test_an_object_that_was_deleted_is_made_again_with_all_that_is_agreed_upon():

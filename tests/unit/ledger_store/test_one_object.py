@@ -7,6 +7,7 @@ import base64
 import json
 import zlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,7 +115,7 @@ async def test_a_decision_that_fails_is_refused_in_time_and_the_writer_goes_on(m
                 raise ZeroDivisionError
             return decide(*args, charge=charge, **named)
 
-        gate.committer._gate = type("Broken", (), {"decide": staticmethod(fails), "ledger": gate.gate.ledger})()
+        gate.committer._gate = SimpleNamespace(decide=fails, ledger=gate.gate.ledger, release=gate.gate.release)
         assert (await gate.ask(scale("web", 2))).reason == "ledger-unavailable"
         assert "ledger-writer-failed" in [event for event, _ in gate.told]
         gate.committer._gate = gate.gate

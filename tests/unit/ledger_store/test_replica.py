@@ -15,6 +15,8 @@ from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import scale
 from tests.unit.ledger_store.seats import Seat, W
 
+PUT_BACK = ("error", "ledger-put-back")
+
 
 @pytest.mark.parametrize("late_s", [0.0, 0.0002, 0.0006, 30.0001])
 @pytest.mark.parametrize("begun_s", [0.5, 0.5005, 0.5009])
@@ -210,7 +212,7 @@ def test_an_older_object_that_is_put_back_is_taken_for_lost(uid: str):
     second.replica.take(second.write(3))
     second.replica.take(Stored(old.payload, "4", uid))
     assert (second.replica.holds, second.ledger.pending.follows(pending)) == (True, True)
-    assert second.told == [("error", "ledger-put-back")]
+    assert second.told == [PUT_BACK]
     assert second.replica.wants_write()
     made = second.write(5, uid)
     assert (second.replica.holds, second.replica.hold_is_over) == (True, False)
@@ -221,11 +223,58 @@ def test_an_older_object_that_is_put_back_is_taken_for_lost(uid: str):
     assert (first.replica.holds, first.ledger.pending.follows(pending)) == (True, True)
 
 
-def test_one_that_is_made_anew_by_a_gate_that_has_seen_none_is_no_old_one():
-    """Its clock begins anew, and it holds by itself."""
-    first, second = Seat("a"), Seat("b")
-    first.now_s += 100
+def test_one_that_a_gate_makes_that_has_seen_none_is_made_again_once_and_its_clock_goes_on():
+    """Else each gate that has seen the one before takes it for old whenever its hold ends, until the clocks meet."""
+    first, second, third = Seat("a"), Seat("b"), Seat("c")
     first.write(1)
-    second.now_s += 1
-    first.replica.take(second.write(2, "another"))
-    assert (first.replica.holds, first.told) == (True, [])
+    first.now_s += 300
+    third.replica.take(first.write(2))
+    pending = first.ask(scale("web", 2))
+    theirs = second.write(3, "another")
+    for seen in (first, third):
+        seen.now_s += 1
+        seen.replica.take(theirs)
+    made = first.write(4, "another")
+    for one in (second, third):
+        one.replica.take(made)
+    for one in (first, second, third):
+        assert (one.replica.holds, one.ledger.pending.follows(pending)) == (True, True)
+        one.now_s += W
+        assert one.replica.hold_is_over
+    third.replica.released = True
+    ended = third.write(5, "another")
+    for one in (first, second):
+        one.replica.take(ended)
+        assert not one.replica.holds
+    assert [one.told for one in (first, second, third)] == [[PUT_BACK], [], [PUT_BACK]]
+
+
+def test_an_older_object_that_holds_is_lost_too():
+    """Its hold is nearly over, and what was allowed since may still land."""
+    seat = Seat("a")
+    seat.write(1)
+    seat.now_s += W - 1
+    old = seat.write(2)
+    seat.now_s += 1
+    seat.replica.released = True
+    seat.write(3)
+    seat.now_s += 10
+    pending = seat.ask(scale("web", 2))
+    seat.write(4)
+    seat.replica.take(old._replace(version="5"))
+    assert (seat.told, seat.replica.holds, seat.ledger.pending.follows(pending)) == ([PUT_BACK], True, True)
+    seat.write(6)
+    seat.now_s += W - 1
+    assert not seat.replica.hold_is_over
+
+
+def test_what_could_end_one_hold_does_not_end_another_of_the_same_object():
+    seat, other = Seat("a"), Seat("b")
+    seat.write(1)
+    seat.now_s += W
+    seat.replica.released = True
+    other.now_s += 500
+    other.replica.take(Stored("", "2", "u"))
+    seat.replica.take(other.write(3))
+    seat.write(4)
+    assert (seat.replica.holds, seat.replica.hold_is_over) == (True, False)
