@@ -26,6 +26,7 @@ from extauthz.core import quantities, texts
 from extauthz.core.decision.recording import WOULD_REFUSE
 from extauthz.core.model import Decision, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log_text
+from extauthz.observe.observers import Told
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -99,20 +100,17 @@ class Log:
             told = {name: _bounded(value) for name, value in fields.items()}
             self._put({"time": _stamp(self._clock()), "level": level, "event": event, **told})
 
-    def decision(self, decision: Decision, user_agent: str, user: str = "") -> None:
-        """One line about a decision.
+    def decided(self, told: Told) -> None:
+        """One line about a decision, or about a write that is asked for with fewer replicas: the decision about what is
+        sent follows.
 
         Of the headers only the user-agent is kept: it names the autoscaler, which is the first thing asked of a
         refusal, and Kubernetes clients put no secret there. No other header's value is ever logged. A webhook is told
         the name of the ``user``.
         """
+        decision = told.decision
         if (decision.would or decision.verdict) in self._decisions:
-            self._put(decision_fields(decision, user_agent, self._clock(), user))
-
-    def clamp(self, proposal: Decision, user_agent: str, user: str = "") -> None:
-        """One line about a write that is asked for with fewer replicas. The decision about what is sent follows."""
-        if proposal.verdict in self._decisions:
-            self._put(decision_fields(proposal, user_agent, self._clock(), user) | {"event": "clamp"})
+            self._put(decision_fields(decision, told.user_agent, self._clock(), told.user))
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
@@ -178,7 +176,7 @@ def decision_fields(decision: Decision, user_agent: str, at: float, user: str = 
     fields: Fields = {
         "time": _stamp(at),
         "level": DECISION_LEVELS[would or decision.verdict],
-        "event": "decision",
+        "event": "decision" if decision.clamped_to is None else "clamp",
         "id": decision.id,
         "verdict": decision.verdict,
         "reason": decision.reason,

@@ -11,6 +11,7 @@ from extauthz.core.model import Decision
 from extauthz.core.queries import QuotaUse
 from extauthz.observe import exposition
 from extauthz.observe.exposition import Snapshot
+from extauthz.observe.observers import Told
 from extauthz.observe.workspaces import Level, Waiting, auditing, refusing
 
 BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0)
@@ -84,8 +85,14 @@ class Metrics:
         self._reloads: dict[tuple[str, ...], int] = {}
         self._last_good: dict[tuple[str, ...], float] = {}
 
-    def decision(self, decision: Decision, seconds: float) -> None:
-        """Count a decision and what it took."""
+    def decided(self, told: Told) -> None:
+        """Count a decision and what it took; or, once for each resource of each quota without room, a write that was
+        asked for with fewer replicas."""
+        decision, seconds = told.decision, told.seconds
+        if decision.clamped_to is not None:
+            for short in decision.shortages if not decision.dry_run else ():
+                self._clamps[short.quota, short.resource] = self._clamps.get((short.quota, short.resource), 0) + 1
+            return
         key = (decision.verdict, decision.reason)
         self._decisions[key] = self._decisions.get(key, 0) + 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
@@ -116,12 +123,6 @@ class Metrics:
         for quota, resource in refused:
             word = (quota, resource, decision.refusal or "")
             self._refusals[word] = self._refusals.get(word, 0) + 1
-
-    def clamp(self, proposal: Decision) -> None:
-        """Count a write that was asked for with fewer replicas, once for each resource of each quota without room."""
-        for short in proposal.shortages:
-            key = (short.quota, short.resource)
-            self._clamps[key] = self._clamps.get(key, 0) + 1
 
     def answer(self, event: str) -> None:
         """Count what became of a decided request."""

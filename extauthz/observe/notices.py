@@ -27,6 +27,7 @@ from extauthz.notify.receivers import Receiver
 from extauthz.observe import notice_data
 from extauthz.observe.episodes import Ended, Episode, Episodes
 from extauthz.observe.log import Tell
+from extauthz.observe.observers import Told
 from extauthz.observe.outlook import outlook
 from extauthz.observe.quota_facts import in_slices
 from extauthz.observe.quota_status import WITHIN_HARD, Facts
@@ -110,16 +111,17 @@ class Notices:
 
     # What happens. None of these waits for anything.
 
-    def decided(self, decision: Decision, user: str = "", user_agent: str = "") -> None:
-        """Take note of a decision."""
-        now_s = self._clock()
+    def decided(self, told: Told) -> None:
+        """Take note of a decision. Does no I/O."""
+        decision, now_s = told.decision, self._clock()
         is_due = self._episodes.decided(decision, now_s)
         if self._audits.decided(decision, now_s) or is_due:
             self._wake.set()
         if self._wants_grants and _grows(decision):
-            self._grant(decision, user, user_agent, now_s)
+            self._grant(told, now_s)
 
-    def _grant(self, decision: Decision, user: str, user_agent: str, now_s: float) -> None:
+    def _grant(self, told: Told, now_s: float) -> None:
+        decision = told.decision
         assert decision.ref is not None, "it grows"
         observed = self._queries.observed(decision.ref)
         which = notice_data.grant_key(decision, observed)
@@ -129,7 +131,7 @@ class Notices:
             self._grants_dropped += 1
             return
         self._granted[which] = True
-        self._grants.append(_Grant(decision, observed, user, user_agent, now_s))
+        self._grants.append(_Grant(decision, observed, told.user, told.user_agent, now_s))
         self._wake.set()
 
     def status_written(self, facts: Facts, status: Tree) -> None:

@@ -201,6 +201,7 @@ class App:
 
         def heed(number: int) -> None:
             if self._stop.is_set():
+                self._gate.observers.drain()
                 self._log.event("error", "killed", signal=signal.Signals(number).name)
                 self._log.close()
                 os._exit(128 + number)

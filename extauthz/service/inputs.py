@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from extauthz.cluster.live import Watch
-from extauthz.core.model import Decision, WorkloadRef
+from extauthz.core.model import WorkloadRef
 from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.observers import Observer
 from extauthz.settlement.reads import ConsistentReads
 
 Value = TypeVar("Value")
@@ -88,8 +89,8 @@ class StateInput(Input, Protocol):
         """Whether it shows all that could land so far, where there are no ``reads``."""
 
     @property
-    def heed(self) -> Callable[[Decision], None] | None:
-        """Called with each decision; ``None``: it needs none."""
+    def observers(self) -> Sequence[Observer]:
+        """Told of each decision."""
 
     def event_writes(self) -> Mapping[str, int]:
         """Events written about decisions, by result."""
@@ -192,7 +193,7 @@ class StateFileInput(FileInput[Value]):
     is believed."""
 
     reads = None
-    heed = None
+    observers = ()
 
     def event_writes(self) -> Mapping[str, int]:
         """No events: there is no API server to write them to."""

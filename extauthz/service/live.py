@@ -210,7 +210,7 @@ class LiveStateInput:
         if write_events:
             instance = socket.gethostname()  # a pod's name, unless it is told otherwise
             self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
-        self.heed = self._events.decision if self._events is not None else None
+        self.observers = (self._events.decided,) if self._events is not None else ()
 
     async def load(self) -> None:
         """Nothing can be had before ``follow``."""

@@ -99,7 +99,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        wrote = notices.status_written if notices is not None else None
+        wrote = notices.notices.status_written if notices is not None else None
         written = StatusWritten(known, wrote, serving) if settings.write_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
