@@ -18,8 +18,8 @@ from extauthz.core.wire import protoedit
 from extauthz.core.wire.protofields import SCALE
 from extauthz.testing.builders import PATCH_TYPES
 from tests.controlplane import fixtures
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane, running_plane
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 
