@@ -73,11 +73,11 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(53, 25, 28),
+    "check of a growing scale": Walk(43, 21, 22),
     "observers of that check": Walk(20, 7, 13),
-    "AdmissionReview of a scale": Walk(66, 26, 40),
-    "AdmissionReview of a Deployment": Walk(226, 31, 195),
-    "watch event of a Deployment": Walk(118, 17, 101),
+    "AdmissionReview of a scale": Walk(56, 23, 33),
+    "AdmissionReview of a Deployment": Walk(217, 29, 188),
+    "watch event of a Deployment": Walk(110, 17, 93),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""

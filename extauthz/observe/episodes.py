@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from extauthz.core.decision.recording import WOULD_REFUSE
 from extauthz.core.decision.sentences import subject
-from extauthz.core.model import Decision, Verdict, WorkloadRef
+from extauthz.core.model import WOULD_REFUSE, Decision, Verdict, WorkloadRef
 from extauthz.observe.outlook import Outlook
 
 MAX_OPEN = 10_000

@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.recording import WOULD_REFUSE
-from extauthz.core.model import Tree, WorkloadRef
+from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable

@@ -23,8 +23,7 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from extauthz.core import quantities, texts
-from extauthz.core.decision.recording import WOULD_REFUSE
-from extauthz.core.model import Decision, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import WOULD_REFUSE, Decision, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log_text
 from extauthz.observe.observers import Told
 

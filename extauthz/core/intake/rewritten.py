@@ -10,8 +10,8 @@ from typing import Final
 import orjson
 
 from extauthz.core.errors import BodyError
-from extauthz.core.intake import counts, media
-from extauthz.core.intake.media import Media
+from extauthz.core.intake import counts
+from extauthz.core.intake.counts import Media
 from extauthz.core.intake.read import read
 from extauthz.core.model import Request, Tree, Write
 from extauthz.core.wire import gojson, protoedit, protofields
@@ -47,7 +47,7 @@ def _says(after: Write, count: int, version: str) -> bool:
 
 def _encoded(request: Request, before: Write, count: int, version: str | None) -> bytes | None:
     """Raises BodyError, TypeError."""
-    found = media.negotiate(before.operation, request.headers.get("content-type", ""))
+    found = counts.negotiate(before.operation, request.headers.get("content-type", ""))
     if found is Media.PROTOBUF:
         body = protoedit.edited(request.body, protofields.SCALE, counts.REPLICAS, count)
         return protoedit.edited(body, protofields.SCALE, ("metadata", "resourceVersion"), version) if version else body

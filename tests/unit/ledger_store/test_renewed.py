@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.decision.recording import MAX_IDENTICAL
+from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.ledger.pending_write import Event, State
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate

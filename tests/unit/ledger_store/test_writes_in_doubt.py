@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from extauthz.core.decision.recording import MAX_IDENTICAL
+from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import Verdict
 from extauthz.ledger_store import committing, payload
 from extauthz.ledger_store.memory import MemoryStore
