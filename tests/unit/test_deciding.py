@@ -48,32 +48,14 @@ def reads(request: Request) -> Reading:
 
 
 class AllowAll:
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         assert charge
         assert now_s > 0
         return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota")
 
 
 class Broken:
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         raise AssertionError("usage is negative")
 
 
@@ -163,16 +145,7 @@ class Knowing:
         self.asked: list[str] = []
         self._needs = needs
 
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         self.asked.append(decision_id)
         if self.seen:
             return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
@@ -287,16 +260,7 @@ class Asking:
     def __init__(self, *, seen: bool = True) -> None:
         self.seen, self.learnt, self.uncovered = seen, False, False
 
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         if not self.seen:
             return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, needs=WORKLOAD)
         if not self.learnt:
