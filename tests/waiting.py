@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -37,3 +40,26 @@ async def until(what: Callable[[], object], why: Callable[[], object] = lambda: 
         if time.monotonic() >= deadline:
             raise OutOfTimeError(f"not within {within_s:.0f} s: {why() or what}")
         await asyncio.sleep(0.01)
+
+
+# A hang is a failure. No measure of speed: the bound is some hundred times what the work takes.
+
+
+class HangError(AssertionError):
+    """The work did not end."""
+
+
+@contextmanager
+def not_hanging(seconds: float = 120.0) -> Iterator[None]:
+    """Raise ``HangError`` in the main thread if the work inside has not ended after ``seconds``."""
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise HangError(f"has not ended after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any as Tree
+from typing import Final
 
 import betterproto2
 import yaml
@@ -19,6 +20,7 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.config.rbac import v3 as rbac
 from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.extensions.filters.http.ext_authz import v3 as ext_authz
+from envoy_data_plane.envoy.extensions.filters.http.lua import v3 as lua
 from envoy_data_plane.envoy.extensions.filters.http.rbac import v3 as rbac_filter
 from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
@@ -28,9 +30,55 @@ from envoy_data_plane.google.protobuf import Any
 
 from extauthz.core.quota.requesters import CONTEXT_EXTENSION
 
-from . import accesslog, bounds, clusters, ext_proc, failover, replies, verify
-from .options import Anonymous, Outage, SidecarOptions
+from . import accesslog, bounds, clusters, ext_proc, failover, replies
+from .options import VERIFY_TIMEOUT_S, Anonymous, Outage, SidecarOptions
 from .routes import Rule, rules
+
+# The filter that has the API server say who a client is, before the gate is asked (``--anonymous verify``).
+#
+# Envoy sends the client's ``authorization`` header along with a read of its own. An API server answers 401 to a
+# bearer token that it does not take, whatever is read
+# (https://kubernetes.io/docs/reference/access-authn-authz/authentication/), and takes who shows none for anonymous
+# (``k8s.io/apiserver/pkg/authentication/request/bearertoken``). Without an answer the gate is asked, as without this
+# filter.
+
+VERIFY: Final = "envoy.filters.http.lua"
+
+READ: Final = "/version"
+"""What everybody may read whom an API server knows (ClusterRole ``system:public-info-viewer``), at next to no cost."""
+
+_SOURCE: Final = """\
+-- Over HTTP/1.1: on HTTP/2 an API server leaves the whole connection when it does not know somebody.
+function envoy_on_request(handle)
+  local given = handle:headers():get("authorization") or ""
+  local word = given:match("^%%s*(%%S+) [^ ]")
+  if word == nil or word:lower() ~= "bearer" then
+    handle:respond({[":status"] = "401"}, "")
+    return
+  end
+  local answer = handle:httpCall("%(cluster)s", {
+    [":method"] = "GET",
+    [":path"] = "%(read)s",
+    [":authority"] = "%(authority)s",
+    ["authorization"] = given,
+  }, nil, %(timeout_ms)d)
+  if answer[":status"] == "401" then
+    handle:respond({[":status"] = "401"}, "")
+  end
+end
+"""
+
+
+def verify_filter(apiserver_name: str) -> lua.Lua:
+    """Answers 401 to whom the API server does not know."""
+    source = _SOURCE % {
+        "cluster": clusters.APISERVER_UPGRADE,
+        "read": READ,
+        "authority": apiserver_name,
+        "timeout_ms": timedelta(seconds=VERIFY_TIMEOUT_S) // timedelta(milliseconds=1),
+    }
+    return lua.Lua(default_source_code=core.DataSource(inline_string=source))
+
 
 MAX_BODY_BYTES = 64 * 1024
 """The gate is shown the first so many of a body. A count has 16 KiB at most, so what is longer is none, whatever
@@ -128,7 +176,7 @@ def _http(options: SidecarOptions) -> hcm.HttpConnectionManager:
 def _filters(options: SidecarOptions) -> list[hcm.HttpFilter]:
     filters: dict[str, betterproto2.Message] = {}
     if options.anonymous is Anonymous.VERIFY:
-        filters[verify.NAME] = verify.verify_filter(options.apiserver_name)
+        filters[VERIFY] = verify_filter(options.apiserver_name)
     if options.clamp:
         filters[ext_proc.NAME] = ext_proc.ext_proc_filter(options.requester)
     filters[replies.EXT_AUTHZ] = _ext_authz(options)
@@ -248,7 +296,7 @@ def _not_asked(options: SidecarOptions) -> dict[str, Any]:
     if options.clamp:
         names.insert(0, ext_proc.NAME)
     if options.anonymous is Anonymous.VERIFY:
-        names.insert(0, verify.NAME)
+        names.insert(0, VERIFY)
     return {name: Any.pack(route.FilterConfig(disabled=True)) for name in names}
 
 
