@@ -6,31 +6,17 @@ Nothing is charged here. What is really sent comes back to be decided (``decidin
 from __future__ import annotations
 
 import traceback
-from typing import Final, Protocol
+from typing import Final
 
 from extauthz.core import texts
+from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.rewritten import rewritten
-from extauthz.core.model import Decision, Question, Reading, Request, Requester
+from extauthz.core.model import Decision, Question, Request
 from extauthz.servers.lowering import Lowered
 from extauthz.service.deciding import Asked, Deciding
 
 MAX_WARNING: Final = 120
 """Characters. An API server passes on more, and advises against it."""
-
-
-class Clamps(Protocol):
-    """What is needed of the gate."""
-
-    def clamp(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        requester: Requester | None = None,
-    ) -> Decision | None:
-        """What to ask for; ``now_s`` on the process's monotonic clock."""
 
 
 class Clamping:
@@ -41,7 +27,7 @@ class Clamping:
         is_terse: clients learn no name of a quota.
     """
 
-    def __init__(self, gate: Clamps, deciding: Deciding, *, is_terse: bool) -> None:
+    def __init__(self, gate: Gate, deciding: Deciding, *, is_terse: bool) -> None:
         self._gate = gate
         self._deciding = deciding
         self._is_terse = is_terse

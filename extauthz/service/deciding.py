@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from extauthz.core.decision.gate import audited
+from extauthz.core.decision.gate import Gate, audited
 from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.requesters import by_name
@@ -59,22 +59,6 @@ class _Later:
         return self._begin().__await__()
 
 
-class Decides(Protocol):
-    """What the request path needs of the gate."""
-
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
-        """Decide it; ``now_s`` on the process's monotonic clock."""
-
-
 class Deciding:
     """Callable by every server. Never raises, and waits only to fetch what a decision needs, and for other gates to
     agree: what goes wrong inside is an answer too.
@@ -93,7 +77,7 @@ class Deciding:
 
     def __init__(
         self,
-        gate: Decides,
+        gate: Gate,
         observers: Observers,
         event: Callable[..., None],
         *,

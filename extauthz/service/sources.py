@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from extauthz.cluster import file as state_file
-from extauthz.cluster.live import Watch
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.coverage import Coverage
 from extauthz.files.problems import FileProblem
@@ -63,8 +62,9 @@ def _warning(quotas: Path, who: str, what: str) -> FileProblem:
 # The ledger that this gate shares with others, as one more input: known before it serves, followed while it does.
 
 
-class LedgerInput:
-    """A committer and the store that it follows."""
+class LedgerInput(Input):
+    """A committer and the store that it follows. It is never stale: a grant is written before it is answered, and old
+    knowledge shows then. So nobody must look at its watch either."""
 
     name = "ledger"
 
@@ -73,9 +73,6 @@ class LedgerInput:
         self._metrics = metrics
         self.known = committer.known
         self.commit = committer.commit
-
-    async def load(self) -> None:
-        """Nothing can be loaded before ``follow``."""
 
     async def follow(self) -> None:
         """Follow for ever."""
@@ -91,13 +88,6 @@ class LedgerInput:
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` if the ledger holds growth back."""
         return self._committer.notes()
-
-    def stale(self) -> None:
-        """Never stale: a grant is written before it is answered, and old knowledge shows then."""
-
-    def watches(self) -> Iterator[Watch]:
-        """No watches that an operator must look at: a write fails if its watch lags."""
-        yield from ()
 
 
 # How far this gate has come in seeing the cluster: what gates that share a ledger hold each other against.
