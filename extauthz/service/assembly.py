@@ -30,7 +30,7 @@ from extauthz.policies.live import Host
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
-from extauthz.service.asked import Asked
+from extauthz.service.askers import Askers
 from extauthz.service.clamping import Clamping
 from extauthz.service.deciding import Deciding, briefly
 from extauthz.service.handover import Handover
@@ -105,7 +105,7 @@ class Assembly:
         self._clock = around.clock
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
-        self.asked = Asked(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
+        self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
 
     async def run(
@@ -133,7 +133,7 @@ class Assembly:
                 running = [group.create_task(one.follow()) for one in inputs]
                 running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
                 if connection is not None:
-                    running.append(group.create_task(self.asked.run(connection)))
+                    running.append(group.create_task(self.askers.run(connection)))
                 if self.notifying is not None:
                     running.append(group.create_task(self.notifying.run()))
                 host = Host(connection, self._clock, self._around.wall, self._log.event)
@@ -162,7 +162,7 @@ class Assembly:
         if asked is not None:
             await stack.enter_async_context(asked.client)
             self.gate.bounds = asked.bounds
-        into = sources.Into(self.gate, log, metrics, clock, self.notifying, self.asked.serving)
+        into = sources.Into(self.gate, log, metrics, clock, self.notifying, self.askers.serving)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
         fetch: dict[Fetch, Look] = {}
@@ -244,7 +244,7 @@ class Assembly:
 
     def notes_of_installation(self) -> list[str]:
         """Those of ``notes`` that say how it is set up. They pass when somebody installs it otherwise."""
-        notes = serving.notes(self.queries, self.asked.serving())
+        notes = serving.notes(self.queries, self.askers.serving())
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:

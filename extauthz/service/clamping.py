@@ -13,7 +13,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.rewritten import rewritten
 from extauthz.core.model import Decision, Question, Request
 from extauthz.servers.lowering import Lowered
-from extauthz.service.deciding import Asked, Deciding
+from extauthz.service.deciding import Deciding, Underway
 
 MAX_WARNING: Final = 120
 """Characters. An API server passes on more, and advises against it."""
@@ -58,7 +58,7 @@ class Clamping:
             self._deciding.event("error", "clamp-failed", traceback=traceback.format_exc())
             return None
 
-    def _clamped(self, asked: Asked) -> Decision | None:
+    def _clamped(self, asked: Underway) -> Decision | None:
         reading, now_s = self._deciding.reading(asked), self._deciding.clock()
         return self._gate.clamp(reading, asked.id, now_s, source=asked.source, requester=asked.requester)
 

@@ -34,7 +34,7 @@ NOTHING: Final[Mapping[Fetch, Look]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
-class Asked:
+class Underway:
     """One request on its way."""
 
     request: Request | None
@@ -107,20 +107,20 @@ class Deciding:
             return _Later(lambda: self._finished(asked, decision))
         return self.tell(decision, asked)
 
-    def asked(self, question: Request | Question) -> Asked:
+    def asked(self, question: Request | Question) -> Underway:
         """A question on its way, with an id of its own."""
         started_s = self.clock()
         if isinstance(question, Question):
             user = question.user
             who = question.requester
-            return Asked(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
+            return Underway(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
         user_agent, user = question.headers.get("user-agent", ""), question.requester
         who = by_name(user) if user else None
-        return Asked(
+        return Underway(
             question, self._new_id(), started_s, question.source, user_agent=user_agent, user=user, requester=who
         )
 
-    async def _finished(self, asked: Asked, decision: Decision) -> Decision:
+    async def _finished(self, asked: Underway, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
             decision = await self.fetched(decision, lambda: self._decide(asked))
@@ -140,7 +140,7 @@ class Deciding:
                 answer = again()
         return answer
 
-    def reading(self, asked: Asked) -> Reading:
+    def reading(self, asked: Underway) -> Reading:
         """What it means. It is read once."""
         if asked.reading is None:
             assert asked.request is not None
@@ -151,7 +151,7 @@ class Deciding:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
-    def _decide(self, asked: Asked) -> Decision:
+    def _decide(self, asked: Underway) -> Decision:
         """Record a grant at once, unless other gates must agree."""
         try:
             decision = self._decided(asked, charge=self._commit is None)
@@ -161,13 +161,13 @@ class Deciding:
             return self._failed(asked.id)
         return decision
 
-    def _decided(self, asked: Asked, *, charge: bool) -> Decision:
+    def _decided(self, asked: Underway, *, charge: bool) -> Decision:
         now_s = self.clock()
         return self._gate.decide(
             self.reading(asked), asked.id, now_s, source=asked.source, charge=charge, requester=asked.requester
         )
 
-    def tell(self, decision: Decision, asked: Asked) -> Decision:
+    def tell(self, decision: Decision, asked: Underway) -> Decision:
         """Have the observers told of it, once the answer has left. They may keep what it returns."""
         held, decision = decision.held, decision if decision.held is None else decision._replace(held=None)
         self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))

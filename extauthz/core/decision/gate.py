@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from extauthz.core.decision import known, policing, sentences, unknowns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.decision.known import FITS, Asked, Grounds, Question
+from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.kinds import PODS, RESIZES
 from extauthz.core.ledger import record as pending_record
@@ -122,9 +122,9 @@ class Gate(ClusterState):
         """
         self._looks_at(now_s)
         if isinstance(reading, Write):
-            decision = decided(known.of_write(self, reading, Question(decision_id, now_s, source, charge, requester)))
+            decision = decided(known.of_write(self, reading, Asking(decision_id, now_s, source, charge, requester)))
         elif isinstance(reading, Resize):
-            decision = self._resized(reading, Question(decision_id, now_s, source, charge, requester))
+            decision = self._resized(reading, Asking(decision_id, now_s, source, charge, requester))
         elif isinstance(reading, NotAWrite):
             decision = Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         elif isinstance(reading, NotACount):
@@ -138,7 +138,7 @@ class Gate(ClusterState):
         if now_s > self.checked_until_s:
             self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
 
-    def _resized(self, resize: Resize, question: Question) -> Decision:
+    def _resized(self, resize: Resize, question: Asking) -> Decision:
         try:
             return decided(known.of_resize(self, resize, question))
         except FootprintError as error:
@@ -163,7 +163,7 @@ class Gate(ClusterState):
         if not isinstance(reading, Write) or not self.ledger.coverage.tree.clamps or self.policy.mode != "enforce":
             return None
         self._looks_at(now_s)
-        question = Question(decision_id, now_s, source, False, requester)
+        question = Asking(decision_id, now_s, source, False, requester)
         asked = known.of_write(self, reading, question)
         observed = asked.observed
         if observed is None or asked.creates:
@@ -191,7 +191,7 @@ class Gate(ClusterState):
         return refused._replace(clamped_to=count, version=observed.resource_version, sentence=sentence)
 
 
-def _is_refused_for_its_count_alone(asked: Asked, refused: Decision, observed: Observed) -> bool:
+def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
     """By quotas in mode Clamp and nothing else; it differs from what is observed only by the count; and nothing else is
     charged for it."""
     if refused.verdict is not Verdict.DENY or refused.reason != weighing.EXCEEDED:
@@ -209,7 +209,7 @@ def _is_refused_for_its_count_alone(asked: Asked, refused: Decision, observed: O
 # The phases.
 
 
-def decided(asked: Asked) -> Decision:
+def decided(asked: Case) -> Decision:
     """The answer to a write. Its place in the ledger is taken at once if it is granted."""
     if asked.write.replicas == 0 and asked.write.object is None:
         # An object that asks for none goes on: a count that was allowed before may land on its template.
@@ -227,11 +227,11 @@ def decided(asked: Asked) -> Decision:
     return found if isinstance(found, Decision) else granted(asked, proposal, found)
 
 
-def _weighed(asked: Asked) -> Proposal:
+def _weighed(asked: Case) -> Proposal:
     return asked.state.ledger.propose(asked.ref, asked.pending_write, asked.expected, asked.entry)
 
 
-def _uncovered(asked: Asked) -> Decision:
+def _uncovered(asked: Case) -> Decision:
     """No quota may cover its namespace. The write is followed, because a quota may come to cover it.
 
     A count for an object that is not known is followed too: the object may be made before the count lands.
@@ -244,7 +244,7 @@ def _uncovered(asked: Asked) -> Decision:
     return answer._replace(pends=recorded.pends, pending_write=recorded.id)
 
 
-def _judged(asked: Asked, proposal: Proposal) -> Decision | Grounds:
+def _judged(asked: Case, proposal: Proposal) -> Decision | Grounds:
     """The first refusal of whatever is asked of it; else the grounds of a grant."""
     grounds = _at_first(proposal)
     for judge in _judges(asked, proposal):
@@ -255,10 +255,10 @@ def _judged(asked: Asked, proposal: Proposal) -> Decision | Grounds:
     return grounds
 
 
-Judge: TypeAlias = Callable[[Asked, Proposal, Grounds], Decision | Grounds]
+Judge: TypeAlias = Callable[[Case, Proposal, Grounds], Decision | Grounds]
 
 
-def _judges(asked: Asked, proposal: Proposal) -> list[Judge]:
+def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     """What is asked of a write, in the order in which it is told. What nearly never applies is not asked.
 
     A resize has no count of its own to judge, and what it adds is not unspecified.
@@ -316,7 +316,7 @@ class Recorded(NamedTuple):
     """Id of the pending write that stands for it."""
 
 
-def granted(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision:
+def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
     """Nothing speaks against it."""
     reason, why = _would_refuse(asked, proposal, grounds) or (grounds.reason, grounds.why)
     recorded = record(asked, proposal, grounds)
@@ -336,7 +336,7 @@ def granted(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision:
     return answer
 
 
-def record(asked: Asked, proposal: Proposal, grounds: Grounds) -> Recorded:
+def record(asked: Case, proposal: Proposal, grounds: Grounds) -> Recorded:
     """Record what was allowed and may still land."""
     if asked.free:
         return Recorded(asked.free)
@@ -355,7 +355,7 @@ def record(asked: Asked, proposal: Proposal, grounds: Grounds) -> Recorded:
     return Recorded("", True, pending_write.id)
 
 
-def _would_refuse(asked: Asked, proposal: Proposal, grounds: Grounds) -> tuple[str, str] | None:
+def _would_refuse(asked: Case, proposal: Proposal, grounds: Grounds) -> tuple[str, str] | None:
     """Reason and sentence of a write that quotas in mode Audit would have refused; ``None``: none would."""
     short = proposal.growth.audit
     if not (short or grounds.unspecified):
@@ -373,7 +373,7 @@ def _names(rows: Sequence[Shortage | Unspecified]) -> str:
 # Bounds of what pends.
 
 
-def full(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def full(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """The refusal of one more write where that would be too many, and no pending write stands for it too."""
     if asked.free or _twin(asked.pending_write, proposal) is not None:
         return grounds
@@ -399,7 +399,7 @@ def _twin(pending_write: PendingWrite, proposal: Proposal) -> PendingWrite | Non
     return max(reversed(alike), key=lambda one: one.expires_s) if len(alike) >= MAX_IDENTICAL else None
 
 
-def _bound_met(asked: Asked, proposal: Proposal) -> tuple[str, str] | None:
+def _bound_met(asked: Case, proposal: Proposal) -> tuple[str, str] | None:
     """The code of the bound that is met, and whose writes they are; ``None``: none is met.
 
     Nobody has more pending writes than there are in all.
@@ -449,7 +449,7 @@ def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrit
 # Moves.
 
 
-def move_waits(asked: Asked) -> Decision | None:
+def move_waits(asked: Case) -> Decision | None:
     """The refusal of a write that may move the workload while what follows it may still land."""
     pending_write, observed = asked.pending_write, asked.observed
     if asked.entry is None or observed is None or not pending_write.labels:
