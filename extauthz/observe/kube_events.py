@@ -25,10 +25,9 @@ from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Resource
 from extauthz.observe.autoscalers import Autoscalers, Subject
-from extauthz.observe.episodes import Ended, Episode, Episodes
+from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
 from extauthz.observe.log import Tell
 from extauthz.observe.observers import Told
-from extauthz.observe.outlook import outlook
 from extauthz.observe.quota_status import cut
 
 CONTROLLER = "extauthz.dev/gate"

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from extauthz.core import texts
 from extauthz.core.model import Decision
-from extauthz.observe.episodes import Episode, Episodes
+from extauthz.observe.episodes import Episode, Episodes, Outlook
 from extauthz.observe.observers import Told
-from extauthz.observe.outlook import Outlook
 
 MOST = 10_000
 """Decisions that are kept."""

@@ -21,10 +21,10 @@ from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe import serving
+from extauthz.observe.episodes import outlook
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.observers import Observer, Observers
-from extauthz.observe.outlook import outlook
 from extauthz.observe.recent import Recent
 from extauthz.policies.live import Host
 from extauthz.servers.access_log import AccessLogs

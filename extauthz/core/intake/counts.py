@@ -16,7 +16,7 @@ from extauthz.core.errors import BodyError
 from extauthz.core.model import NO_PRECONDITION, Operation, Precondition, Tree
 from extauthz.core.objects.fields import converted_int32, mapping, replicas
 from extauthz.core.objects.workloads import DEFAULT_REPLICAS
-from extauthz.core.wire import gojson, goproto, protofields
+from extauthz.core.wire import gojson, goproto
 
 REPLICAS: Final = ("spec", "replicas")
 
@@ -51,7 +51,7 @@ def said(operation: Operation, content_type: str, body: bytes, scale: bool) -> S
         raise MoreThanACount(f"its content type is {content_type[:80]!a}, which no autoscaler sends")
     work = budget.of_count()
     if found is Media.PROTOBUF:
-        document = goproto.loads(body, protofields.SCALE, work)
+        document = goproto.loads(body, goproto.SCALE, work)
         bound = bound_object(document)
         return Said(of_put(document), bound)
     tree = gojson.loads(body, work=work)

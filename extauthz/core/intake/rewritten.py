@@ -15,13 +15,12 @@ from extauthz.core.intake import counts
 from extauthz.core.intake.counts import Media
 from extauthz.core.intake.read import read
 from extauthz.core.model import Request, Tree, Write
-from extauthz.core.wire import gojson, protofields
-from extauthz.core.wire.goproto import MAGIC, fields
-from extauthz.core.wire.protofields import UNKNOWN, Field, Message
+from extauthz.core.wire import gojson
+from extauthz.core.wire.goproto import MAGIC, SCALE, UNKNOWN, Field, Message, fields
 
 # Sets single fields of a Kubernetes protobuf body, and keeps every other byte as it came.
 #
-# What a field is called in JSON, ``protofields`` says. A body that spells a message in several parts, or a field
+# What a field is called in JSON, ``goproto.SCALE`` says. A body that spells a message in several parts, or a field
 # twice, is not edited: the parts are merged by whoever reads it, so one of them does not say it.
 
 _LENGTH, _VARINT = 2, 0
@@ -106,8 +105,8 @@ def _encoded(request: Request, before: Write, count: int, version: str | None) -
     """Raises BodyError, TypeError."""
     found = counts.negotiate(before.operation, request.headers.get("content-type", ""))
     if found is Media.PROTOBUF:
-        body = edited(request.body, protofields.SCALE, counts.REPLICAS, count)
-        return edited(body, protofields.SCALE, ("metadata", "resourceVersion"), version) if version else body
+        body = edited(request.body, SCALE, counts.REPLICAS, count)
+        return edited(body, SCALE, ("metadata", "resourceVersion"), version) if version else body
     tree = gojson.loads(request.body)
     lowered = _json_patch(tree, count, version) if found is Media.JSON_PATCH else _object(tree, count, version)
     return orjson.dumps(lowered) if lowered is not None else None

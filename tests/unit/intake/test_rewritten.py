@@ -12,7 +12,7 @@ from extauthz.core.intake import rewritten as module
 from extauthz.core.intake.read import read
 from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request, Write
-from extauthz.core.wire.protofields import SCALE
+from extauthz.core.wire.goproto import SCALE
 from extauthz.testing.builders import create, patch, path, put_scale, scale, workload
 from tests.unit.intake import test_recorded
 from tests.unit.intake.test_protobuf import body, field
