@@ -18,6 +18,9 @@ from extauthz.core.model import Tree
 MAX_DEPTH = 100
 """As of bodies (``core.wire.gojson``). A workload needs 20."""
 
+_SURELY_SHALLOW = 1_000
+"""So many objects and arrays may be nested: every Python reads them, and from 3.13 on it reads ten times as many."""
+
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
 _raw_decode = json.JSONDecoder().raw_decode
@@ -63,12 +66,15 @@ def members(text: str) -> Iterator[tuple[str, Tree]]:
 def _decode(text: str, at: int) -> tuple[Tree, int]:
     """The value that begins at ``at``, and where it ends. Raises ValueError."""
     try:
-        return _raw_decode(text, at)
+        tree, end = _raw_decode(text, at)
+        if text.count("[", at, end) + text.count("{", at, end) <= _SURELY_SHALLOW:
+            return tree, end
     except json.JSONDecodeError:
         raise
     except (RecursionError, ValueError):  # int() itself stops at 4,300 digits
-        shallow, end = _shallow(text, at)
-        return json.loads(shallow, parse_int=_integer), end
+        pass
+    shallow, end = _shallow(text, at)
+    return json.loads(shallow, parse_int=_integer), end
 
 
 def _shallow(text: str, at: int) -> tuple[str, int]:
