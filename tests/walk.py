@@ -75,8 +75,8 @@ class Walk(NamedTuple):
 CEILINGS: Mapping[str, Walk] = {
     "check of a growing scale": Walk(43, 21, 22),
     "observers of that check": Walk(20, 7, 13),
-    "AdmissionReview of a scale": Walk(56, 23, 33),
-    "AdmissionReview of a Deployment": Walk(217, 29, 188),
+    "AdmissionReview of a scale": Walk(53, 23, 30),
+    "AdmissionReview of a Deployment": Walk(214, 29, 185),
     "watch event of a Deployment": Walk(110, 17, 93),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }

@@ -210,8 +210,8 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
         "name": text(request.get("name"), "request.name"),
         "subresource": text(request.get("subResource"), "request.subResource"),
     }
-    longest = max(parts, key=lambda part: len(parts[part]))
-    if len(parts[longest]) > routes.MAX_NAME:
+    if max(map(len, parts.values())) > routes.MAX_NAME:
+        longest = max(parts, key=lambda part: len(parts[part]))
         raise BodyError("target-too-long", f"its {longest} has more than {routes.MAX_NAME} characters")
     if not parts["resource"]:
         raise BodyError("resource-missing", "request.resource.resource is empty")
@@ -225,11 +225,11 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
 
 
 def _write(request: Mapping[str, Tree], ref: WorkloadRef, shape: Shape | None, *, scale: bool) -> Write | NotAWrite:
+    given = _object(request)
     operation = _OPERATIONS.get(text(request.get("operation"), "request.operation"))
     if operation is None or (scale and operation is Operation.CREATE):
         raise BodyError("operation-not-known", "request.operation must be CREATE or UPDATE, and of a scale UPDATE")
     dry_run = boolean(request.get("dryRun"), "request.dryRun")
-    given = _object(request)
     if operation is Operation.CREATE:
         made, bound = _described(ref, given, shape), counts.bound_create(given)
         return Write(_named_itself(ref, given), operation, scale, dry_run, made.replicas, made, bound)
