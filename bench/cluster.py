@@ -20,8 +20,8 @@ from extauthz.kube.connection import Connection, connect
 from extauthz.kube.resource import Resource
 from extauthz.testing.gate import Gate
 from tests.controlplane import parts
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane, running_plane
+from tests.waiting import eventually
 
 from .figures import Figure, median_ratio
 

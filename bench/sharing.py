@@ -23,9 +23,9 @@ from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 from extauthz.servers import access_log, ext_authz
 from extauthz.testing.gate import SERVE, Gate
 from tests.controlplane import parts
-from tests.controlplane.api import eventually
 from tests.controlplane.marker import ALWAYS
 from tests.controlplane.plane import Plane, running_plane
+from tests.waiting import eventually
 
 from . import inputs, one_by_one
 from .figures import Figure, Goal, median_ratio

@@ -27,9 +27,9 @@ from extauthz.render.webhook import NAME, WebhookOptions, configuration
 from extauthz.selfsigned import issuing
 from extauthz.testing.gate import Gate
 from tests.controlplane import parts
-from tests.controlplane.api import eventually
 from tests.controlplane.build import BuildError, go_binary
 from tests.controlplane.plane import Plane, free_ports, running_plane
+from tests.waiting import eventually
 
 from .figures import Figure, Goal, percentile
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from tests.again import AGAIN
 from tests.controlplane.marker import NOT_TESTED
 
 TARGET = re.compile(r"run `make ([a-z-]+)`")
@@ -21,7 +22,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     if reporter is None or session.config.option.collectonly:
         return
     passed, failed = (
-        len(reporter.getreports("passed")),
+        len(reporter.getreports("passed")) + len(reporter.getreports(AGAIN)),
         sum(len(reporter.getreports(each)) for each in ("failed", "error")),
     )
     reporter.write_line(closing(passed, failed, [*map(reasons, reporter.getreports("skipped"))]), bold=True)

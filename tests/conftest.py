@@ -8,7 +8,7 @@ from functools import partial
 import hypothesis
 import pytest
 
-from tests import closing
+from tests import again, closing
 from tests.compose import marker as containers
 from tests.controlplane import marker
 from tests.controlplane.plane import Plane, running_plane
@@ -23,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(PROMTOOL)
     config.pluginmanager.register(CHROMIUM)
     config.pluginmanager.register(closing)
+    config.pluginmanager.register(again)
     hypothesis.settings.register_profile("busy", deadline=None)  # a machine that is slow is no failure
     hypothesis.settings.load_profile("busy")
     # betterproto2's compiler wrote it into envoy-data-plane 2.2.0.

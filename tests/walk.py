@@ -73,10 +73,11 @@ class Walk(NamedTuple):
 
 
 CEILINGS: Mapping[str, Walk] = {
-    "check of a growing scale": Walk(71, 30, 41),
-    "AdmissionReview of a scale": Walk(84, 30, 54),
-    "AdmissionReview of a Deployment": Walk(244, 35, 209),
-    "watch event of a Deployment": Walk(118, 17, 101),
+    "check of a growing scale": Walk(43, 21, 22),
+    "observers of that check": Walk(20, 7, 13),
+    "AdmissionReview of a scale": Walk(53, 23, 30),
+    "AdmissionReview of a Deployment": Walk(214, 29, 185),
+    "watch event of a Deployment": Walk(112, 18, 94),
     "entry of Envoy's access log": Walk(8, 8, 0),
 }
 """No walk may be longer (``tests/simulate/test_walk.py``). Lower them as walks become shorter."""
@@ -180,17 +181,19 @@ class Gate:
         assert entry.observed.resource_version == self.tree(key)["metadata"]["resourceVersion"]
         return steps.walk
 
-    async def check(self, replicas: int) -> tuple[Walk, wire.Answer]:
-        """A growing scale, as the HPA sends it."""
+    async def check(self, replicas: int) -> tuple[Walk, Walk, wire.Answer]:
+        """A growing scale, as the HPA sends it; and who is told of it, once it is answered."""
         assert self.checks is not None
         version = self.tree(COUNTED)["metadata"]["resourceVersion"]
         raw = wire.check(put_scale(COUNTED[1], replicas, version, namespace=COUNTED[0]))
         with followed() as steps:
             answered = self.checks.answer(raw)
+        with followed() as told:
+            self._assembly.observers.drain()
         assert isinstance(answered, bytes), "nothing is fetched"
         answer = wire.answer(answered)
         assert answer.verdict is Verdict.ALLOW, answer
-        return steps.walk, answer
+        return steps.walk, told.walk, answer
 
     async def review(self, key: tuple[str, str], sub: str, body: Tree) -> Walk:
         """What the API server asks before it stores ``body``; then it stores it."""
@@ -222,7 +225,7 @@ def _no_levels() -> Levels:
 async def walked(gate: Gate, replicas: int) -> dict[str, Walk]:
     """One request of each kind, in the order in which they come on a cluster."""
     await asyncio.sleep(SETTLED_S)
-    check, answer = await gate.check(replicas)
+    check, told, answer = await gate.check(replicas)
     log = gate.hear(wire.log_entry(answer, Fate(200, "via_upstream", frozenset(), 1, True)))
     gate.store(COUNTED, replicas=replicas)
     scale = {"metadata": {"name": REVIEWED[1], "namespace": REVIEWED[0]}, "spec": {"replicas": replicas}}
@@ -235,6 +238,7 @@ async def walked(gate: Gate, replicas: int) -> dict[str, Walk]:
     watch = await gate.watched(SEEN, replicas)
     return {
         "check of a growing scale": check,
+        "observers of that check": told,
         "AdmissionReview of a scale": review,
         "AdmissionReview of a Deployment": apply,
         "watch event of a Deployment": watch,

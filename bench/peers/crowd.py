@@ -16,8 +16,8 @@ from bench.figures import Figure, Goal
 from extauthz.kube.connection import connect
 from extauthz.kube.resource import Resource
 from extauthz.testing.gate import SERVE, Gate
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane, running_plane
+from tests.waiting import eventually
 
 from . import machine
 from .rounds import figure

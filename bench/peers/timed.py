@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from extauthz.cli import main
-from extauthz.core.model import Decision
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.observers import Told
 
 
 def serve(file: Path) -> list[str]:
@@ -21,13 +21,13 @@ def serve(file: Path) -> list[str]:
 
 def keep(took: list[tuple[float, float]]) -> None:
     """Have every decision told here too."""
-    told = Metrics.decision
+    count = Metrics.decided
 
-    def decision(self: Metrics, decision: Decision, seconds: float) -> None:
-        took.append((time.monotonic(), seconds))
-        told(self, decision, seconds)
+    def decided(self: Metrics, told: Told) -> None:
+        took.append((time.monotonic(), told.seconds))
+        count(self, told)
 
-    Metrics.decision = decision  # type: ignore[method-assign]
+    Metrics.decided = decided  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

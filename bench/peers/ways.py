@@ -21,8 +21,9 @@ from extauthz.render.webhook import WebhookOptions, configuration
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import Gate
 from tests.controlplane.access import service_account
-from tests.controlplane.api import MERGE, RefusedError, eventually, path_of
+from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import Plane, free_ports, running_plane
+from tests.waiting import eventually
 
 from . import machine
 

@@ -265,6 +265,9 @@ class Refusal(StrEnum):
     """The gate does not know enough to decide it."""
 
 
+WOULD_REFUSE: Final = "would-refuse"
+"""Reason: allowed, and quotas in mode Audit would have refused it."""
+
 MISCONFIGURED: Final = frozenset({"must-specify", "illegible-quota"})
 """Reasons of decisions that mean ``Refusal.MISCONFIGURED``."""
 

@@ -157,9 +157,12 @@ class Policies:
         said = {one.name: self._tell(one, KEEP, pod) for one in self._of[KEEP]}
         return {name: text for name, text in said.items() if isinstance(text, str)}
 
-    def decided(self, decision: Decision) -> None:
-        """Tell those that held a write that it is refused. A dry run is a question."""
-        growth = decision.held
+    def decided(self, decision: Decision, growth: Growth | None) -> None:
+        """Tell those that held a write that it is refused. A dry run is a question.
+
+        Args:
+            growth: what they do not let go yet; ``None``: they let it go.
+        """
         if growth is None or decision.verdict is not Verdict.DENY or decision.dry_run:
             return
         said = {row.policy for row in decision.policies if row.step == PERMIT and not (row.quota or row.audits)}

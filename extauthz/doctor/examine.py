@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from extauthz.kube.connection import ApiError, Connection, Unreachable, connect
 from extauthz.kube.credentials import NoClusterError
+from extauthz.render.options import Outage, Profile
 from extauthz.service.addresses import Address
 
 from . import (
@@ -31,11 +34,112 @@ from . import (
     upstream_health,
     webhook,
 )
-from .admin import Admin, AdminError, Proxy, from_file
 from .client_path import ClientPath
-from .dump import Chain, NoDumpError, Tree
-from .options import Options
+from .dump import Chain, Dump, NoDumpError, Tree, parse
 from .rows import Row, all_skipped, fail, skipped
+
+# Reads the proxy: the pages of Envoy's admin interface, or a config dump in a file.
+
+WITHIN_S = 10.0
+
+DUMP, CLUSTERS, CERTS = "/config_dump?include_eds", "/clusters?format=json", "/certs"
+LISTENERS = "/listeners?format=json"
+COUNTERS = "/stats?format=json&filter=ext_authz%5C.(ok|denied)$"
+
+
+class Proxy(NamedTuple):
+    """What was read of the proxy. ``None``: not read."""
+
+    dump: Dump
+    certs: Tree | None = None
+
+
+class AdminError(Exception):
+    """The admin interface does not answer as one. The text says which page and why."""
+
+
+class Admin:
+    """One Envoy's, at ``http://host:port``."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url.rstrip("/")
+
+    async def proxy(self) -> Proxy:
+        """Its configuration and certificates. Raises AdminError."""
+        try:
+            dump = parse(await self._page(DUMP))
+        except NoDumpError as error:
+            raise AdminError(f"{self._url}{DUMP}: {error}") from error
+        return Proxy(dump.listening(await self._page(LISTENERS)), await self._page(CERTS))
+
+    async def clusters(self) -> Tree:
+        """Its upstreams and their counters. Raises AdminError."""
+        return await self._page(CLUSTERS)
+
+    async def decisions(self) -> int:
+        """How many decisions of the gate Envoy has counted. Raises AdminError."""
+        stats = (await self._page(COUNTERS)).get("stats", [])
+        # The same decision is counted for the connection manager and for the route's cluster.
+        return sum(int(each.get("value", 0)) for each in stats if str(each.get("name", "")).startswith("cluster."))
+
+    async def _page(self, page: str) -> Tree:
+        where = self._url + page
+        try:
+            async with self._session.get(where, timeout=aiohttp.ClientTimeout(total=WITHIN_S)) as answer:
+                body = await answer.read()
+                if answer.status != 200:
+                    raise AdminError(f"{where} answered {answer.status}")
+                return json.loads(body)
+        except TimeoutError as error:
+            raise AdminError(f"{where}: nothing came within {WITHIN_S:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise AdminError(f"{where}: {error or type(error).__name__}") from error
+
+
+def from_file(path: Path) -> Proxy:
+    """A config dump that somebody saved.
+
+    Raises:
+        OSError: it cannot be read.
+        NoDumpError: it is something else; names the file.
+    """
+    try:
+        tree: Mapping[str, Tree] = json.loads(path.read_bytes())
+        return Proxy(parse(tree))
+    except ValueError as error:
+        raise NoDumpError(f"--config-dump {path}: {error}") from error
+
+
+# What the doctor is told to look at.
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to look at. ``None``: do not look at it."""
+
+    admin: str | None = None
+    config_dump: Path | None = None
+    kubeconfig: Path | None = None
+    url: str | None = None
+    ca: Path | None = None
+    token_file: Path | None = None
+    deployment: tuple[str, str] | None = None
+    listener: str | None = None
+    profile: Profile | None = None
+    outage: Outage = Outage.DENY
+    service: tuple[str, str] | None = None
+    """Of the gate."""
+    zone: str | None = None
+    account: str = "extauthz-system/extauthz"
+    """The gate's service account."""
+    secret: tuple[str, str] | None = None
+    """Where gates keep a certificate that they make; ``None``: where they do unless they are told otherwise."""
+
+    @property
+    def webhook_secret(self) -> tuple[str, str]:
+        return self.secret or (self.account.partition("/")[0], "extauthz-webhook")
+
 
 T = TypeVar("T")
 

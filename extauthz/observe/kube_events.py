@@ -19,16 +19,15 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.recording import WOULD_REFUSE
-from extauthz.core.model import Decision, Tree, WorkloadRef
+from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Resource
 from extauthz.observe.autoscalers import Autoscalers, Subject
-from extauthz.observe.episodes import Ended, Episode, Episodes
+from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
 from extauthz.observe.log import Tell
-from extauthz.observe.outlook import outlook
+from extauthz.observe.observers import Told
 from extauthz.observe.quota_status import cut
 
 CONTROLLER = "extauthz.dev/gate"
@@ -113,8 +112,9 @@ class KubeEvents:
         """Episodes that went untold, as there were too many at once."""
         return self._episodes.dropped + self._audits.dropped
 
-    def decision(self, decision: Decision) -> None:
+    def decided(self, told: Told) -> None:
         """Take note of a decision. Does no I/O."""
+        decision = told.decision
         now_s = self._clock()
         is_due = self._episodes.decided(decision, now_s)
         if self._audits.decided(decision, now_s) or is_due:

@@ -4,14 +4,100 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 
 from extauthz.core.model import Decision
 from extauthz.core.queries import QuotaUse
-from extauthz.observe import exposition
-from extauthz.observe.exposition import Snapshot
+from extauthz.observe import workspaces
+from extauthz.observe.observers import Told
+from extauthz.observe.table import TABLE, Family
 from extauthz.observe.workspaces import Level, Waiting, auditing, refusing
+
+# Writes a copy of the numbers in the Prometheus text formats. It takes milliseconds, so it runs in a thread.
+
+
+class Times(NamedTuple):
+    """A histogram: how many values each bucket has. The last bucket has no upper bound."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    seconds: float
+
+
+class Snapshot(NamedTuple):
+    """The numbers of one moment, by the names of the table."""
+
+    levels: Mapping[str, Level]
+    times: Mapping[str, Times]
+    quotas: Sequence[QuotaUse]
+    """Those that have series, each after its parent."""
+    waiting: Sequence[Waiting]
+    """Workloads that are refused and go on asking."""
+
+
+def encode(snapshot: Snapshot, accept: str) -> tuple[bytes, str]:
+    """Text and content type: the Prometheus format, or OpenMetrics if ``accept`` asks for it."""
+    encoder, content_type = choose_encoder(accept)
+    return encoder(_Ready([*_ours(snapshot), *PROCESS.collect()])), content_type
+
+
+class _Ready(Collector):
+    """Metrics that exist already, in the form that the encoders need."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _process() -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+PROCESS = _process()
+"""Memory, CPU, file descriptors, garbage collection: what every Python exporter shows."""
+
+
+def _ours(snapshot: Snapshot) -> Iterable[Metric]:
+    levels = {**snapshot.levels, **workspaces.levels(snapshot.quotas, snapshot.waiting)}
+    for family in TABLE:
+        if family.kind == "histogram":
+            yield _histogram(family, snapshot.times[family.name])
+        else:
+            yield _plain(family, levels[family.name])
+
+
+def _plain(family: Family, level: Level) -> Metric:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    metric = kind(family.name, family.help, labels=family.labels)
+    for labels, value in level.items():
+        metric.add_metric(labels, value)
+    return metric
+
+
+def _histogram(family: Family, times: Times) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.help)
+    bounds = [*(str(bound) for bound in times.bounds), "+Inf"]
+    metric.add_metric([], list(zip(bounds, accumulate(times.counts), strict=True)), times.seconds)
+    return metric
+
 
 BUCKETS_S = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0)
 """A decision takes tens of microseconds; the upper ones show a body of megabytes, or a stalled process."""
@@ -84,8 +170,14 @@ class Metrics:
         self._reloads: dict[tuple[str, ...], int] = {}
         self._last_good: dict[tuple[str, ...], float] = {}
 
-    def decision(self, decision: Decision, seconds: float) -> None:
-        """Count a decision and what it took."""
+    def decided(self, told: Told) -> None:
+        """Count a decision and what it took; or, once for each resource of each quota without room, a write that was
+        asked for with fewer replicas."""
+        decision, seconds = told.decision, told.seconds
+        if decision.clamped_to is not None:
+            for short in decision.shortages if not decision.dry_run else ():
+                self._clamps[short.quota, short.resource] = self._clamps.get((short.quota, short.resource), 0) + 1
+            return
         key = (decision.verdict, decision.reason)
         self._decisions[key] = self._decisions.get(key, 0) + 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
@@ -116,12 +208,6 @@ class Metrics:
         for quota, resource in refused:
             word = (quota, resource, decision.refusal or "")
             self._refusals[word] = self._refusals.get(word, 0) + 1
-
-    def clamp(self, proposal: Decision) -> None:
-        """Count a write that was asked for with fewer replicas, once for each resource of each quota without room."""
-        for short in proposal.shortages:
-            key = (short.quota, short.resource)
-            self._clamps[key] = self._clamps.get(key, 0) + 1
 
     def answer(self, event: str) -> None:
         """Count what became of a decided request."""
@@ -169,7 +255,7 @@ class Metrics:
 
         The numbers are copied on the event loop, which is quick; wording them, which is not, is left to a thread.
         """
-        return await asyncio.to_thread(exposition.encode, self._snapshot(), accept)
+        return await asyncio.to_thread(encode, self._snapshot(), accept)
 
     def _snapshot(self) -> Snapshot:
         now = self._levels()
@@ -218,5 +304,5 @@ class Metrics:
             "extauthz_ready": {(): int(now.ready)},
             "extauthz_log_dropped_total": {(): now.log_dropped},
         }
-        times = exposition.Times(BUCKETS_S, tuple(self._buckets), self._seconds)
+        times = Times(BUCKETS_S, tuple(self._buckets), self._seconds)
         return Snapshot(levels, {"extauthz_check_seconds": times}, now.uses, now.waiting)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from extauthz.core import texts
 from extauthz.core.model import Decision
-from extauthz.observe.episodes import Episode, Episodes
-from extauthz.observe.outlook import Outlook
+from extauthz.observe.episodes import Episode, Episodes, Outlook
+from extauthz.observe.observers import Told
 
 MOST = 10_000
 """Decisions that are kept."""
@@ -58,9 +58,10 @@ class Recent:
         self._number = 0
         self._episodes: Episodes[None] = Episodes()
 
-    def decided(self, decision: Decision, user: str, user_agent: str) -> None:
-        """Note a decision. What is about no workload is not kept."""
-        if decision.ref is None:
+    def decided(self, told: Told) -> None:
+        """Note a decision. What is about no workload is not kept, nor what was only asked (mode Clamp)."""
+        decision, user, user_agent = told.decision, told.user, told.user_agent
+        if decision.ref is None or decision.clamped_to is not None:
             return
         now_s = self._clock()
         self._number += 1

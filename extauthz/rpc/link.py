@@ -152,6 +152,7 @@ class Link(asyncio.Protocol):
 
     async def _later(self, stream: int, answer: Awaitable[bytes]) -> None:
         self._connection.answer(stream, await answer)
+        self.flush_soon()
 
     def _opened(self, event: Opened) -> None:
         if not self._connection.is_open(event.stream):

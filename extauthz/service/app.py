@@ -101,7 +101,7 @@ class App:
 
     async def run(self) -> None:
         """Start, serve until told to stop, stop cleanly."""
-        self._heed_signals()
+        self._stop_on_signals()
         async with AsyncExitStack() as stack:
             http = await self._open_http(stack)
             await self._connect(stack)
@@ -196,11 +196,12 @@ class App:
         runner, address = await listening.bind_webhook(webhook.application(), self._settings, tls.context)
         return partial(webhook.leave, runner), address
 
-    def _heed_signals(self) -> None:
+    def _stop_on_signals(self) -> None:
         """The first signal stops cleanly, a second one at once: who asks twice does not want to wait."""
 
-        def heed(number: int) -> None:
+        def stop(number: int) -> None:
             if self._stop.is_set():
+                self._gate.observers.drain()
                 self._log.event("error", "killed", signal=signal.Signals(number).name)
                 self._log.close()
                 os._exit(128 + number)
@@ -208,7 +209,7 @@ class App:
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, heed, number)
+            loop.add_signal_handler(number, stop, number)
 
     def _announce(self, addresses: Mapping[str, Address | None]) -> None:
         self._stage = ""

@@ -15,28 +15,29 @@ from typing import TypeAlias
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.read import Reader
-from extauthz.core.model import Decision, Question, Reading, Request
+from extauthz.core.model import Decision, Fetch, Question, Reading, Request
 from extauthz.core.policies import Enlisted
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe import serving
+from extauthz.observe.episodes import outlook
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
-from extauthz.observe.outlook import outlook
+from extauthz.observe.observers import Observer, Observers
 from extauthz.observe.recent import Recent
 from extauthz.policies.live import Host
 from extauthz.servers.access_log import AccessLogs
 from extauthz.servers.terse import terse
 from extauthz.service import sources
-from extauthz.service.asked import Asked
+from extauthz.service.askers import Askers
 from extauthz.service.clamping import Clamping
-from extauthz.service.deciding import Deciding
+from extauthz.service.deciding import Deciding, briefly
 from extauthz.service.handover import Handover
 from extauthz.service.holding import Holding
 from extauthz.service.http import max_scale
-from extauthz.service.inputs import Clock, Stale
-from extauthz.service.notifying import each, notifying
+from extauthz.service.inputs import Clock, Look, Stale
+from extauthz.service.notifying import notifying
 from extauthz.service.policies import notes as notes_of_policies
 from extauthz.service.policies import policies
 from extauthz.service.policies import running as running_policies
@@ -67,7 +68,6 @@ class Surroundings:
     handover: Handover | None = None
     ledger_store: LedgerStore | None = None
     """The store of a shared ledger. ``None``: the objects behind the connection."""
-    """Reads bodies that take long. ``None``: they are read like all others."""
     policies: Sequence[Enlisted] = ()
     """Policies beside those of the settings."""
     wall: Clock = time.time
@@ -88,6 +88,8 @@ class Assembly:
         self.queries = Queries(self.gate.ledger)
         is_known = lambda: self.gate.synced and not self.gate.is_stale  # noqa: E731
         self.recent = Recent(outlook=outlook(self.queries, is_known))
+        self.observers = Observers((), around.log.event)
+        """Who is told of decisions. Nobody, before it runs."""
         heard = around.metrics.answer
         self.settlement = Settlement(self.gate.ledger.pending, lambda event: heard(event.value), around.clock)
         self.access_logs = AccessLogs(self.settlement.answered, around.metrics.skipped)
@@ -105,7 +107,7 @@ class Assembly:
         self._clock = around.clock
         self.notifying = notifying(settings, self.gate, around.log, around.clock)
         """``None``: there are no receivers of notices."""
-        self.asked = Asked(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
+        self.askers = Askers(settings, around.log, lambda: self.clamping is not None and self.clamping.asked)
         self._holding = Holding(settings, self.gate, around.log, around.clock, around.handover)
 
     async def run(
@@ -133,7 +135,7 @@ class Assembly:
                 running = [group.create_task(one.follow()) for one in inputs]
                 running += [group.create_task(self._tick(inputs)), group.create_task(self._recounting().run())]
                 if connection is not None:
-                    running.append(group.create_task(self.asked.run(connection)))
+                    running.append(group.create_task(self.askers.run(connection)))
                 if self.notifying is not None:
                     running.append(group.create_task(self.notifying.run()))
                 host = Host(connection, self._clock, self._around.wall, self._log.event)
@@ -142,7 +144,10 @@ class Assembly:
                     if await _known(inputs, stop):
                         self._holding.take_over()
                         running.append(group.create_task(self._holding.release(inputs.state.list_anew)))
-                        await serve(self._worded(deciding))
+                        try:
+                            await serve(self._worded(deciding))
+                        finally:
+                            self.observers.drain()
                         self._holding.hand_over()
                         if self.notifying is not None:
                             await self.notifying.leave()
@@ -159,29 +164,38 @@ class Assembly:
         if asked is not None:
             await stack.enter_async_context(asked.client)
             self.gate.bounds = asked.bounds
-        into = sources.Into(self.gate, log, metrics, clock, self.notifying, self.asked.serving)
+        into = sources.Into(self.gate, log, metrics, clock, self.notifying, self.askers.serving)
         inputs = self.inputs = sources.inputs(settings, into, connection, self._around.ledger_store)
-        reader = Reader()
         self.settlement.reads, self.settlement.is_believed = inputs.state.reads, inputs.state.is_believed
+        fetch: dict[Fetch, Look] = {}
+        if inputs.state.reads is not None:
+            fetch[Fetch.WORKLOAD] = briefly(inputs.state.reads.look)
+        if asked is not None:
+            fetch[Fetch.MAX_SCALE] = asked.ask
+        self.observers = Observers(self._observers(inputs), log.event)
         deciding = Deciding(
             self.gate,
-            metrics,
-            log,
-            inputs.state.reads.look if inputs.state.reads is not None else None,
-            inputs.state.heed,
-            inputs.ledger.commit if inputs.ledger is not None else None,
-            ask=asked.ask if asked is not None else None,
+            self.observers,
+            log.event,
+            fetch=fetch,
+            commit=inputs.ledger.commit if inputs.ledger is not None else None,
             audits=settings.mode == "audit",
             clock=clock,
             ids=self._around.ids,
-            read=reader,
-            recent=self.recent,
-            notify=self.notifying.decided if self.notifying is not None else None,
-            held=self.gate.policies.decided,
+            read=Reader(),
         )
-        heed = each(inputs.state.heed, self.notifying.decided if self.notifying is not None else None)
-        self.clamping = Clamping(self.gate, deciding, heed, is_terse=settings.refusals == "terse")
+        self.clamping = Clamping(self.gate, deciding, is_terse=settings.refusals == "terse")
         return deciding, inputs
+
+    def _observers(self, inputs: sources.Inputs) -> list[Observer]:
+        """Who is told of decisions, in this order."""
+        policies = self.gate.policies
+        found: list[Observer] = [self._log.decided, self._around.metrics.decided, self.recent.decided]
+        if policies.all:
+            found.insert(0, lambda told: policies.decided(told.decision, told.held))
+        if self.notifying is not None:
+            found.append(self.notifying.notices.decided)
+        return [*found, *inputs.state.observers]
 
     def _worded(self, deciding: Deciding) -> Decide:
         return terse(deciding) if self._settings.refusals == "terse" else deciding
@@ -238,7 +252,7 @@ class Assembly:
 
     def notes_of_installation(self) -> list[str]:
         """Those of ``notes`` that say how it is set up. They pass when somebody installs it otherwise."""
-        notes = serving.notes(self.queries, self.asked.serving())
+        notes = serving.notes(self.queries, self.askers.serving())
         if self._settings.mode == "audit":
             notes.append("only audits: nothing is refused")
         if self.gate.policy.objects == "webhook" and self._settings.webhook is None:

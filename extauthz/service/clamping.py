@@ -6,49 +6,30 @@ Nothing is charged here. What is really sent comes back to be decided (``decidin
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from extauthz.core import texts
+from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.rewritten import rewritten
-from extauthz.core.model import Decision, Question, Reading, Request, Requester
+from extauthz.core.model import Decision, Question, Request
 from extauthz.servers.lowering import Lowered
-from extauthz.service.deciding import Asked, Deciding
+from extauthz.service.deciding import Deciding, Underway
 
 MAX_WARNING: Final = 120
 """Characters. An API server passes on more, and advises against it."""
-
-
-class Clamps(Protocol):
-    """What is needed of the gate."""
-
-    def clamp(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        requester: Requester | None = None,
-    ) -> Decision | None:
-        """What to ask for; ``now_s`` on the process's monotonic clock."""
 
 
 class Clamping:
     """Answers servers that can change a write. Never raises: where anything goes wrong, the write stays as it is.
 
     Args:
-        deciding: brings questions to the gate.
-        heed: told of each write that is lowered, as of a decision.
+        deciding: brings questions to the gate, and tells observers of each write that is lowered.
         is_terse: clients learn no name of a quota.
     """
 
-    def __init__(
-        self, gate: Clamps, deciding: Deciding, heed: Callable[[Decision], None] | None, *, is_terse: bool
-    ) -> None:
+    def __init__(self, gate: Gate, deciding: Deciding, *, is_terse: bool) -> None:
         self._gate = gate
         self._deciding = deciding
-        self._heed = heed
         self._is_terse = is_terse
         self.asked = False
         """Somebody has."""
@@ -69,22 +50,17 @@ class Clamping:
             if found is None or found.clamped_to is None:
                 return None
             body = rewritten(question, found.clamped_to, found.version) if isinstance(question, Request) else b""
-            return self._told(found, found.clamped_to, asked, body) if body is not None else None
+            if body is None:
+                return None
+            self._deciding.tell(found, asked)
+            return Lowered(found.clamped_to, self._warning(found, found.clamped_to), body)
         except Exception:  # noqa: BLE001 (whatever it is, the write goes on to be decided)
-            self._deciding.log.event("error", "clamp-failed", traceback=traceback.format_exc())
+            self._deciding.event("error", "clamp-failed", traceback=traceback.format_exc())
             return None
 
-    def _clamped(self, asked: Asked) -> Decision | None:
+    def _clamped(self, asked: Underway) -> Decision | None:
         reading, now_s = self._deciding.reading(asked), self._deciding.clock()
         return self._gate.clamp(reading, asked.id, now_s, source=asked.source, requester=asked.requester)
-
-    def _told(self, found: Decision, count: int, asked: Asked, body: bytes) -> Lowered:
-        self._deciding.log.clamp(found, asked.user_agent, asked.user)
-        if not found.dry_run:
-            self._deciding.metrics.clamp(found)
-            if self._heed is not None:
-                self._heed(found)
-        return Lowered(count, self._warning(found, count), body)
 
     def _warning(self, found: Decision, count: int) -> str:
         what = f"replicas lowered from {found.replicas} to {count}: "

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
 
-from extauthz.core.decision.gate import audited
+from extauthz.core.decision.gate import Gate, audited
 from extauthz.core.intake.read import read
 from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Requester, Verdict, WorkloadRef
 from extauthz.core.quota.requesters import by_name
-from extauthz.observe.log import Log
-from extauthz.observe.metrics import Metrics
-from extauthz.observe.recent import Recent
+from extauthz.observe.observers import Observers, Told
 from extauthz.service.ids import new_id
 from extauthz.service.inputs import Look
 
@@ -31,9 +30,11 @@ INTERNAL_ERROR = "internal-error"
 LOOK_WITHIN_S = 1.0
 """Half of Envoy's ext_authz timeout as ``extauthz render`` sets it."""
 
+NOTHING: Final[Mapping[Fetch, Look]] = MappingProxyType({})
+
 
 @dataclass(slots=True)
-class Asked:
+class Underway:
     """One request on its way."""
 
     request: Request | None
@@ -58,103 +59,68 @@ class _Later:
         return self._begin().__await__()
 
 
-class Decides(Protocol):
-    """What the request path needs of the gate."""
-
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
-        """Decide it; ``now_s`` on the process's monotonic clock."""
-
-
 class Deciding:
     """Callable by every server. Never raises, and waits only to fetch what a decision needs, and for other gates to
     agree: what goes wrong inside is an answer too.
 
     Args:
         gate: the decision engine.
-        metrics: told of each decision and what it took.
-        log: told of each decision, and of the traceback where we are at fault.
-        look: brings a workload into the snapshot; ``None``: that cannot be done.
-        ask: learns how many replicas a workload may have; ``None``: nothing says so.
-        heed: told of each decision too; must neither block nor raise.
+        observers: told of each decision, once its answer has left.
+        event: a line for the log: level, name and fields; with the traceback where we are at fault.
+        fetch: brings what a decision may need, in the order in which it may need it.
         commit: agrees with other gates upon a grant that is in memory so far; ``None``: there are none.
         audits: nothing is refused, whatever goes wrong.
         clock: seconds, monotonic.
         ids: makes an id for each decision.
         read: what a request means.
-        recent: told of each decision, with its user and user-agent.
-        notify: the same, for notices; must neither block nor raise.
-        held: told of each decision that a policy does not let go yet, with what it holds. Nobody else gets that: it may
-            be large, and others keep decisions.
     """
 
     def __init__(
         self,
-        gate: Decides,
-        metrics: Metrics,
-        log: Log,
-        look: Look | None = None,
-        heed: Callable[[Decision], None] | None = None,
-        commit: Commit | None = None,
+        gate: Gate,
+        observers: Observers,
+        event: Callable[..., None],
         *,
-        ask: Look | None = None,
+        fetch: Mapping[Fetch, Look] = NOTHING,
+        commit: Commit | None = None,
         audits: bool = False,
         clock: Callable[[], float] = time.monotonic,
-        ids: Callable[[], str] | None = None,
+        ids: Callable[[], str] = new_id,
         read: Callable[[Request], Reading] = read,
-        recent: Recent | None = None,
-        notify: Callable[[Decision, str, str], None] | None = None,
-        held: Callable[[Decision], None] | None = None,
     ) -> None:
         self._gate = gate
-        self.metrics = metrics
-        self.log = log
+        self._observers = observers
+        self.event = event
+        self._fetch = fetch
         self._commit = commit
-        self._heed = heed
-        self.fetch: dict[Fetch, Look] = {}
-        """Brings what a decision may need, in the order in which it may need it."""
-        if look is not None:
-            self.fetch[Fetch.WORKLOAD] = _briefly(look)
-        if ask is not None:
-            self.fetch[Fetch.MAX_SCALE] = ask
         self._audits = audits
         self.clock = clock
-        self._new_id = ids if ids is not None else new_id
+        self._new_id = ids
         self._read = read
-        self._recent = recent
-        self._notify = notify
-        self._held = held
 
     def __call__(self, question: Request | Question) -> Decision | Awaitable[Decision]:
         """The decision. If it waits for something: what to await for it."""
         asked = self.asked(question)
         decision = self._decide(asked)
-        if self._waits(decision):
+        needs = decision.needs
+        if (needs is not None and needs.what in self._fetch) or self._must_commit(decision):
             return _Later(lambda: self._finished(asked, decision))
-        return self._tell(decision, asked)
+        return self.tell(decision, asked)
 
-    def asked(self, question: Request | Question) -> Asked:
+    def asked(self, question: Request | Question) -> Underway:
         """A question on its way, with an id of its own."""
         started_s = self.clock()
         if isinstance(question, Question):
             user = question.user
             who = question.requester
-            return Asked(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
+            return Underway(None, self._new_id(), started_s, user, question.reading, user=user, requester=who)
         user_agent, user = question.headers.get("user-agent", ""), question.requester
         who = by_name(user) if user else None
-        return Asked(
+        return Underway(
             question, self._new_id(), started_s, question.source, user_agent=user_agent, user=user, requester=who
         )
 
-    async def _finished(self, asked: Asked, decision: Decision) -> Decision:
+    async def _finished(self, asked: Underway, decision: Decision) -> Decision:
         """The end of a decision that waits for something. So far nothing was recorded or reported."""
         try:
             decision = await self.fetched(decision, lambda: self._decide(asked))
@@ -164,35 +130,28 @@ class Deciding:
                 decision = await self._commit(asked.reading, asked.source, decision, asked.requester)
         except Exception:  # noqa: BLE001 (as in _decide)
             decision = self._failed(asked.id)
-        return self._tell(decision, asked)
+        return self.tell(decision, asked)
 
     async def fetched(self, answer: A, again: Callable[[], A]) -> A:
         """The answer, given ``again`` whenever something was fetched that it needed."""
-        for what, fetch in self.fetch.items():
+        for what, fetch in self._fetch.items():
             if answer is not None and answer.needs is not None and answer.needs.what is what:
                 await fetch(answer.needs.ref)
                 answer = again()
         return answer
 
-    def reading(self, asked: Asked) -> Reading:
+    def reading(self, asked: Underway) -> Reading:
         """What it means. It is read once."""
         if asked.reading is None:
             assert asked.request is not None
             asked.reading = self._read(asked.request)
         return asked.reading
 
-    def _waits(self, decision: Decision) -> bool:
-        return self._is_needed(decision) or self._must_commit(decision)
-
-    def _is_needed(self, decision: Decision) -> bool:
-        """Whether something that it needs can be fetched."""
-        return decision.needs is not None and decision.needs.what in self.fetch
-
     def _must_commit(self, decision: Decision) -> bool:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
         return self._commit is not None and decision.pends and not decision.uncovered
 
-    def _decide(self, asked: Asked) -> Decision:
+    def _decide(self, asked: Underway) -> Decision:
         """Record a grant at once, unless other gates must agree."""
         try:
             decision = self._decided(asked, charge=self._commit is None)
@@ -202,35 +161,26 @@ class Deciding:
             return self._failed(asked.id)
         return decision
 
-    def _decided(self, asked: Asked, *, charge: bool) -> Decision:
+    def _decided(self, asked: Underway, *, charge: bool) -> Decision:
         now_s = self.clock()
         return self._gate.decide(
             self.reading(asked), asked.id, now_s, source=asked.source, charge=charge, requester=asked.requester
         )
 
-    def _tell(self, decision: Decision, asked: Asked) -> Decision:
-        if decision.held is not None:
-            if self._held is not None:
-                self._held(decision)
-            decision = decision._replace(held=None)
-        self.metrics.decision(decision, self.clock() - asked.started_s)
-        self.log.decision(decision, asked.user_agent, asked.user)
-        if self._recent is not None:
-            self._recent.decided(decision, asked.user, asked.user_agent)
-        if self._notify is not None:
-            self._notify(decision, asked.user, asked.user_agent)
-        if self._heed is not None:
-            self._heed(decision)
+    def tell(self, decision: Decision, asked: Underway) -> Decision:
+        """Have the observers told of it, once the answer has left. They may keep what it returns."""
+        held, decision = decision.held, decision if decision.held is None else decision._replace(held=None)
+        self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 
     def _failed(self, decision_id: str) -> Decision:
-        self.log.event("error", INTERNAL_ERROR, id=decision_id, traceback=traceback.format_exc())
+        self.event("error", INTERNAL_ERROR, id=decision_id, traceback=traceback.format_exc())
         sentence = f"this write was not decided: the quota gate failed (decision {decision_id}); its log says why"
         failed = Decision(decision_id, Verdict.UNAVAILABLE, INTERNAL_ERROR, sentence)
         return audited(failed) if self._audits else failed
 
 
-def _briefly(look: Look) -> Look:
+def briefly(look: Look) -> Look:
     """``look``, for as long as Envoy can wait. If it takes longer, the write is decided on what is known."""
 
     async def look_briefly(ref: WorkloadRef) -> None:

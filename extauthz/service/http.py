@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
 
-from extauthz.cluster.live import Watch
 from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.gate import Gate
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.service import notifying
-from extauthz.service.inputs import Clock, Stale, spare_the_collector
+from extauthz.service.inputs import Clock, QuotaInput, Stale, spare_the_collector
 from extauthz.service.setting_types import scheme
 from extauthz.service.settings import Settings
 from extauthz.sources.gathering import Quotas
@@ -55,7 +53,7 @@ def max_scale(settings: Settings, log: Log, metrics: Metrics, clock: Clock) -> M
     return MaxScale(Client(where), bounds, Told("max-scale", where, log, metrics), clock)
 
 
-class ServiceQuotaInput:
+class ServiceQuotaInput(QuotaInput):
     """Quotas from a service."""
 
     name = "quotas"
@@ -75,24 +73,9 @@ class ServiceQuotaInput:
         self._receivers = notifying.names(settings)
         self._faults: dict[str, str] = {}
 
-    async def load(self) -> None:
-        """Nothing can be loaded before ``follow``."""
-
     async def follow(self) -> None:
         """Ask for ever."""
         await self._quotas.run()
-
-    def status_writes(self) -> Mapping[str, int]:
-        """A service has no status to write."""
-        return {}
-
-    def failing(self) -> Mapping[str, int]:
-        """Nor conditions."""
-        return {}
-
-    def watches(self) -> Iterable[Watch]:
-        """No watches: it is asked."""
-        return ()
 
     def missing(self) -> list[str]:
         """What is missing: its first answer, if it has not come."""

@@ -6,14 +6,15 @@ import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.cluster.live import Watch
-from extauthz.core.model import Decision, WorkloadRef
+from extauthz.core.model import WorkloadRef
 from extauthz.files.problems import FileProblem, FilesError
 from extauthz.files.watch import Watched
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.observers import Observer
 from extauthz.settlement.reads import ConsistentReads
 
 Value = TypeVar("Value")
@@ -33,16 +34,13 @@ class Stale(NamedTuple):
     """Whether it decides which quotas cover what: quotas, or the labels of namespaces."""
 
 
-class Input(Protocol):
-    """Where quotas or state come from."""
+class Input:
+    """Where quotas, the state or a shared ledger come from."""
 
-    @property
-    def name(self) -> str:
-        """``quotas`` or ``state``, as in flags and metrics."""
-
-    @property
-    def known(self) -> asyncio.Event:
-        """Set once what it brings is in force."""
+    name: str
+    """``quotas``, ``state`` or ``ledger``, as in flags and metrics."""
+    known: asyncio.Event
+    """Set once what it brings is in force."""
 
     async def load(self) -> None:
         """Put in force what can be loaded at once.
@@ -53,46 +51,52 @@ class Input(Protocol):
 
     async def follow(self) -> None:
         """Put every change in force, for ever. Ends by cancellation."""
+        raise NotImplementedError
 
     def missing(self) -> list[str]:
         """Why it is not ``known`` yet."""
+        raise NotImplementedError
 
     def notes(self) -> list[str]:
         """Notes for ``/readyz`` while it serves."""
+        return []
 
     def stale(self) -> Stale | None:
         """Why growth cannot rely on it; ``None``: it can."""
+        return None
 
     def watches(self) -> Iterable[Watch]:
-        """The watches that it uses."""
+        """The watches that it uses, as far as an operator must look at them."""
+        return ()
 
 
-class QuotaInput(Input, Protocol):
+class QuotaInput(Input):
     """Where quotas come from."""
 
     def status_writes(self) -> Mapping[str, int]:
         """Statuses written, by result."""
+        return {}
 
     def failing(self) -> Mapping[str, int]:
         """How many quotas have a condition that is False, by its type."""
+        return {}
 
 
-class StateInput(Input, Protocol):
+class StateInput(Input):
     """Where the state comes from. It also ends pending writes."""
 
-    @property
-    def reads(self) -> ConsistentReads | None:
-        """Reads one workload anew; ``None``: there is no way."""
+    reads: ConsistentReads | None = None
+    """Reads one workload anew; ``None``: there is no way."""
+    observers: Sequence[Observer] = ()
+    """Told of each decision."""
 
     def is_believed(self) -> bool:
-        """Whether it shows all that could land so far, where there are no ``reads``."""
-
-    @property
-    def heed(self) -> Callable[[Decision], None] | None:
-        """Called with each decision; ``None``: it needs none."""
+        """Whether it shows all that could land so far, where there are no ``reads``. Watches may be behind."""
+        return False
 
     def event_writes(self) -> Mapping[str, int]:
         """Events written about decisions, by result."""
+        return {}
 
     async def list_anew(self) -> None:
         """Everything that was written before this call is known after it."""
@@ -106,8 +110,9 @@ class Taken(NamedTuple):
     warnings: Sequence[FileProblem] = ()
 
 
-class FileInput(Generic[Value]):
-    """One watched file or directory; the last good content holds.
+class FileInput(Input, Generic[Value]):
+    """One watched file or directory; the last good content holds. It is believed as it is: nobody can tell that it
+    is out of date.
 
     Args:
         name: as in ``Input``.
@@ -152,13 +157,6 @@ class FileInput(Generic[Value]):
         """Whether a change was refused."""
         return [f"the last change of {self.name} was refused; the one before is in force"] if self.refused else []
 
-    def stale(self) -> None:
-        """Files are believed as they are: nobody can tell that one is out of date."""
-
-    def watches(self) -> Iterable[Watch]:
-        """No watches of an API server: a file is watched by other means."""
-        return ()
-
     def _accept(self, value: Value) -> None:
         counts, warnings = self._put_in_force(value)
         self.refused = False
@@ -175,28 +173,13 @@ class FileInput(Generic[Value]):
         self._log.event("error", "refused", source=self.name, problems=[str(problem) for problem in error.problems])
 
 
-class QuotaFileInput(FileInput[Value]):
+class QuotaFileInput(FileInput[Value], QuotaInput):
     """Quotas from files."""
 
-    def status_writes(self) -> Mapping[str, int]:
-        """A file has no status to write."""
-        return {}
 
-    def failing(self) -> Mapping[str, int]:
-        """Nor conditions."""
-        return {}
-
-
-class StateFileInput(FileInput[Value]):
+class StateFileInput(FileInput[Value], StateInput):
     """A state file. It has no watch that could settle a pending write: the landing window ends it, and then the file
     is believed."""
-
-    reads = None
-    heed = None
-
-    def event_writes(self) -> Mapping[str, int]:
-        """No events: there is no API server to write them to."""
-        return {}
 
     def __init__(
         self,
@@ -210,9 +193,6 @@ class StateFileInput(FileInput[Value]):
     def is_believed(self) -> bool:
         """While a change of the file stands refused, pending writes stay."""
         return not self.refused
-
-    async def list_anew(self) -> None:
-        """It is re-read whenever it changes."""
 
 
 SELDOM = (20_000, 50, 100)

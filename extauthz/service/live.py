@@ -24,7 +24,7 @@ from extauthz.observe.metrics import Metrics
 from extauthz.observe.quota_status import Facts
 from extauthz.observe.serving import Serving
 from extauthz.observe.status import StatusWriter
-from extauthz.service.inputs import Clock, Stale
+from extauthz.service.inputs import Clock, QuotaInput, Stale, StateInput
 from extauthz.settlement.reads import ConsistentReads, Result
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas, Quotas
 
@@ -77,7 +77,7 @@ class StatusWritten(NamedTuple):
     """Who asks the gates."""
 
 
-class LiveQuotaInput:
+class LiveQuotaInput(QuotaInput):
     """WorkspaceQuotas of a cluster."""
 
     name = "quotas"
@@ -114,9 +114,6 @@ class LiveQuotaInput:
             )
         self._in_force: Quotas | None = None
         self._faults: dict[str, str] = {}
-
-    async def load(self) -> None:
-        """Nothing can be had before ``follow``."""
 
     async def follow(self) -> None:
         """Follow for ever, and write back to each quota how it stands."""
@@ -178,10 +175,11 @@ class LiveQuotaInput:
         self._faults = faults
 
 
-class LiveStateInput:
+class LiveStateInput(StateInput):
     """Workloads and what they cost, of a cluster."""
 
     name = "state"
+    reads: ConsistentReads
 
     def __init__(
         self,
@@ -210,10 +208,7 @@ class LiveStateInput:
         if write_events:
             instance = socket.gethostname()  # a pod's name, unless it is told otherwise
             self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
-        self.heed = self._events.decision if self._events is not None else None
-
-    async def load(self) -> None:
-        """Nothing can be had before ``follow``."""
+        self.observers = (self._events.decided,) if self._events is not None else ()
 
     async def follow(self) -> None:
         """Follow for ever, and read where a pending write waits for it."""
@@ -238,10 +233,6 @@ class LiveStateInput:
         """How far what was shown to the gate has come."""
         return self._cluster
 
-    def is_believed(self) -> bool:
-        """Watches may be behind: a read tells."""
-        return False
-
     async def list_anew(self) -> None:
         """List all that counts once more, beside the watches."""
         await self._cluster.list_anew()
@@ -253,10 +244,6 @@ class LiveStateInput:
     def missing(self) -> list[str]:
         """Lists that are not in."""
         return [] if self.known.is_set() else waiting(self.watches()) or ["the cluster is being read"]
-
-    def notes(self) -> list[str]:
-        """Nothing but what ``stale`` says."""
-        return []
 
     def stale(self) -> Stale | None:
         """Whether a watch is stalled."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Decision, Tree
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.notify.delivery import Delivery
@@ -16,7 +15,6 @@ from extauthz.notify.sending import Sender
 from extauthz.observe.log import Log
 from extauthz.observe.notices import NOBODY, OVERFLOW, Notices
 from extauthz.observe.quota_facts import strangers
-from extauthz.observe.quota_status import Facts
 from extauthz.service.inputs import Clock
 from extauthz.service.settings import KUBERNETES, Settings
 from extauthz.service.version import VERSION
@@ -36,7 +34,7 @@ class Notifying:
             settings.notify_source, settings.notify_keys, settings.notify_ca, user_agent=f"extauthz/{VERSION}"
         )
         self._delivery = Delivery(self.receivers, self._sender, log.event, clock=clock)
-        self._notices = Notices(
+        self.notices = Notices(
             Queries(gate.ledger),
             self.receivers,
             self._delivery.put,
@@ -45,31 +43,23 @@ class Notifying:
             sweeps=not (settings.quotas == KUBERNETES and settings.write_status),
         )
 
-    def decided(self, decision: Decision, user: str = "", user_agent: str = "") -> None:
-        """Take note of a decision. Does no I/O."""
-        self._notices.decided(decision, user, user_agent)
-
-    def status_written(self, facts: Facts, status: Tree) -> None:
-        """Take note of a status that this gate has written."""
-        self._notices.status_written(facts, status)
-
     def results(self) -> Mapping[tuple[str, ...], int]:
         """What became of notices, by receiver and result."""
         results: dict[tuple[str, ...], int] = dict(self._delivery.results.items())
-        if self._notices.dropped:
-            results[NOBODY, OVERFLOW] = self._notices.dropped
+        if self.notices.dropped:
+            results[NOBODY, OVERFLOW] = self.notices.dropped
         return results
 
     async def run(self) -> None:
         """Make and deliver notices for ever. Ends by cancellation."""
         async with self._sender, asyncio.TaskGroup() as group:
             self._look_at_the_files()
-            group.create_task(self._notices.run())
+            group.create_task(self.notices.run())
             group.create_task(self._delivery.run())
 
     async def leave(self) -> None:
         """Deliver what there is, within a bounded time."""
-        await self._notices.tell()
+        await self.notices.tell()
         await self._delivery.leave()
 
     def _look_at_the_files(self) -> None:
@@ -103,14 +93,3 @@ def odd(tree: QuotaTree, known: frozenset[str]) -> Iterator[str]:
                 yield f'WorkspaceQuota "{node.quota.name}": {sentence}'
     if found > MOST_ODD:
         yield f"{found - MOST_ODD} more names in spec.notify are no receivers of the gates"
-
-
-def each(*heeds: Callable[[Decision], None] | None) -> Callable[[Decision], None] | None:
-    """Calls all that are there; ``None``: none is."""
-    there = [heed for heed in heeds if heed is not None]
-
-    def heed(decision: Decision) -> None:
-        for one in there:
-            one(decision)
-
-    return heed if there else None

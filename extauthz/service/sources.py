@@ -2,32 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from extauthz.cluster import file as state_file
 from extauthz.core.decision.gate import Gate
+from extauthz.core.ledger.coverage import Coverage
 from extauthz.files.problems import FileProblem
 from extauthz.files.watch import Watched
 from extauthz.kube.connection import Connection
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.kubernetes import KubernetesStore
+from extauthz.ledger_store.replica import Progress
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Metrics
 from extauthz.observe.serving import Serving
-from extauthz.service import notifying, unmatched
-from extauthz.service.agreeing import LedgerInput
+from extauthz.service import notifying
 from extauthz.service.http import ServiceQuotaInput
 from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
 from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusWritten, Watchdog
 from extauthz.service.notifying import Notifying
 from extauthz.service.setting_types import templates
 from extauthz.service.settings import KUBERNETES, Settings
-from extauthz.service.sharing import Together
 from extauthz.sources import file as quota_file
+
+# Quotas that cover no namespace: allowed, and most often a label that is spelled wrong.
+
+MOST_TOLD = 20
+"""So many are reported one by one."""
+
+
+def unmatched(coverage: Coverage, quotas: Path) -> list[FileProblem]:
+    """A warning for each quota whose ``namespaceSelector`` selects none of the namespaces that the state shows.
+
+    Before a state is known there is none.
+    """
+    if not coverage.namespaces:
+        return []
+    selecting = [node for node in coverage.tree.nodes if node.quota.namespace_selector is not None]
+    names = sorted(node.quota.name for node in selecting if not coverage.selection.of(node))
+    told = [_warning(quotas, f"WorkspaceQuota {name}", "its namespaceSelector selects") for name in names[:MOST_TOLD]]
+    if len(names) > MOST_TOLD:
+        told.append(
+            _warning(quotas, f"{len(names) - MOST_TOLD} WorkspaceQuotas more", "their namespaceSelectors select")
+        )
+    return told
+
+
+def _warning(quotas: Path, who: str, what: str) -> FileProblem:
+    cure = "compare it with the labels of the namespaces in the state"
+    return FileProblem(str(quotas), None, who, f"{what} no namespace", cure)
+
+
+# The ledger that this gate shares with others, as one more input: known before it serves, followed while it does.
+
+
+class LedgerInput(Input):
+    """A committer and the store that it follows. It is never stale: a grant is written before it is answered, and old
+    knowledge shows then. So nobody must look at its watch either."""
+
+    name = "ledger"
+
+    def __init__(self, committer: Committer, metrics: Metrics) -> None:
+        self._committer = committer
+        self._metrics = metrics
+        self.known = committer.known
+        self.commit = committer.commit
+
+    async def follow(self) -> None:
+        """Follow for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._committer.run())
+            await self.known.wait()
+            self._metrics.reload(self.name, "ok", time.time())
+
+    def missing(self) -> list[str]:
+        """What is missing: its list, if that is not here yet."""
+        return [] if self.known.is_set() else ["workspaceledgers.extauthz.dev has not been listed yet"]
+
+    def notes(self) -> list[str]:
+        """Notes for ``/readyz`` if the ledger holds growth back."""
+        return self._committer.notes()
+
+
+# How far this gate has come in seeing the cluster: what gates that share a ledger hold each other against.
+
+
+class Together:
+    """How far several sources have come."""
+
+    def __init__(self, parts: tuple[Progress, ...]) -> None:
+        self._parts = parts
+
+    def seen(self) -> Mapping[str, int]:
+        return {kind: version for part in self._parts for kind, version in part.seen().items()}
+
+    def has_reached(self, kind: str, version: int) -> bool:
+        return all(part.has_reached(kind, version) for part in self._parts)
 
 
 class Into(NamedTuple):
@@ -99,7 +175,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        wrote = notices.status_written if notices is not None else None
+        wrote = notices.notices.status_written if notices is not None else None
         written = StatusWritten(known, wrote, serving) if settings.write_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
@@ -111,7 +187,7 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 def _unmatched(settings: Settings, gate: Gate) -> list[FileProblem]:
     """Only for files: in a cluster the status of a quota says that it covers nothing."""
     if isinstance(settings.quotas, Path) and isinstance(settings.state, Path):
-        return unmatched.warnings(gate.ledger.coverage, settings.quotas)
+        return unmatched(gate.ledger.coverage, settings.quotas)
     return []
 
 

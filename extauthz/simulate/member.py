@@ -17,6 +17,7 @@ from extauthz.core.objects.custom import Shapes
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.observe.observers import Told
 from extauthz.servers.ext_authz import Checks
 from extauthz.servers.webhook import Webhook
 from extauthz.service.assembly import Assembly, Decide, Surroundings
@@ -103,16 +104,15 @@ class TraceLog(Log):
         self.decisions: dict[str, Decision] = {}
         """Decisions by id, until somebody takes them."""
 
-    def decision(self, decision: Decision, user_agent: str, user: str = "") -> None:
-        """Keep the decision: the answer has only its sentence."""
-        told = _reviewed.get(None)
-        if told is not None:
-            told.append(decision)
+    def decided(self, told: Told) -> None:
+        """Keep the decision: the answer has only its sentence. That of a clamp says all."""
+        reviewed = _reviewed.get(None)
+        if told.decision.clamped_to is not None:
+            return
+        if reviewed is not None:
+            reviewed.append(told.decision)
         else:
-            self.decisions[decision.id] = decision
-
-    def clamp(self, clamped: Decision, user_agent: str, user: str = "") -> None:
-        """The answer says it."""
+            self.decisions[told.decision.id] = told.decision
 
     def event(self, level: str, event: str, **fields: object) -> None:
         """A line of the trace."""
@@ -280,6 +280,7 @@ class Member:
         assert self._checks is not None
         found = self._checks.answer(question.raw)
         answer = wire.answer(found if isinstance(found, bytes) else await found)
+        self.assembly.observers.drain()
         logged = self.log.decisions.pop(answer.id)
         assert (logged.verdict, logged.reason) == (answer.verdict, answer.reason)
         return answer, logged
@@ -289,6 +290,7 @@ class Member:
         told: list[Decision] = []
         _reviewed.set(told)
         response = await self._webhook.validate(await self._webhook.read(question.raw))
+        self.assembly.observers.drain()
         assert isinstance(response.body, bytes)
         return wire.reviewed(response.body, question.review, told[0]), told[0]
 

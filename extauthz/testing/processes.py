@@ -24,6 +24,10 @@ class StartError(Exception):
     """A process ended, or did not get ready in time. The message holds the end of its log."""
 
 
+class SlowStartError(StartError):
+    """It did not get ready in time."""
+
+
 class Child:
     """One child process with its output in a file."""
 
@@ -47,7 +51,7 @@ class Child:
         """Polls until ``ready`` has something to return.
 
         Raises:
-            StartError: the process ended, or time is up.
+            StartError: the process ended, or (``SlowStartError``) time is up.
         """
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
@@ -58,7 +62,7 @@ class Child:
                 return result
             time.sleep(0.02)
         self.kill()
-        raise StartError(f"{self._name} was not ready within {within_s:.0f} s: {self.tail()}")
+        raise SlowStartError(f"{self._name} was not ready within {within_s:.0f} s: {self.tail()}")
 
     def terminate(self) -> int:
         """SIGTERM, then SIGKILL if it does not help. The exit code."""

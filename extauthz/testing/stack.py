@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
@@ -16,8 +14,6 @@ from .apiserver import ApiServer
 from .authz import ScriptedAuthz
 from .certs import Authority
 from .envoy import Envoy
-
-T = TypeVar("T")
 
 DEADLINE_S = 30.0
 """Bounds every wait."""
@@ -109,16 +105,6 @@ def status_of(answer: httpx.Response) -> dict[str, Any]:
     assert (status["kind"], status["apiVersion"], status["status"]) == ("Status", "v1", "Failure")
     assert status["code"] == answer.status_code
     return status
-
-
-def eventually(what: Callable[[], T]) -> T:
-    """Polls until true, within a bound."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        if result := what():
-            return result
-        time.sleep(0.02)
-    raise AssertionError(f"never came true: {what}")
 
 
 def unused_port() -> int:

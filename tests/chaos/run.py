@@ -13,9 +13,10 @@ from tests.chaos import estate, webhook
 from tests.chaos.faults import Faults
 from tests.chaos.history import Judge, Watcher
 from tests.chaos.scalers import Scalers
-from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Site, Sites
+from tests.waiting import eventually
 
 GATES, SCALERS = 3, 50
 WRITE_S = 5

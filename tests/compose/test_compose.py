@@ -13,7 +13,7 @@ from testcontainers.compose import DockerCompose
 
 from extauthz.testing.compose.show import FITS, LOOK
 from tests.compose import engine
-from tests.controlplane.api import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.containers
 

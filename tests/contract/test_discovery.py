@@ -16,8 +16,8 @@ from extauthz.kube.reflector import Reflector
 from extauthz.kube.resource import Resource
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
-from tests.contract.worlds import until
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.waiting import until
 
 Tree = Any
 SCALE = {

@@ -15,6 +15,7 @@ from extauthz.kube.connection import connect
 from extauthz.observe.autoscalers import KINDS
 from extauthz.observe.episodes import UPDATE_S
 from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, REFUSAL, UNBLOCKED, KubeEvents
+from extauthz.observe.observers import Told
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from extauthz.testing.kubecalls import ScriptedApi
 
@@ -128,7 +129,7 @@ class Cluster:
     def scale(self, replicas: int, after_s: float = 15.0) -> Verdict:
         self.now_s += after_s
         decision = self._ask(scale("web", replicas, namespace=self.server.namespace))
-        self.events.decision(decision)
+        self.events.decided(Told(decision))
         return decision.verdict
 
     async def written(self) -> list[tuple[str, str, str, int]]:

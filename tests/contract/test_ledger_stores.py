@@ -14,6 +14,7 @@ from extauthz.ledger_store.kubernetes import NAME, WORKSPACE_LEDGERS, Kubernetes
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
+from tests.waiting import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 WITHIN_S = 20.0
@@ -89,12 +90,6 @@ async def delete(store: LedgerStore) -> None:
         await store._connection.call("DELETE", WORKSPACE_LEDGERS.object(None, NAME))
 
 
-async def eventually(what) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while not what():  # noqa: ASYNC110 (what is waited for has no event)
-            await asyncio.sleep(0.01)
-
-
 async def test_what_was_written_is_there(store: LedgerStore):
     assert await store.get() is None
     made = await store.put("one", 1, None)
@@ -137,11 +132,11 @@ async def test_followers_are_told_of_what_is_there_and_of_each_change(store: Led
     async with following(store) as heard:
         assert heard.states == [made]
         changed = await store.put("two", 0, made)
-        await eventually(lambda: heard.states == [made, changed])
+        await until(lambda: heard.states == [made, changed])
         await delete(store)
-        await eventually(lambda: heard.states[-1] is None)
+        await until(lambda: heard.states[-1] is None)
         again = await store.put("three", 0, None)
-        await eventually(lambda: heard.states[-1] == again)
+        await until(lambda: heard.states[-1] == again)
 
 
 @pytest.mark.controlplane

@@ -13,8 +13,9 @@ import pytest
 from extauthz.kube.reflector import PAGE
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
-from tests.contract.worlds import World, following, names, until, world_of
+from tests.contract.worlds import World, following, names, world_of
 from tests.controlplane.plane import Plane, running_plane
+from tests.waiting import until
 
 QUICK_S = 0.3
 """Silence that is too long, where a test waits for that."""

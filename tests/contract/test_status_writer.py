@@ -20,7 +20,7 @@ from extauthz.kube.connection import ApiError, connect
 from extauthz.observe.status import COLLECTION, StatusWriter
 from extauthz.testing.builders import Asker, gate, scale, snapshot, workload
 from extauthz.testing.kubecalls import ScriptedApi
-from tests.controlplane.api import eventually
+from tests.waiting import eventually
 
 Tree = Any
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -16,6 +16,7 @@ from extauthz.kube.reflector import Reflector
 from extauthz.kube.resource import Resource
 from tests.contract.relay import Relay, relaying
 from tests.controlplane.plane import write_kubeconfig
+from tests.waiting import until
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACE = "default"
@@ -182,13 +183,6 @@ async def following(reflector: Reflector) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-async def until(what: Callable[[], object]) -> None:
-    """Returns once it holds. Bounded."""
-    async with asyncio.timeout(WITHIN_S):
-        while not what():  # noqa: ASYNC110 (of things that tell nobody)
-            await asyncio.sleep(0.01)
 
 
 names = (f"m{count}-{uuid.uuid4().hex[:8]}" for count in itertools.count())

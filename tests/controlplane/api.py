@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 
 Tree = Any
-T = TypeVar("T")
 
 MERGE = "application/merge-patch+json"
-WITHIN_S = 60.0
 """Bounds every wait. Generous: a busy machine is no failure."""
 
 
@@ -114,13 +111,3 @@ def path_of(kind: str, namespace: str | None = None, name: str = "", sub: str = 
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     place = f"/namespaces/{namespace}" if namespace else ""
     return root + place + f"/{kind.lower()}s" + (f"/{name}" if name else "") + (f"/{sub}" if sub else "")
-
-
-def eventually(what: Callable[[], T], why: Callable[[], object] = lambda: "", within_s: float = WITHIN_S) -> T:
-    """Polls until true. What *why* gives is shown when it never comes true."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if result := what():
-            return result
-        time.sleep(0.1)
-    raise AssertionError(f"not within {within_s:.0f} s: {why()}")

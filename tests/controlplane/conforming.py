@@ -25,9 +25,10 @@ from extauthz.render.webhook import Custom, WebhookOptions, configuration
 from extauthz.testing.builders import snapshot
 from extauthz.testing.gate import Gate
 from tests.controlplane import fixtures
-from tests.controlplane.api import WITHIN_S, RefusedError, eventually
+from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import Plane, free_ports
 from tests.controlplane.wire import Reply, Wire, spell
+from tests.waiting import WITHIN_S, eventually
 
 Tree = Any
 

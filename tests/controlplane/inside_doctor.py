@@ -18,7 +18,6 @@ from extauthz.testing.certs import Authority
 from extauthz.testing.stack import unused_port
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.inside_istio import (
     LISTENER,
     SENTENCE,
@@ -30,6 +29,7 @@ from tests.controlplane.inside_istio import (
     only_services_of,
     render,
 )
+from tests.waiting import eventually
 
 __all__ = ["mesh", "network"]
 

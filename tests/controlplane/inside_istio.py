@@ -25,10 +25,11 @@ from extauthz.testing.authz import ScriptedAuthz
 from extauthz.testing.volumes import of_annotations
 from tests.controlplane import knative
 from tests.controlplane.access import service_account
-from tests.controlplane.api import Api, RefusedError, Tree, eventually
+from tests.controlplane.api import Api, RefusedError, Tree
 from tests.controlplane.fixtures import deployment
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.waiting import eventually
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.

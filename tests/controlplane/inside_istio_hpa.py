@@ -26,7 +26,7 @@ from extauthz.service import handover
 from extauthz.testing.gate import Gate
 from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
-from tests.controlplane.api import RefusedError, Tree, eventually
+from tests.controlplane.api import RefusedError, Tree
 from tests.controlplane.inside_istio import (
     LISTENER,
     REPOSITORY,
@@ -41,6 +41,7 @@ from tests.controlplane.inside_istio import (
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane
 from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.waiting import eventually
 
 __all__ = ["network"]
 

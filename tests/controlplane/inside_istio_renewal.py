@@ -19,12 +19,12 @@ import yaml
 from extauthz.testing.certs import Authority
 from extauthz.testing.gate import Gate
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.inside_istio import LISTENER, MERGE, SERVICE_IP, Mesh, main, mesh, network, render
 from tests.controlplane.inside_istio_hpa import running_gate
 from tests.controlplane.workspace import workload
 from tests.envoy.mutual import shown
 from tests.envoy.rotation import ROTATIONS, WRITERS, Certificates, Rotation, short_connections
+from tests.waiting import eventually
 
 __all__ = ["mesh", "network"]
 

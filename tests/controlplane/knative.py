@@ -19,8 +19,9 @@ from _pytest.mark import ParameterSet
 from extauthz.testing.processes import Child
 from tests.controlplane import parts
 from tests.controlplane.access import service_account
-from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.waiting import eventually
 
 Tree = Any
 

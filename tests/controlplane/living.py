@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -91,14 +91,6 @@ async def living(plane: Plane, connection: Connection, workspace: str) -> AsyncI
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-
-
-async def eventually(what: Callable[[], object], why: Callable[[], object]) -> None:
-    """Returns once it holds. Bounded."""
-    deadline = asyncio.get_running_loop().time() + WITHIN_S
-    while not what():
-        assert asyncio.get_running_loop().time() < deadline, why()
-        await asyncio.sleep(0.05)
 
 
 async def agrees(live: Live) -> None:

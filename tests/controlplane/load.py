@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from extauthz.render.options import Profile
-from tests.controlplane.api import Api, RefusedError, eventually, path_of
+from tests.controlplane.api import Api, RefusedError, path_of
 from tests.controlplane.workspace import Workspace
+from tests.waiting import eventually
 
 WITHIN_S = 90.0
 

@@ -24,9 +24,10 @@ from extauthz.testing.envoy import Envoy
 from extauthz.testing.gate import SERVE, Gate
 from tests.contract.relay import Relay, relaying
 from tests.controlplane.access import service_account
-from tests.controlplane.api import Api, eventually
+from tests.controlplane.api import Api
 from tests.controlplane.plane import Plane, free_ports, write_kubeconfig
 from tests.controlplane.world import DEPLOY, GATES_OWN
+from tests.waiting import eventually
 
 Tree = Any
 LEDGER = "WorkspaceLedger.extauthz.dev/v1alpha1"

@@ -18,9 +18,9 @@ from extauthz.cli import main
 from extauthz.testing.builders import workload
 from extauthz.testing.certs import Authority, Pair
 from tests.controlplane.access import RBAC, service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.servers.running import Running
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 

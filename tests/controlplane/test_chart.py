@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 from tests.rendering import ROOT, helm
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("helm")
 

@@ -12,10 +12,10 @@ import pytest
 from extauthz.core import resources
 from extauthz.core.quota.spec import Mode, QuotaSpecError, parse
 from extauthz.core.quota.tree import QuotaTree, QuotaTreeError
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane
 from tests.controlplane.quota_specs import KEYS, MESSAGES, ONLY_READ, SPECS
 from tests.controlplane.wire import Reply, Wire
+from tests.waiting import eventually
 
 Tree = Any
 CRD = Path(__file__).parents[2] / "deploy" / "crd.yaml"

@@ -19,9 +19,10 @@ from extauthz.service.settings import described, word
 from extauthz.service.version import VERSION
 from extauthz.sources.kubernetes import WORKSPACE_QUOTAS, LiveQuotas
 from tests.controlplane.access import service_account
-from tests.controlplane.api import Api, RefusedError, eventually
+from tests.controlplane.api import Api, RefusedError
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.waiting import eventually
 
 Tree = Any
 Right = tuple[str, str, str]

@@ -19,11 +19,12 @@ from extauthz.kube.connection import connect
 from extauthz.testing.kubelet import Kubelet
 from extauthz.testing.metricsapi import MetricsApi
 from tests.controlplane.access import service_account
-from tests.controlplane.api import MERGE, eventually
+from tests.controlplane.api import MERGE
 from tests.controlplane.living import namespace
 from tests.controlplane.metricsdesk import bare_envoy
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.examples import MEMORY_PRESSURE, importable
+from tests.waiting import eventually
 
 importable()
 from memory_pressure.guard import rights  # noqa: E402 (it is beside the project)

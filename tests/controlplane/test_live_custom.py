@@ -15,9 +15,9 @@ from extauthz.core.model import WorkloadRef
 from extauthz.settlement.reads import Result
 from extauthz.testing.builders import pod
 from tests.controlplane.api import RefusedError
-from tests.controlplane.api import eventually as sync_eventually
 from tests.controlplane.fixtures import DEFINITIONS, custom
-from tests.controlplane.living import NANO, WITHIN_S, Live, eventually, living, namespace, owned
+from tests.controlplane.living import NANO, WITHIN_S, Live, living, namespace, owned
+from tests.waiting import eventually, until
 
 pytestmark = pytest.mark.controlplane
 
@@ -48,13 +48,13 @@ def shop(plane) -> Iterator[str]:
         made["spec"]["versions"][0]["subresources"]["scale"]["labelSelectorPath"] = ".status.selector"
         definitions.append(plane.api.create(made))
     for kind in ("Gadget", "Widget"):
-        sync_eventually(lambda kind=kind: plane.api.serves(f"{kind}.example.dev/v1"))
+        eventually(lambda kind=kind: plane.api.serves(f"{kind}.example.dev/v1"))
     yield namespace(plane, f"customs-{next(NUMBERS)}")
     for one in definitions:
         with suppress(RefusedError):
             plane.api.delete("CustomResourceDefinition", one["metadata"]["name"])
     for kind in ("Gadget", "Widget"):
-        sync_eventually(lambda kind=kind: not plane.api.serves(f"{kind}.example.dev/v1"))
+        eventually(lambda kind=kind: not plane.api.serves(f"{kind}.example.dev/v1"))
 
 
 async def test_one_with_a_template_costs_what_that_says(plane, relayed, shop):
@@ -65,7 +65,7 @@ async def test_one_with_a_template_costs_what_that_says(plane, relayed, shop):
         assert live.used()[f"{shop} requests.cpu"] == 6 * NANO
         patch = {"spec": {"size": {"count": 5}}}
         plane.api.patch("Gadget.example.dev/v1", "gizmo", shop, patch)
-        await eventually(lambda: live.used()[f"{shop} requests.cpu"] == 10 * NANO, live.used)
+        await until(lambda: live.used()[f"{shop} requests.cpu"] == 10 * NANO, live.used)
 
 
 async def test_one_without_costs_what_the_dearest_of_its_pods_does(plane, relayed, shop):
@@ -78,11 +78,11 @@ async def test_one_without_costs_what_the_dearest_of_its_pods_does(plane, relaye
         assert unpriced(live) == {shop: 1}
         for name, requests in (("a", {"cpu": "1", "memory": "3Gi"}), ("b", {"cpu": "2", "memory": "1Gi"})):
             plane.api.create(pod_of(knob, name, shop, requests))
-        await eventually(lambda: live.used()[memory] == 9 * 2**30 * NANO, live.used)
-        await eventually(lambda: live.used()[cpu] == 6 * NANO, live.used)
+        await until(lambda: live.used()[memory] == 9 * 2**30 * NANO, live.used)
+        await until(lambda: live.used()[cpu] == 6 * NANO, live.used)
         assert unpriced(live) == {}
         plane.api.call("DELETE", f"/api/v1/namespaces/{shop}/pods/b?gracePeriodSeconds=0")
-        await eventually(lambda: live.used()[cpu] == 3 * NANO, live.used)
+        await until(lambda: live.used()[cpu] == 3 * NANO, live.used)
 
 
 async def test_pods_that_were_there_before_price_it(plane, relayed, shop):
@@ -90,7 +90,7 @@ async def test_pods_that_were_there_before_price_it(plane, relayed, shop):
     plane.api.create(pod_of(knob, "a", shop, {"cpu": "2"}))
     async with living(plane, relayed, shop) as live:
         plane.api.patch("Widget.example.dev/v1", "knob", shop, {"status": {"selector": "app=knob"}}, sub="status")
-        await eventually(lambda: live.used()[f"{shop} requests.cpu"] == 6 * NANO, live.used)
+        await until(lambda: live.used()[f"{shop} requests.cpu"] == 6 * NANO, live.used)
 
 
 async def test_what_is_there_stays_counted_while_its_definition_is_changed(plane, relayed, shop):
@@ -122,14 +122,14 @@ async def test_a_kind_goes_with_its_definition_and_comes_with_it(plane, relayed,
     async with living(plane, relayed, shop) as live:
         assert live.used()[cpu] == 6 * NANO
         plane.api.delete("CustomResourceDefinition", "gadgets.example.dev")
-        await eventually(lambda: live.used()[cpu] == 0, live.used)
+        await until(lambda: live.used()[cpu] == 0, live.used)
         gizmo = WorkloadRef("example.dev", "gadgets", shop, "gizmo")
-        await eventually(lambda: ("example.dev", "gadgets") not in live.cluster.resources, lambda: "")
+        await until(lambda: ("example.dev", "gadgets") not in live.cluster.resources, lambda: "")
         assert not await live.reads.read(gizmo)
         assert live.results[-1] is Result.UNKNOWN_KIND
-        await eventually(lambda: not plane.api.serves("Gadget.example.dev/v1"), lambda: "")
+        await until(lambda: not plane.api.serves("Gadget.example.dev/v1"), lambda: "")
         (again,) = (one for one in DEFINITIONS if one["spec"]["names"]["kind"] == "Gadget")
         plane.api.create(again)
-        await eventually(lambda: plane.api.serves("Gadget.example.dev/v1"), lambda: "")
+        await until(lambda: plane.api.serves("Gadget.example.dev/v1"), lambda: "")
         plane.api.create(tree)
-        await eventually(lambda: live.used()[cpu] == 6 * NANO, live.used)
+        await until(lambda: live.used()[cpu] == 6 * NANO, live.used)

@@ -12,14 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from extauthz.core.intake.rewritten import rewritten
+from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request
-from extauthz.core.wire import protoedit
-from extauthz.core.wire.protofields import SCALE
+from extauthz.core.wire.goproto import SCALE
 from extauthz.testing.builders import PATCH_TYPES
 from tests.controlplane import fixtures
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import Plane, running_plane
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 
@@ -69,8 +68,8 @@ class Sender:
             body["spec"]["replicas"] = replicas
             del body["metadata"]["resourceVersion"]
             return Request("PUT", self.path, {"content-type": "application/json"}, json.dumps(body).encode())
-        data = protoedit.edited(self.protobuf(), SCALE, ("spec", "replicas"), replicas)
-        data = protoedit.edited(data, SCALE, ("metadata", "resourceVersion"), "")
+        data = edited(self.protobuf(), SCALE, ("spec", "replicas"), replicas)
+        data = edited(data, SCALE, ("metadata", "resourceVersion"), "")
         return Request("PUT", self.path, {"content-type": PROTOBUF}, data)
 
 

@@ -13,11 +13,11 @@ import yaml
 from extauthz.cli import main
 from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.parts import config, find
 from tests.controlplane.plane import Plane, write_kubeconfig
 from tests.rendering import AUTOSCALERS, Autoscaler, chart
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("helm")
 

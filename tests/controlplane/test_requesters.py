@@ -13,10 +13,11 @@ from extauthz.render import webhook
 from extauthz.render.webhook import WebhookOptions
 from extauthz.testing.certs import Authority
 from tests.controlplane.access import service_account
-from tests.controlplane.api import MERGE, Api, RefusedError, eventually, path_of
+from tests.controlplane.api import MERGE, Api, RefusedError, path_of
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.test_webhook_rules import workload
 from tests.servers.running import Running
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 

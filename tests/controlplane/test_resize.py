@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from extauthz.core import quantities
-from tests.controlplane.api import MERGE, eventually
+from tests.controlplane.api import MERGE
 from tests.controlplane.living import Live, agrees, living, namespace
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests import rendering
 from tests.controlplane import schemas
-from tests.controlplane.api import eventually
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("helm", "kubeconform")
 

@@ -17,8 +17,9 @@ from extauthz.core.quota.selectors import LabelSelector, Requirement
 from extauthz.render import webhook
 from extauthz.render.webhook import Custom, WebhookOptions
 from tests.controlplane import fixtures
-from tests.controlplane.api import MERGE, RefusedError, eventually, path_of
+from tests.controlplane.api import MERGE, RefusedError, path_of
 from tests.controlplane.plane import Plane, running_plane
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 

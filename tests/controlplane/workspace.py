@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.api import eventually
 from tests.controlplane.world import World
+from tests.waiting import eventually
 
 Tree = Any
 IMAGE = "registry.test/app:1"

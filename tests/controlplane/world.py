@@ -18,10 +18,11 @@ from extauthz.testing.gate import Gate
 from extauthz.testing.kubelet import Kubelet
 from extauthz.testing.metricsapi import MetricsApi, route
 from tests.controlplane.access import service_account
-from tests.controlplane.api import Api, eventually
+from tests.controlplane.api import Api
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, write_kubeconfig
+from tests.waiting import eventually
 
 GATES_OWN = "extauthz-system"
 """The gate's namespace: ``deploy/`` is installed there. The process that runs is a child of the tests all the same."""

@@ -19,11 +19,12 @@ from extauthz.render.options import Endpoint, Profile
 from extauthz.render.webhook import TIMEOUT_S
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.metricsapi import route
-from tests.controlplane.api import Api, RefusedError, eventually
+from tests.controlplane.api import Api, RefusedError
 from tests.controlplane.test_chart import NAMESPACE
 from tests.e2e.kubeproxy import KubeProxy
 from tests.e2e.rolled import DRIVEN, HARD, SENTENCE, Scene, upgraded_and_rolled_back
 from tests.e2e.webhooked import only_route
+from tests.waiting import eventually
 
 VALUES = ("--set=webhook.enabled=true,webhook.certificates=self-signed,grpc.enabled=false",)
 FAILED = re.compile(r'^apiserver_admission_webhook_rejection_count\{error_type="(?!no_error").*$', re.MULTILINE)

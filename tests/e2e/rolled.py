@@ -29,13 +29,14 @@ from extauthz.testing.kubelet import Kubelet
 from extauthz.testing.metricsapi import MetricsApi
 from tests.chaos.history import Judge, Watcher
 from tests.controlplane.access import service_account
-from tests.controlplane.api import Api, RefusedError, eventually
+from tests.controlplane.api import Api, RefusedError
 from tests.controlplane.gatepods import GatePods, of_loopback
 from tests.controlplane.load import side_by_side
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import running_plane
 from tests.controlplane.test_chart import NAMESPACE, Cluster
 from tests.controlplane.workspace import autoscaler, workload
+from tests.waiting import eventually
 
 Tree = Any
 GATES, W_S, HARD = 3, 10, 10

@@ -6,9 +6,9 @@ import contextlib
 
 import pytest
 
-from tests.controlplane.api import eventually
 from tests.controlplane.bustle import Bustle
 from tests.controlplane.recount import Snapshot, parsed
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

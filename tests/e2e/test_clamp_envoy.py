@@ -10,11 +10,12 @@ import pytest
 from extauthz.render.options import Profile, SidecarOptions
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
-from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.workspace import autoscaler, workload
 from tests.controlplane.world import World
 from tests.e2e.clamping import asked, clamps, forms
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane("kube-controller-manager"), pytest.mark.envoy]
 

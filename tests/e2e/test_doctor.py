@@ -12,10 +12,10 @@ import pytest
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import write_kubeconfig
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
+from tests.waiting import eventually
 
 from .doctoring import Rows, examined, given, options
 

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from extauthz.render.options import Profile
-from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.api import RefusedError
 from tests.controlplane.workspace import IMAGE, workload
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

@@ -27,11 +27,11 @@ from extauthz.explain.objects import POD_METRICS, Objects, condition
 from extauthz.explain.specs import UnknownError
 from tests.controlplane import hpacases
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.hpacases import NAMESPACE, Case
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.metricsdesk import MetricsDesk, bare_envoy
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
+from tests.waiting import eventually
 
 Tree = Any
 

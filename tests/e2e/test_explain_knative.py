@@ -30,11 +30,11 @@ from extauthz.explain.objects import Objects
 from tests.controlplane import knative, kpacases
 from tests.controlplane.access import service_account
 from tests.controlplane.activator import Activator
-from tests.controlplane.api import eventually
 from tests.controlplane.knative import AUTOSCALER
 from tests.controlplane.kpacases import PLACE
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 from tests.e2e.watched import Watched
+from tests.waiting import eventually
 
 Tree = Any
 

@@ -19,10 +19,10 @@ from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import binary
 from extauthz.testing.gate import Gate
 from extauthz.testing.processes import Child
-from tests.controlplane.api import eventually
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, free_ports, running_plane
 from tests.controlplane.workspace import autoscaler, condition, workload
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.controlplane.api import eventually
 from tests.controlplane.workspace import autoscaler, workload
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

@@ -20,9 +20,9 @@ from pydantic.warnings import PydanticDeprecatedSince212
 from extauthz.testing.gate import SERVE, Gate
 from extauthz.testing.processes import Child
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.parts import find
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
+from tests.waiting import eventually
 
 with warnings.catch_warnings():
     # envoy-data-plane declares its validators in a way that pydantic 3 will no longer take.

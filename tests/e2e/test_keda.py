@@ -11,12 +11,12 @@ import pytest
 from extauthz.cli import main
 from tests.controlplane import keda
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.keda import Queue
 from tests.controlplane.plane import running_plane, write_kubeconfig
 from tests.controlplane.workspace import Workspace, workload
 from tests.e2e.clamping import asked, clamps
 from tests.e2e.webhooked import DENIED, WebhookWorld
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane("keda-operator", "kube-controller-manager"), pytest.mark.envoy]
 

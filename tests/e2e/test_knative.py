@@ -10,8 +10,8 @@ import pytest
 from extauthz.render.options import Profile
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
-from tests.controlplane.api import eventually
 from tests.controlplane.workspace import autoscaler
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

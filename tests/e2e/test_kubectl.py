@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.api import eventually
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.workspace import Workspace, workload
+from tests.waiting import eventually
 
 Tree = Any
 Done = subprocess.CompletedProcess[str]

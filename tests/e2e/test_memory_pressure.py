@@ -19,12 +19,12 @@ from extauthz.render.options import Endpoint
 from extauthz.testing.envoy import Envoy
 from extauthz.testing.metricsapi import MetricsApi, route
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.metricsdesk import only_route
 from tests.controlplane.plane import Plane, running_plane, write_kubeconfig
 from tests.controlplane.workspace import Workspace, autoscaler, condition, workload
 from tests.controlplane.world import GATES_OWN, World
 from tests.examples import MEMORY_PRESSURE, as_installed
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from extauthz.render.options import Profile
-from tests.controlplane.api import eventually
 from tests.controlplane.load import Load
 from tests.controlplane.workspace import autoscaler, workload
 from tests.controlplane.world import GATES_OWN, WINDOW_S
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

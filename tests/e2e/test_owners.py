@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.api import eventually
 from tests.controlplane.workspace import Workspace, autoscaler, workload
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

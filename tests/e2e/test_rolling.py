@@ -12,11 +12,12 @@ import pytest
 
 from extauthz.render.options import Endpoint, Profile, SidecarOptions
 from extauthz.testing.envoy import Envoy
-from tests.controlplane.api import Api, RefusedError, eventually
+from tests.controlplane.api import Api, RefusedError
 from tests.controlplane.load import side_by_side
 from tests.controlplane.plane import Plane, running_plane
 from tests.controlplane.sites import LEDGER, Sites
 from tests.controlplane.workspace import workload
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 

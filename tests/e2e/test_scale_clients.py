@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from extauthz.render.options import Profile
-from tests.controlplane.api import RefusedError, eventually, path_of
+from tests.controlplane.api import RefusedError, path_of
 from tests.controlplane.workspace import autoscaler, workload
 from tests.e2e.gadgets import GADGETS, gadget, may_see
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane("kube-controller-manager")
 

@@ -13,10 +13,10 @@ import pytest
 from extauthz.render.options import Profile
 from extauthz.service import handover
 from tests.controlplane.access import service_account
-from tests.controlplane.api import eventually
 from tests.controlplane.plane import running_plane
 from tests.controlplane.workspace import Workspace, workload
 from tests.controlplane.world import World
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -10,10 +10,11 @@ import pytest
 
 from extauthz.ledger_store.kubernetes import NAME
 from extauthz.observe.status import SWEEP_S
-from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import LEDGER, Answer, Site, Sites
 from tests.controlplane.workspace import workload
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 

@@ -22,10 +22,11 @@ from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage
 from envoy.service.auth.v3.external_auth_pb2 import CheckRequest, CheckResponse
 
 from tests.chaos.history import Judge, Watcher
-from tests.controlplane.api import MERGE, eventually
+from tests.controlplane.api import MERGE
 from tests.controlplane.plane import running_plane
 from tests.controlplane.sites import EXT_AUTHZ, LEDGER, LOCAL_POOL, Sites
 from tests.controlplane.workspace import workload
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.controlplane
 

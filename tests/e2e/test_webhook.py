@@ -13,12 +13,13 @@ import pytest
 from extauthz.render.options import Profile
 from tests.controlplane import knative
 from tests.controlplane.activator import Activator
-from tests.controlplane.api import RefusedError, eventually
+from tests.controlplane.api import RefusedError
 from tests.controlplane.plane import free_ports, running_plane
 from tests.controlplane.workspace import Workspace, autoscaler, workload
 from tests.controlplane.world import DEPLOY, WINDOW_S
 from tests.e2e.gadgets import GADGETS, ROLLOUTS, gadget, may_see, rollout
 from tests.e2e.webhooked import DENIED, WebhookWorld
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.envoy]
 

@@ -18,10 +18,10 @@ import yaml
 from extauthz.core.intake.admission import NAME
 from extauthz.render.options import Profile
 from extauthz.testing.envoy import Envoy
-from tests.controlplane.api import eventually
 from tests.controlplane.manager import ControllerManager
 from tests.controlplane.plane import Plane, free_ports
 from tests.controlplane.world import World
+from tests.waiting import eventually
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "webhook.md"
 DENIED = f'admission webhook "{NAME}" denied the request: '

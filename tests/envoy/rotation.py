@@ -10,8 +10,8 @@ from typing import Any
 
 from extauthz.testing.certs import LOOPBACK_NAMES, Authority
 from extauthz.testing.gate import Gate
-from extauthz.testing.stack import eventually
 from extauthz.testing.volumes import Volume
+from tests.waiting import eventually
 
 ROTATIONS = 5
 WRITERS = 3

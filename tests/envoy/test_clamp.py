@@ -12,10 +12,11 @@ import pytest
 
 from extauthz.testing.builders import PATCH_TYPES
 from extauthz.testing.certs import Authority
-from extauthz.testing.stack import TOKEN, eventually
+from extauthz.testing.stack import TOKEN
 from tests.envoy import test_settling as settling
 from tests.unit.intake.test_protobuf import body as protobuf
 from tests.unit.intake.test_protobuf import field
+from tests.waiting import eventually
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 TEAMS = iter(settling.TEAMS)

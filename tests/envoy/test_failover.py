@@ -25,7 +25,8 @@ from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Alter, Envoy
 from extauthz.testing.gate import Gate
-from extauthz.testing.stack import PATCH, SCALE, TOKEN, eventually, scale_body, status_of, workload
+from extauthz.testing.stack import PATCH, SCALE, TOKEN, scale_body, status_of, workload
+from tests.waiting import eventually
 
 HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 QUOTA = {

@@ -18,11 +18,12 @@ from extauthz.core.ledger.pending_write import Event
 from extauthz.render import bounds
 from extauthz.render.options import Anonymous, Endpoint
 from extauthz.testing.certs import Authority
-from extauthz.testing.stack import PATCH, Stack, eventually, scale_body
+from extauthz.testing.stack import PATCH, Stack, scale_body
 from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.living import deployment
 from tests.controlplane.plane import Plane
 from tests.envoy.test_settling import Real
+from tests.waiting import eventually
 
 TEAM = "code-401"
 

@@ -19,7 +19,8 @@ from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.authz import ScriptedAuthz
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Envoy
-from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body, unused_port, workload
+from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body, unused_port, workload
+from tests.waiting import eventually
 
 CLIENTS = 3
 BETWEEN = 100

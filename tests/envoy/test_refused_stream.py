@@ -8,8 +8,9 @@ from extauthz.core.ledger.pending_write import Event
 from extauthz.render.options import Endpoint
 from extauthz.servers import access_log
 from extauthz.settlement import answers
-from extauthz.testing.stack import PATCH, SCALE, Stack, eventually, scale_body
+from extauthz.testing.stack import PATCH, SCALE, Stack, scale_body
 from tests.envoy.h2server import H2Server, How
+from tests.waiting import eventually
 
 UNPROCESSED = (How.REFUSE, How.REFUSE_LATE, How.LEAVE_BEFORE)
 """RFC 9113 §8.7: REFUSED_STREAM, and a GOAWAY whose last stream is below this one, say that nothing was done."""

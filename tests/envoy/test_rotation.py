@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from extauthz.testing.certs import Authority
-from extauthz.testing.stack import eventually
+from tests.waiting import eventually
 
 from .mutual import Mutual, shown
 from .rotation import ROTATIONS, Certificates, Rotation, short_connections

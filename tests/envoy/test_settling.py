@@ -20,7 +20,8 @@ from extauthz.testing.apiserver import ApiServer, Break
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import Alter, Envoy
 from extauthz.testing.gate import Gate
-from extauthz.testing.stack import PATCH, TOKEN, eventually, scale_body
+from extauthz.testing.stack import PATCH, TOKEN, scale_body
+from tests.waiting import eventually
 
 REFUSALS = (401, 403, 404, 409, 422, 429)
 FAILURES = (408, 500, 503, 504)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from extauthz.testing.certs import Authority
 from tests.rpc.client import parsed, prefixed
 from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled
 from tests.servers.listening import listening
+from tests.waiting import until
 
 U, LATER, FAILS, REFUSES, LOG, ECHO, HELD = (
     f"/a.Test/{name}" for name in ("Unary", "Later", "Fails", "Refuses", "Log", "Echo", "Held")
@@ -92,12 +93,6 @@ async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await call
     return error.value.code(), error.value.details()
-
-
-async def until(condition: Callable[[], bool], bound_s: float = 20.0) -> None:
-    async with asyncio.timeout(bound_s):
-        while not condition():  # noqa: ASYNC110 (what it looks at are plain values)
-            await asyncio.sleep(0.01)
 
 
 async def closed(server: Server) -> None:

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.model import Reading, WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.observe.observers import Told
 from extauthz.observe.recent import Recent
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.questions import scaled
@@ -92,7 +93,7 @@ class World:
         self.page = Page(lambda: self.answers, ThisHost(), lambda: self.knowledge, lambda: self.now_s, why)
 
     def ask(self, name: str, replicas: int, **more: Any) -> None:
-        self.recent.decided(self.write(scale(name, replicas, **more)), "", "an-autoscaler/1")
+        self.recent.decided(Told(self.write(scale(name, replicas, **more)), "", "an-autoscaler/1"))
 
     def reading(self, name: str, replicas: int) -> Reading:
         return scaled(WorkloadRef("apps", "deployments", "team-a", name), replicas)

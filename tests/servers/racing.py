@@ -24,6 +24,7 @@ from extauthz.core.model import WorkloadRef
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
+from extauthz.observe.observers import Observers
 from extauthz.servers.ext_authz import SERVICE, Checks
 from extauthz.service.deciding import Deciding
 from extauthz.testing.builders import gate as make_gate
@@ -98,13 +99,10 @@ class _Sight:
 
 
 class _Log:
-    """In place of metrics and log: keeps errors."""
+    """Keeps errors."""
 
     def __init__(self, failures: list[str]) -> None:
         self._failures = failures
-
-    def decision(self, *what: object) -> None:
-        """One more decision."""
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         if level == "error":
@@ -141,7 +139,7 @@ async def _member(objects: Sequence[Any], hard: int, store: Store, failures: lis
     committer = Committer(
         gate, store, _Sight(), WINDOW_S, time.monotonic, look=look, list_anew=list_anew, holds_new=False, tell=log.event
     )
-    checks = Checks(Deciding(gate, log, log, commit=committer.commit))
+    checks = Checks(Deciding(gate, Observers((), log.event), log.event, commit=committer.commit))
     following = asyncio.create_task(committer.run())
     try:
         await committer.known.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from h2.connection import H2Connection
 from hyperframe.frame import DataFrame, Frame, PingFrame
 
 from extauthz.testing.processes import Child
+from tests.waiting import eventually
 
 WITHIN_S = 1.0
 """A good change of a file takes effect within this (the issue's own words); doubled where a test waits for it."""
@@ -221,10 +221,5 @@ def metadata(response: CheckResponse) -> Mapping[str, str]:
 
 
 def within(seconds: float, holds: Callable[[], object]) -> bool:
-    """Poll until it holds."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.02)
-    return False
+    """Poll until it holds. True, or ``OutOfTimeError``."""
+    return bool(eventually(holds, within_s=seconds))

@@ -17,6 +17,7 @@ from extauthz.rpc.serving import Server
 from extauthz.servers import access_log
 from tests.servers.hearing import Heard
 from tests.servers.listening import listening
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -38,12 +39,6 @@ def typed_message(decision_id: str, code: int) -> bytes:
     made = typed.HttpAccessLogEntry(common_properties=common, response=response)
     logs = typed_service.StreamAccessLogsMessageHttpAccessLogEntries(log_entry=[made])
     return bytes(typed_service.StreamAccessLogsMessage(http_logs=logs))
-
-
-async def until(condition, bound_s: float = 10.0) -> None:
-    async with asyncio.timeout(bound_s):
-        while not condition():  # noqa: ASYNC110 (what it looks at is a plain list)
-            await asyncio.sleep(0.01)
 
 
 async def test_entries_are_heard_while_the_stream_stays_open_and_bad_ones_do_not_end_it(heard: Heard, server):

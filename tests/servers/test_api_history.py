@@ -14,6 +14,7 @@ from openapi_core.testing import MockRequest, MockResponse
 
 from extauthz.core.model import Verdict
 from extauthz.core.queries import Queries
+from extauthz.observe.observers import Told
 from extauthz.observe.recent import Recent
 from extauthz.servers.api import openapi
 from extauthz.servers.api.answers import Answers
@@ -50,7 +51,7 @@ class World:
 
     def write(self, name: str, replicas: int, namespace: str = "team-a", user: str = "") -> Verdict:
         decision = self._ask(scale(name, replicas, namespace=namespace))
-        self.recent.decided(decision, user, "kubectl/v1")
+        self.recent.decided(Told(decision, user, "kubectl/v1"))
         return decision.verdict
 
     async def get(self, target: str, token: str = ADMIN) -> tuple[int, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from extauthz.observe.observers import Told
 from extauthz.servers.api.rights import Everything
 from extauthz.servers.api.routes import Asked
 from extauthz.servers.api.share import Share
@@ -121,8 +122,10 @@ async def test_a_gate_that_still_reads_says_so(world: World):
 async def test_a_name_is_text_wherever_it_stands(world: World):
     """A tenant chooses the names of workloads, and what a sentence quotes."""
     path = f"/namespaces/team-a/workloads/deployments.apps/{HOSTILE}"
-    world.recent.decided(world.write(scale("web", 30))._replace(sentence=f"no {HOSTILE} {{{{7*7}}}}"), "", HOSTILE)
-    world.recent.decided(world.gate.decide(world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE)
+    world.recent.decided(
+        Told(world.write(scale("web", 30))._replace(sentence=f"no {HOSTILE} {{{{7*7}}}}"), "", HOSTILE)
+    )
+    world.recent.decided(Told(world.gate.decide(world.reading(HOSTILE, 40), "i", 0.0), HOSTILE, HOSTILE))
     for place in (*PAGES, "/?q=" + HOSTILE.replace("&", "%26"), path.replace("&", "%26")):
         page = await world.get(place)
         assert not list(page.all("img")), place

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from extauthz.core.queries import Queries
 from extauthz.kube.connection import Unreachable
+from extauthz.observe.observers import Told
 from extauthz.observe.recent import Recent
 from extauthz.servers.api.answers import Answers
 from extauthz.servers.api.people import KEPT_S, MOST_JUDGED, People
@@ -53,7 +54,7 @@ class World:
         known = gate(quotas, workload("web", 3), *others, namespaces=namespaces)
         recent, write = Recent(lambda: self.now_s), Asker(known)
         for request in (scale("web", 30), scale("rival", 40, namespace="team-b"), scale("c", 50, namespace="team-c")):
-            recent.decided(write(request), "", "")
+            recent.decided(Told(write(request)))
         write(scale("rival", 3, namespace="team-b"))
         decide = lambda reading: known.decide(reading, "q", 0.0, charge=False)  # noqa: E731
         answers = Answers(Queries(known.ledger), decide, lambda: 0.0, recent)

@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from extauthz.testing.certs import Authority, Pair
+from tests.waiting import OutOfTimeError
 
 from .running import QUOTAS, STATE, WITHIN_S, HalfACheck, Running, ask, metadata, scale, within
 
@@ -201,7 +202,8 @@ def test_w_ends_a_charge_unless_what_the_state_file_says_is_refused(tmp_path: Pa
         gate.state.write_text("{")
         assert within(5, lambda: gate.events("refused"))
         assert gate.check(4).ok_response is not None
-        assert not within(3, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
+        with pytest.raises(OutOfTimeError):
+            within(3, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
         gate.state.write_text(json.dumps(STATE))
         assert within(5, lambda: "extauthz_intents 0.0" in gate.get("/metrics")[1])
 

@@ -20,6 +20,7 @@ from extauthz.testing.objects import Key
 from extauthz.testing.processes import Child
 from extauthz.testing.reading import Fault
 from tests.controlplane.plane import free_ports, write_kubeconfig
+from tests.waiting import OutOfTimeError
 
 from .running import QUOTAS, STATE, Running, ask, scale, within
 
@@ -244,7 +245,8 @@ def test_it_is_not_ready_before_it_knows_which_custom_resources_there_are(api, t
     api.reading.faults.append(Fault(200, only="customresourcedefinitions", then="hang"))
     with Waiting(tmp_path) as waiting:
         assert within(WITHIN_S, lambda: "deployments.apps" not in (page := waiting.page()[1]) and "not ready" in page)
-        assert not within(6, lambda: waiting.gate.events("serving"))
+        with pytest.raises(OutOfTimeError):
+            within(6, lambda: waiting.gate.events("serving"))
         lacking = "not ready: customresourcedefinitions.apiextensions.k8s.io has not been listed yet"
         assert lacking in waiting.page()[1]
 
@@ -336,4 +338,5 @@ def test_nothing_is_written_where_that_is_not_wanted(api, tmp_path):
     with Live(tmp_path, "--no-write-status", "--no-write-events") as gate:
         assert not gate.allows(5)
         assert gate.check(9).denied_response is not None
-        assert not within(7, lambda: api.writes())
+        with pytest.raises(OutOfTimeError):
+            within(7, lambda: api.writes())

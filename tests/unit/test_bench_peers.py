@@ -20,7 +20,9 @@ from bench.figures import Goal
 from bench.peers import building, machine, policy, rounds, tail, timed
 from bench.peers.authorizers import answer_itself, spelled, started
 from bench.population import Population
+from extauthz.core.model import Decision, Verdict
 from extauthz.observe.metrics import Metrics
+from extauthz.observe.observers import Told
 from extauthz.render import envoy
 from extauthz.render.options import Endpoint, SidecarOptions
 from tests.controlplane.marker import asked_for, skip
@@ -108,10 +110,10 @@ def test_envoy_answers_scales_itself_and_asks_the_authorizer_all_the_same():
 
 def test_each_decision_s_time_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch):
     told: list[float] = []
-    monkeypatch.setattr(Metrics, "decision", lambda self, decision, seconds: told.append(seconds))
+    monkeypatch.setattr(Metrics, "decided", lambda self, one: told.append(one.seconds))
     took: list[tuple[float, float]] = []
     timed.keep(took)
-    Metrics.decision(None, None, 0.25)  # type: ignore[arg-type]
+    Metrics.decided(None, Told(Decision("d", Verdict.ALLOW, "fits", ""), seconds=0.25))  # type: ignore[arg-type]
     assert told == [0.25]
     (found,) = tail.decisions("".join(f"{when} {seconds}\n" for when, seconds in took))
     assert found == took[0]

@@ -11,6 +11,7 @@ import pytest
 from extauthz.cli import main
 from extauthz.core.model import Decision
 from extauthz.observe.log import Log
+from extauthz.observe.observers import Told
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 DAY_S = 86_400.0
@@ -28,7 +29,7 @@ class Logged:
         with self.file.open("a") as stream:
             log = Log(stream, clock=lambda: self.at_s)
             for one in decisions:
-                log.decision(one, "hpa")
+                log.decided(Told(one, "", "hpa"))
             log.close()
         return str(self.file)
 

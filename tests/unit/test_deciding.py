@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
+import re
+import time
+from asyncio.selector_events import _SelectorSocketTransport
+from pathlib import Path
 
+import grpc
 import pytest
 
 from extauthz.core.model import (
@@ -24,9 +30,13 @@ from extauthz.core.model import (
 from extauthz.core.quota.requesters import by_name
 from extauthz.observe.log import Log
 from extauthz.observe.metrics import Levels, Metrics
-from extauthz.observe.recent import Recent
-from extauthz.service.deciding import Deciding
+from extauthz.observe.observers import Observer, Observers, Told
+from extauthz.servers.ext_authz import SERVICE, Checks
+from extauthz.service.assembly import Assembly, Decide, Surroundings
+from extauthz.service.deciding import Deciding, briefly
 from extauthz.service.ids import new_id
+from extauthz.service.loading import load
+from tests.servers.listening import listening
 
 READING = NotAWrite("read", "it reads")
 REQUEST = Request("PUT", "/", {"user-agent": "kpa", "x-secret": "hush"}, b"")
@@ -38,32 +48,14 @@ def reads(request: Request) -> Reading:
 
 
 class AllowAll:
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         assert charge
         assert now_s > 0
         return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota")
 
 
 class Broken:
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         raise AssertionError("usage is negative")
 
 
@@ -71,8 +63,10 @@ async def observed(gate, times: int = 1) -> tuple[list[Decision], list[dict], st
     stream = io.StringIO()
     log = Log(stream)
     metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
-    deciding = Deciding(gate, metrics, log, read=reads)
+    observers = Observers([log.decided, metrics.decided], log.event)
+    deciding = Deciding(gate, observers, log.event, read=reads)
     decisions = [deciding(REQUEST) for _ in range(times)]
+    observers.drain()
     log.close()
     body, _ = await metrics.scrape("")
     return decisions, [json.loads(line) for line in stream.getvalue().splitlines()], body.decode()
@@ -112,12 +106,9 @@ async def test_a_failure_of_ours_refuses_nothing_where_the_gate_only_audits() ->
 
 
 @pytest.mark.parametrize("headers", [{}, {"user-agent": ""}], ids=["none", "empty"])
-def test_a_request_without_a_user_agent_is_decided(headers) -> None:
-    stream = io.StringIO()
-    log = Log(stream)
-    decision = Deciding(AllowAll(), Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0)), log, read=reads)(
-        REQUEST._replace(headers=headers)
-    )
+async def test_a_request_without_a_user_agent_is_decided(headers) -> None:
+    asked, log, stream = deciding(AllowAll())
+    decision = asked(REQUEST._replace(headers=headers))
     log.close()
     assert decision.verdict is Verdict.ALLOW
     assert "user_agent" not in json.loads(stream.getvalue())
@@ -135,20 +126,15 @@ class Holds:
         return Decision(decision_id, Verdict.DENY, "policy-not-yet", "later", WEB, held=growth)
 
 
-def test_what_is_held_is_told_to_policies_alone() -> None:
-    held: list[Decision] = []
-    heeded: list[Decision] = []
-    recent = Recent()
-    told, log, _ = deciding(Holds(), held=held.append, heed=heeded.append, recent=recent)
-    answer = told(REQUEST)
+async def test_what_is_held_is_not_in_what_observers_keep() -> None:
+    told: list[Told] = []
+    asked, log, _ = deciding(Holds(), told.append)
+    answer = asked(REQUEST)
     log.close()
-    assert [one.held is not None for one in held] == [True]
-    kept = [answer, *heeded, *(one.decision for one in recent.decisions())]
-    assert len(kept) == 3
-    assert all(one.held is None for one in kept), "it may be large, and they keep decisions"
-    alone, log, _ = deciding(Holds())
-    assert alone(REQUEST).held is None
-    log.close()
+    (one,) = told
+    assert one.held is not None
+    assert one.held.ref == WEB
+    assert (answer.held, one.decision.held) == (None, None), "it may be large, and they keep decisions"
 
 
 class Knowing:
@@ -159,16 +145,7 @@ class Knowing:
         self.asked: list[str] = []
         self._needs = needs
 
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         self.asked.append(decision_id)
         if self.seen:
             return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
@@ -180,23 +157,79 @@ class Knowing:
         self.seen = True
 
 
-def deciding(gate, **more) -> tuple[Deciding, Log, io.StringIO]:
+class Closing(Log):
+    """Has all of it told before it closes."""
+
+    def __init__(self, stream: io.StringIO, *observers: Observer) -> None:
+        super().__init__(stream)
+        self.observers = Observers([self.decided, *observers], self.event)
+
+    def close(self) -> None:
+        self.observers.drain()
+        super().close()
+
+
+def deciding(gate, *observers: Observer, **more) -> tuple[Deciding, Closing, io.StringIO]:
     stream = io.StringIO()
-    log = Log(stream)
-    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
-    return Deciding(gate, metrics, log, **({"read": reads} | more)), log, stream
+    log = Closing(stream, *observers)
+    return Deciding(gate, log.observers, log.event, **({"read": reads} | more)), log, stream
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at-once", "fetched-first"])
+async def test_an_answer_is_written_before_observers_are_told_in_their_order(monkeypatch, waits: bool) -> None:
+    """Over a real socket, as often as somebody asks."""
+    happened: list[str] = []
+    gate, count = Knowing(), itertools.count()
+    gate.seen = not waits
+    observers = [lambda told, name=name: happened.append(f"{name} {told.decision.id}") for name in ("log", "metrics")]
+    asked, log, _ = deciding(gate, *observers, fetch={Fetch.WORKLOAD: gate.look}, ids=lambda: f"d{next(count):015}")
+    write = _SelectorSocketTransport.write
+
+    def written(transport: asyncio.Transport, data: bytes) -> None:
+        happened.extend(f"answer {one.decode()}" for one in re.findall(rb"d\d{15}", data))
+        write(transport, data)
+
+    monkeypatch.setattr(_SelectorSocketTransport, "write", written)
+    async with listening(Checks(asked).methods()) as (_, address), grpc.aio.insecure_channel(address) as channel:
+        check = channel.unary_unary(f"/{SERVICE}/Check", request_serializer=bytes)
+        for number in range(3):
+            await check(b"")
+            while len(happened) < 3 * (number + 1):  # noqa: ASYNC110 (it waits for turns of the loop)
+                await asyncio.sleep(0)
+    log.close()
+    assert happened == [f"{what} d{number:015}" for number in range(3) for what in ("answer", "log", "metrics")]
+
+
+async def test_an_observer_that_fails_is_logged_and_the_others_are_told() -> None:
+    def fails(told: Told) -> None:
+        raise RuntimeError("oh")
+
+    told: list[Told] = []
+    asked, log, stream = deciding(AllowAll(), fails, told.append)
+    decision = asked(REQUEST)
+    log.close()
+    assert [one.decision.id for one in told] == [decision.id]
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line["id"]) for line in lines] == [
+        ("decision", decision.id),
+        ("observer-failed", decision.id),
+    ]
+    assert "RuntimeError: oh" in lines[1]["traceback"]
+
+
+# What waits.
 
 
 async def test_what_was_not_seen_is_looked_at_and_then_decided_once() -> None:
     gate = Knowing()
-    heeded: list[Decision] = []
-    asked, log, stream = deciding(gate, look=gate.look, heed=heeded.append)
+    told: list[Told] = []
+    asked, log, stream = deciding(gate, told.append, fetch={Fetch.WORKLOAD: gate.look})
     decision = await asked(REQUEST)
     log.close()
     assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits")
     assert gate.asked == [decision.id, decision.id]
     assert [json.loads(line)["id"] for line in stream.getvalue().splitlines()] == [decision.id]
-    assert heeded == [decision]
+    assert [one.decision for one in told] == [decision]
 
 
 async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> None:
@@ -205,7 +238,7 @@ async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> 
     async def look(ref: WorkloadRef) -> None:
         await asyncio.Event().wait()
 
-    asked, log, stream = deciding(Knowing(), look=look)
+    asked, log, stream = deciding(Knowing(), fetch={Fetch.WORKLOAD: briefly(look)})
     decision = await asked(REQUEST)
     log.close()
     assert decision.reason == "unknown-workload"
@@ -215,7 +248,7 @@ async def test_a_look_that_takes_too_long_ends_in_what_is_known(monkeypatch) -> 
 @pytest.mark.parametrize("needs", [None, MAX_SCALE], ids=["nothing", "something-else"])
 async def test_nothing_is_looked_at_where_it_would_not_help(needs) -> None:
     gate = Knowing(needs)
-    asked, log, _ = deciding(gate, look=gate.look)
+    asked, log, _ = deciding(gate, fetch={Fetch.WORKLOAD: gate.look})
     assert isinstance(asked(REQUEST), Decision)
     log.close()
     assert not gate.seen
@@ -227,16 +260,7 @@ class Asking:
     def __init__(self, *, seen: bool = True) -> None:
         self.seen, self.learnt, self.uncovered = seen, False, False
 
-    def decide(
-        self,
-        reading: Reading,
-        decision_id: str,
-        now_s: float,
-        *,
-        source: str = "",
-        charge: bool = True,
-        requester: Requester | None = None,
-    ) -> Decision:
+    def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         if not self.seen:
             return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, needs=WORKLOAD)
         if not self.learnt:
@@ -270,7 +294,7 @@ async def agree(reading: Reading, source: str, decision: Decision, requester: Re
 @pytest.mark.parametrize("commit", [None, agree], ids=["alone", "shared"])
 async def test_what_has_to_be_asked_is_asked_and_then_decided_once(seen, commit) -> None:
     gate = Asking(seen=seen)
-    asked, log, stream = deciding(gate, look=gate.look, ask=gate.ask, commit=commit)
+    asked, log, stream = deciding(gate, fetch={Fetch.WORKLOAD: gate.look, Fetch.MAX_SCALE: gate.ask}, commit=commit)
     decision = await asked(REQUEST)
     log.close()
     assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "fits" if commit is None else "agreed")
@@ -363,3 +387,24 @@ async def test_a_decision_knows_who_asks_as_the_way_says(question, requester) ->
     assert seen == [requester]
     expected = requester.user if requester is not None else None
     assert json.loads(stream.getvalue()).get("user") == expected
+
+
+async def test_a_stop_tells_what_waits(tmp_path: Path) -> None:
+    """Whatever the last answer was, even where no turn of the loop is left."""
+    quotas, state = tmp_path / "quotas.yaml", tmp_path / "state.yaml"
+    quotas.write_text("{apiVersion: v1, kind: List, items: []}")
+    state.write_text("{apiVersion: v1, kind: List, items: []}")
+    settings = load({"quotas": str(quotas), "state": str(state)}, {}, None)
+    stream = io.StringIO()
+    log = Log(stream)
+    metrics = Metrics(lambda: Levels((), 0, 0, 0, 0, True, 0))
+    gate = Assembly(settings, Surroundings(log, metrics, time.monotonic, lambda: "the last"))
+
+    async def serve(decide: Decide) -> None:
+        assert isinstance(decide(Question(READING)), Decision)
+        raise OSError("and whatever ends it")
+
+    with pytest.raises(OSError, match="whatever"):
+        await gate.run(None, asyncio.Event(), serve)
+    log.close()
+    assert json.loads(stream.getvalue().splitlines()[-1])["id"] == "the last"

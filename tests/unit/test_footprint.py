@@ -14,7 +14,7 @@ from extauthz.core import footprint, resources
 from extauthz.core.footprint import FootprintError, LimitRangeDefaults
 from extauthz.core.quantities import CEILING, NANO
 from extauthz.core.resourcelists import MAX_ITEMS
-from extauthz.testing.hanging import not_hanging
+from tests.waiting import not_hanging
 
 RECORDED = Path(__file__).parents[1] / "data" / "footprints.jsonl"
 CASES = [json.loads(line) for line in RECORDED.read_text().splitlines()]

@@ -14,6 +14,7 @@ import pytest
 from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log as module
 from extauthz.observe.log import Bridge, Log
+from extauthz.observe.observers import Told
 from extauthz.testing.builders import Asker, gate, patch, path, quota, workload
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
@@ -47,7 +48,7 @@ def written(level: str, style: str, *decisions: tuple[Decision, str]) -> list[st
     stream = io.StringIO()
     log = Log(stream, level, style, clock=lambda: 1_800_000_000.5)
     for decision, user_agent in decisions:
-        log.decision(decision, user_agent)
+        log.decided(Told(decision, "", user_agent))
     log.close()
     return lines_of(stream)
 
@@ -121,20 +122,10 @@ def test_a_refusal_as_text_begins_with_who_and_how_many_and_keeps_what_the_sente
     assert ends.endswith("user_agent=kubectl)")
 
 
-@pytest.mark.parametrize(
-    ("decision", "begins"),
-    [
-        (denied(clamped_to=4), "clamped deployments.apps/shop/web 3 → 5 to 4: it is forbidden ("),
-        (denied(), "clamped deployments.apps/shop/web 3 → 5: it is forbidden ("),
-    ],
-    ids=["with-a-count", "without"],
-)
-def test_a_clamp_as_text_says_the_count_that_is_asked_for(decision: Decision, begins: str) -> None:
-    stream = io.StringIO()
-    log = Log(stream, "info", "text", clock=lambda: 1_800_000_000.5)
-    log.clamp(decision, "")
-    log.close()
-    assert lines_of(stream)[0].removeprefix("2027-01-15T08:00:00.500Z WARNING ").startswith(begins)
+def test_a_clamp_as_text_says_the_count_that_is_asked_for() -> None:
+    (line,) = written("info", "text", (denied(clamped_to=4), ""))
+    said = line.removeprefix("2027-01-15T08:00:00.500Z WARNING ")
+    assert said.startswith("clamped deployments.apps/shop/web 3 → 5 to 4: it is forbidden (")
 
 
 def test_what_only_would_be_refused_says_both_as_text() -> None:

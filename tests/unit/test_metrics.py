@@ -13,6 +13,7 @@ from extauthz.core.queries import QuotaUse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import table
 from extauthz.observe.metrics import BUCKETS_S, Levels, Metrics
+from extauthz.observe.observers import Told
 from extauthz.observe.workspaces import Waiting
 from extauthz.testing.builders import quota
 
@@ -65,7 +66,7 @@ async def test_decisions_are_counted_by_verdict_and_reason(metrics: Metrics) -> 
         Decision("4", Verdict.ALLOW, "fits", "", unspecified=(Unspecified("q", ("q",), "requests.cpu", ("c",), True),)),
         Decision("5", Verdict.DENY, "must-specify", "", unspecified=(Unspecified("q", ("q",), "limits.cpu", ("c",)),)),
     ):
-        metrics.decision(decision, 0.00003)
+        metrics.decided(Told(decision, seconds=0.00003))
     numbers = await scraped(metrics)
     assert numbers["extauthz_decisions_total", "exceeded-quota", "deny"] == 2
     assert numbers["extauthz_decisions_total", "fits", "allow"] == 2
@@ -75,7 +76,7 @@ async def test_decisions_are_counted_by_verdict_and_reason(metrics: Metrics) -> 
 
 async def test_check_seconds_is_a_cumulative_histogram(metrics: Metrics) -> None:
     for seconds in (0.00001, BUCKETS_S[0], 0.0003, 60.0):
-        metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), seconds)
+        metrics.decided(Told(Decision("1", Verdict.ALLOW, "fits", ""), seconds=seconds))
     numbers = await scraped(metrics)
     name = "extauthz_check_seconds"
     assert numbers[f"{name}_bucket", str(BUCKETS_S[0])] == 2
@@ -108,12 +109,13 @@ async def test_a_refused_reload_leaves_the_time_of_the_last_good_one(metrics: Me
 
 
 async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(metrics: Metrics) -> None:
-    metrics.decision(Decision("1", Verdict.ALLOW, "fits", ""), 0.1)
-    metrics.decision(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), 0.1)
-    metrics.decision(DENIED, 0.1)
-    metrics.decision(Decision("4", Verdict.ALLOW, "fits", "", audit=(SHORT,)), 0.1)
+    metrics.decided(Told(Decision("1", Verdict.ALLOW, "fits", ""), seconds=0.1))
+    metrics.decided(Told(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), seconds=0.1))
+    metrics.decided(Told(DENIED, seconds=0.1))
+    metrics.decided(Told(Decision("4", Verdict.ALLOW, "fits", "", audit=(SHORT,)), seconds=0.1))
     metrics.reload("state", "ok", 1.0)
-    metrics.clamp(Decision("3", Verdict.DENY, "", "", shortages=(Shortage("acme", (), "requests.cpu", 1, 1, 0, 1),)))
+    short = Shortage("acme", (), "requests.cpu", 1, 1, 0, 1)
+    metrics.decided(Told(Decision("3", Verdict.DENY, "", "", shortages=(short,), clamped_to=1)))
     metrics.policy_failed("p", "reserve")
     metrics.answer("refused")
     metrics.skipped("no-decision")
@@ -176,7 +178,7 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
         PolicyAnswer("calm", "", "permit", "unknown", "it failed"),
         PolicyAnswer("hours", "acme", "filter", "refused", "no", audits=True),
     )
-    metrics.decision(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), 0.1)
+    metrics.decided(Told(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), seconds=0.1))
     metrics.policy_failed("calm", "reserve")
     body, _ = await metrics.scrape("")
     families = text_string_to_metric_families(body.decode())
@@ -191,6 +193,6 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
 
 async def test_a_policy_that_is_gone_has_no_series_any_more(metrics: Metrics) -> None:
     rows = tuple(PolicyAnswer(name, "acme", "filter", "refused", "no") for name in ("hours", "gone"))
-    metrics.decision(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), 0.1)
+    metrics.decided(Told(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), seconds=0.1))
     numbers = await scraped(metrics)
     assert {key[1] for key in numbers if key[0] == "extauthz_policy_answers_total"} == {"hours"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from extauthz.core import quantities
 from extauthz.core.quantities import CEILING, NANO, QuantityError
-from extauthz.testing.hanging import not_hanging
+from tests.waiting import not_hanging
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extauthz.core import footprint, resources
 from extauthz.core.resources import ResourceKeyError, Treatment
-from extauthz.testing.hanging import not_hanging
+from tests.waiting import not_hanging
 
 BY_CLASS = ".storageclass.storage.k8s.io"
 ACCEPTED = {

@@ -58,7 +58,7 @@ class House:
 
     def __call__(self, request: Request) -> Decision:
         decision = self.ask(request)
-        self.gate.policies.decided(decision)
+        self.gate.policies.decided(decision, decision.held)
         if decision.pending_write is not None:
             self.gate.ledger.pending.settle(decision.pending_write, Event.NOT_FORWARDED, self.ask.now_s)
         return decision

@@ -51,7 +51,7 @@ class ClusterState:
         """Why quotas or state may be out of date; ``None``: they are not."""
         self.coverage_is_stale = False
         """Quotas or namespaces may be out of date. Then it is not known which quotas cover a namespace."""
-        self._checked_until_s = math.inf
+        self.checked_until_s = math.inf
         self.hold_until_s: float | None = None
         """Until about when no growth is granted; ``None``: there is no recovery hold."""
         self.policies = Policies()
@@ -130,12 +130,7 @@ class ClusterState:
         """
         self.stale_why = why
         self.coverage_is_stale = why is not None and coverage
-        self._checked_until_s = until_s
-
-    def looks_at(self, now_s: float) -> None:
-        """The time is ``now_s``: the last report about the sources may be too old."""
-        if now_s > self._checked_until_s:
-            self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
+        self.checked_until_s = until_s
 
     @property
     def is_stale(self) -> bool:

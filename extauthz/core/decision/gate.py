@@ -2,21 +2,36 @@
 
 know → weigh → judge → record: ``decided`` has the phases of a write, and ``_judges`` what is asked of it, in order. A
 new check is one more of those. Nothing here waits, logs, looks at a clock, or knows of HTTP.
+
+How many writes may be pending at once is bounded: of one workload, one client, one tree of quotas, and in all. Each
+takes room and memory until it has landed or no longer can. So a flood must be stopped, and only for its sender: the
+bounds for one client and for one tree are far below the bound for all. Of identical retries ``MAX_IDENTICAL`` are kept.
+After that the newest one stands for those that follow.
+
+A workload is not brought under other quotas while something is charged where it counts now, and follows it. That is a
+resize of one of its pods, or a workload that is about to join its family. Both last seconds. Autoscalers move nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
 
-from extauthz.core.decision import known, policing, recording, sentences, unknowns, weighing
+from extauthz.core.decision import known, policing, sentences, unknowns, weighing
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.decision.known import FITS, Asked, Grounds, Question
+from extauthz.core.decision.known import FITS, Asking, Case, Grounds
 from extauthz.core.footprint import FootprintError
-from extauthz.core.ledger import record
-from extauthz.core.ledger.ledger import Proposal
-from extauthz.core.ledger.pending_write import is_newer
+from extauthz.core.kinds import PODS, RESIZES
+from extauthz.core.ledger import record as pending_record
+from extauthz.core.ledger.coverage import leaves
+from extauthz.core.ledger.entry import Entry
+from extauthz.core.ledger.ledger import Ledger, Proposal
+from extauthz.core.ledger.pending_write import PendingWrite, State, is_newer
+from extauthz.core.ledger.pending_writes import UNCOVERED
 from extauthz.core.model import (
+    NO_PRECONDITION,
+    WOULD_REFUSE,
     Decision,
     Fetch,
     NeedsFetch,
@@ -26,11 +41,29 @@ from extauthz.core.model import (
     Reading,
     Requester,
     Resize,
+    Shortage,
     Unreadable,
+    Unspecified,
     Verdict,
     Write,
 )
 from extauthz.core.quota.spec import Mode
+
+MOVE_WAITS: Final = "move-waits"
+
+MAX_IDENTICAL = 16
+"""An HPA asks every 15 s: nine times in a landing window. The answer to each write ends it."""
+
+MAX_BYTES_IN_QUOTA = 32 * 1024 * 1024
+"""What the changes of one tenant may hold while they are under way. A Deployment as ``kubectl apply`` sends it holds
+some 30 KiB; the costliest body that is read at all, less than 32 MiB."""
+
+MAX_BYTES_UNCOVERED = 128 * 1024
+"""The same of all workloads without a quota: a quarter of what a ledger object takes. The room is of those that have
+one."""
+
+MAX_BYTES = 8 * MAX_BYTES_IN_QUOTA
+"""The same for all, so that no tenant by itself can use it up."""
 
 
 class HandoverError(ValueError):
@@ -45,7 +78,7 @@ class Gate(ClusterState):
     def export_pending_writes(self, now_s: float) -> list[dict[str, object]]:
         """Live pending writes as JSON-ready records. Times are seconds left: the next start has another clock."""
         return [
-            {**record.dump(ref, pending_write), "left_s": pending_write.expires_s - now_s}
+            {**pending_record.dump(ref, pending_write), "left_s": pending_write.expires_s - now_s}
             for ref, pending_write in self.ledger.pending
         ]
 
@@ -60,11 +93,11 @@ class Gate(ClusterState):
             left_s = one.get("left_s")
             try:
                 if not isinstance(left_s, int | float):
-                    raise record.RecordError("left_s must be a number of seconds")
-                ref, pending_write = record.load(one, now_s + left_s, now_s)
+                    raise pending_record.RecordError("left_s must be a number of seconds")
+                ref, pending_write = pending_record.load(one, now_s + left_s, now_s)
                 if self.ledger.pending.follows(pending_write.id):
-                    raise record.RecordError(f"there is another pending write {pending_write.id}")
-            except record.RecordError as error:
+                    raise pending_record.RecordError(f"there is another pending write {pending_write.id}")
+            except pending_record.RecordError as error:
                 raise HandoverError(f"pending write {number}: {error}") from error
             self.ledger.adopt(ref, pending_write)
 
@@ -87,11 +120,11 @@ class Gate(ClusterState):
             source: who sent it, as the proxy vouches for it; empty: not known.
             requester: who sent it, for quotas that bind some; ``None``: not known.
         """
-        self.looks_at(now_s)
+        self._looks_at(now_s)
         if isinstance(reading, Write):
-            decision = decided(known.of_write(self, reading, Question(decision_id, now_s, source, charge, requester)))
+            decision = decided(known.of_write(self, reading, Asking(decision_id, now_s, source, charge, requester)))
         elif isinstance(reading, Resize):
-            decision = self._resized(reading, Question(decision_id, now_s, source, charge, requester))
+            decision = self._resized(reading, Asking(decision_id, now_s, source, charge, requester))
         elif isinstance(reading, NotAWrite):
             decision = Decision(decision_id, Verdict.ALLOW, reading.code, reading.why)
         elif isinstance(reading, NotACount):
@@ -100,7 +133,12 @@ class Gate(ClusterState):
             decision = unknowns.unreadable(self, reading, decision_id, requester)
         return decision if self.policy.mode == "enforce" else audited(decision)
 
-    def _resized(self, resize: Resize, question: Question) -> Decision:
+    def _looks_at(self, now_s: float) -> None:
+        """The time is ``now_s``: the last report about the sources may be too old."""
+        if now_s > self.checked_until_s:
+            self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
+
+    def _resized(self, resize: Resize, question: Asking) -> Decision:
         try:
             return decided(known.of_resize(self, resize, question))
         except FootprintError as error:
@@ -124,8 +162,8 @@ class Gate(ClusterState):
         """
         if not isinstance(reading, Write) or not self.ledger.coverage.tree.clamps or self.policy.mode != "enforce":
             return None
-        self.looks_at(now_s)
-        question = Question(decision_id, now_s, source, False, requester)
+        self._looks_at(now_s)
+        question = Asking(decision_id, now_s, source, False, requester)
         asked = known.of_write(self, reading, question)
         observed = asked.observed
         if observed is None or asked.creates:
@@ -153,7 +191,7 @@ class Gate(ClusterState):
         return refused._replace(clamped_to=count, version=observed.resource_version, sentence=sentence)
 
 
-def _is_refused_for_its_count_alone(asked: Asked, refused: Decision, observed: Observed) -> bool:
+def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
     """By quotas in mode Clamp and nothing else; it differs from what is observed only by the count; and nothing else is
     charged for it."""
     if refused.verdict is not Verdict.DENY or refused.reason != weighing.EXCEEDED:
@@ -171,7 +209,7 @@ def _is_refused_for_its_count_alone(asked: Asked, refused: Decision, observed: O
 # The phases.
 
 
-def decided(asked: Asked) -> Decision:
+def decided(asked: Case) -> Decision:
     """The answer to a write. Its place in the ledger is taken at once if it is granted."""
     if asked.write.replicas == 0 and asked.write.object is None:
         # An object that asks for none goes on: a count that was allowed before may land on its template.
@@ -181,32 +219,32 @@ def decided(asked: Asked) -> Decision:
         return answer
     if not asked.state.ledger.coverage.may_cover(asked.ref.namespace):
         return _uncovered(asked)
-    answer = recording.move_waits(asked)
+    answer = move_waits(asked)
     if answer is not None:
         return answer
     proposal = _weighed(asked)
     found = _judged(asked, proposal)
-    return found if isinstance(found, Decision) else recording.granted(asked, proposal, found)
+    return found if isinstance(found, Decision) else granted(asked, proposal, found)
 
 
-def _weighed(asked: Asked) -> Proposal:
+def _weighed(asked: Case) -> Proposal:
     return asked.state.ledger.propose(asked.ref, asked.pending_write, asked.expected, asked.entry)
 
 
-def _uncovered(asked: Asked) -> Decision:
+def _uncovered(asked: Case) -> Decision:
     """No quota may cover its namespace. The write is followed, because a quota may come to cover it.
 
     A count for an object that is not known is followed too: the object may be made before the count lands.
     """
     answer = asked.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", asked.write.replicas)
     answer, proposal = answer._replace(uncovered=True), _weighed(asked)
-    if isinstance(recording.full(asked, proposal, FITS), Decision):
+    if isinstance(full(asked, proposal, FITS), Decision):
         return answer
-    recorded = recording.record(asked, proposal, FITS)
+    recorded = record(asked, proposal, FITS)
     return answer._replace(pends=recorded.pends, pending_write=recorded.id)
 
 
-def _judged(asked: Asked, proposal: Proposal) -> Decision | Grounds:
+def _judged(asked: Case, proposal: Proposal) -> Decision | Grounds:
     """The first refusal of whatever is asked of it; else the grounds of a grant."""
     grounds = _at_first(proposal)
     for judge in _judges(asked, proposal):
@@ -217,10 +255,10 @@ def _judged(asked: Asked, proposal: Proposal) -> Decision | Grounds:
     return grounds
 
 
-Judge: TypeAlias = Callable[[Asked, Proposal, Grounds], Decision | Grounds]
+Judge: TypeAlias = Callable[[Case, Proposal, Grounds], Decision | Grounds]
 
 
-def _judges(asked: Asked, proposal: Proposal) -> list[Judge]:
+def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     """What is asked of a write, in the order in which it is told. What nearly never applies is not asked.
 
     A resize has no count of its own to judge, and what it adds is not unspecified.
@@ -241,7 +279,7 @@ def _judges(asked: Asked, proposal: Proposal) -> list[Judge]:
         judges.append(weighing.exceeded)  # it grows past a quota
     if state.bounds is not None and not asked.resizes:
         judges.append(weighing.exceeded_max_scale)  # it grows past what the platform's own service allows
-    judges.append(recording.full)  # too many writes are under way
+    judges.append(full)  # too many writes are under way
     if has_policies:
         judges.append(policing.let_go)  # a policy does not let it grow yet
     return judges
@@ -263,3 +301,174 @@ def audited(decision: Decision) -> Decision:
         return decision
     sentence = f"allowed, as the gate only audits; else: {decision.sentence}"
     return decision._replace(verdict=Verdict.ALLOW, would=decision.verdict, sentence=sentence)
+
+
+# The last phase: what a grant says, and what it leaves.
+
+
+class Recorded(NamedTuple):
+    """How the ledger follows an allowed write."""
+
+    remark: str
+    """Why it is not recorded; empty: it is."""
+    pends: bool = False
+    id: str | None = None
+    """Id of the pending write that stands for it."""
+
+
+def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
+    """Nothing speaks against it."""
+    reason, why = _would_refuse(asked, proposal, grounds) or (grounds.reason, grounds.why)
+    recorded = record(asked, proposal, grounds)
+    answer = asked.answer(
+        Verdict.ALLOW,
+        reason,
+        why + recorded.remark + grounds.remark,
+        None if asked.resizes else asked.pending_write.replicas,
+        audit=proposal.growth.audit,
+        pending_write=recorded.id,
+        max_scale=grounds.max_scale,
+        pends=recorded.pends,
+        grows=bool(proposal.growth.grows) or asked.may_raise,
+    )
+    if grounds.unspecified or grounds.policies:
+        return answer._replace(unspecified=grounds.unspecified, policies=grounds.policies)
+    return answer
+
+
+def record(asked: Case, proposal: Proposal, grounds: Grounds) -> Recorded:
+    """Record what was allowed and may still land."""
+    if asked.free:
+        return Recorded(asked.free)
+    if not asked.question.charge:
+        return Recorded("; a question, charged nothing", pends=True)
+    pending_write, ledger = asked.pending_write, asked.state.ledger
+    twin = _twin(pending_write, proposal)
+    if twin is not None:
+        ledger.pending.renew(twin, pending_write.expires_s)
+        return Recorded("", pends=True, id=twin.id)
+    if pending_write.labels:  # no count alone
+        pending_write.held_bytes = held_by(pending_write)
+    ledger.record(proposal, pending_write)
+    if grounds.growth is not None:
+        asked.state.policies.reserve(grounds.growth)
+    return Recorded("", True, pending_write.id)
+
+
+def _would_refuse(asked: Case, proposal: Proposal, grounds: Grounds) -> tuple[str, str] | None:
+    """Reason and sentence of a write that quotas in mode Audit would have refused; ``None``: none would."""
+    short = proposal.growth.audit
+    if not (short or grounds.unspecified):
+        return None
+    ref, rows = asked.write.ref, [row for row in grounds.unspecified if row.audits]
+    would = [sentences.exceeded(ref, short, None, 0)] if short else []
+    would += [sentences.must_specify(ref, rows)] if rows else []
+    return WOULD_REFUSE, f"allowed, as {_names([*short, *rows])} only audits; else: {'; '.join(would)}"
+
+
+def _names(rows: Sequence[Shortage | Unspecified]) -> str:
+    return ", ".join(dict.fromkeys(f"workspace quota {row.quota}" for row in rows))
+
+
+# Bounds of what pends.
+
+
+def full(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+    """The refusal of one more write where that would be too many, and no pending write stands for it too."""
+    if asked.free or _twin(asked.pending_write, proposal) is not None:
+        return grounds
+    found = _bound_met(asked, proposal)
+    if found is None:
+        return grounds
+    reason, whose = found
+    latest = sentences.about(asked.state.policy.window_s)
+    why = f"already follows {whose} that may still land; try again in {latest} at the latest"
+    return asked.unavailable(reason, why)
+
+
+def _twin(pending_write: PendingWrite, proposal: Proposal) -> PendingWrite | None:
+    """The open write that stands for ``pending_write`` too, once enough writes of the same effect are under way."""
+    live = proposal.entry.pending_writes
+    if live is None or len(live) < MAX_IDENTICAL or pending_write.precondition != NO_PRECONDITION:
+        return None
+    alike = [
+        one
+        for one in live.values()
+        if one.state is State.OPEN and one.replicas == pending_write.replicas and one.effect == pending_write.effect
+    ]
+    return max(reversed(alike), key=lambda one: one.expires_s) if len(alike) >= MAX_IDENTICAL else None
+
+
+def _bound_met(asked: Case, proposal: Proposal) -> tuple[str, str] | None:
+    """The code of the bound that is met, and whose writes they are; ``None``: none is met.
+
+    Nobody has more pending writes than there are in all.
+    """
+    policy, ledger, pending_write = asked.state.policy, asked.state.ledger, asked.pending_write
+    live = proposal.entry.pending_writes or {}
+    is_one_too_many = _is_one_too_many(pending_write, live, policy.max_intents_per_workload)
+    source, in_all = asked.question.source, len(ledger.pending)
+    if source and in_all >= policy.max_intents_per_source <= ledger.pending.of_source(source):
+        return "too-many-intents-of-source", f"{policy.max_intents_per_source} writes of {source}"
+    if is_one_too_many:
+        return "too-many-intents", f"{policy.max_intents_per_workload} different writes to it"
+    if in_all >= policy.max_intents:
+        return "too-many-intents", f"{in_all} writes"
+    if in_all >= policy.max_intents_per_tree:
+        for root in proposal.step.after.trees:
+            if ledger.pending.of_tree(root) >= policy.max_intents_per_tree:
+                return "too-many-intents-in-tree", f"{policy.max_intents_per_tree} writes under workspace quota {root}"
+    return _memory_met(ledger, proposal, held_by(pending_write)) if pending_write.labels else None
+
+
+def _memory_met(ledger: Ledger, proposal: Proposal, more: int) -> tuple[str, str] | None:
+    """The same of what changes hold in memory. A write of a count alone is never refused for it."""
+    for quota in leaves(proposal.step.after.envelope_in) or UNCOVERED:
+        held = ledger.pending.bytes_held_in(quota)
+        if held + more > (MAX_BYTES_IN_QUOTA if quota else MAX_BYTES_UNCOVERED):
+            whose = f"under workspace quota {quota}" if quota else "that no workspace quota covers"
+            return "too-many-bytes-in-quota", f"{held // 1024} KiB of changes {whose}"
+    if ledger.pending.bytes_held + more > MAX_BYTES:
+        return "too-many-bytes", f"{ledger.pending.bytes_held // 1024} KiB of changes"
+    return None
+
+
+def held_by(pending_write: PendingWrite) -> int:
+    """Bytes of the templates and labels that it may leave. A write of a count alone holds none worth a bound."""
+    return sum(len(template.text) for template in pending_write.templates) + sum(map(len, pending_write.labels))
+
+
+def _is_one_too_many(pending_write: PendingWrite, live: Mapping[str, PendingWrite], most: int) -> bool:
+    """Whether there are ``most`` different effects already. A retry adds none."""
+    if len(live) < most:
+        return False
+    different = {one.effect for one in live.values()}
+    return pending_write.effect not in different and len(different) >= most
+
+
+# Moves.
+
+
+def move_waits(asked: Case) -> Decision | None:
+    """The refusal of a write that may move the workload while what follows it may still land."""
+    pending_write, observed = asked.pending_write, asked.observed
+    if asked.entry is None or observed is None or not pending_write.labels:
+        return None  # nearly always: a count moves nothing
+    if not replace(pending_write, templates=()).changes(observed):
+        return None
+    followers = _followers_of(asked.entry, asked.state.ledger)
+    if not followers:
+        return None
+    left = sentences.about(max(one.expires_s for one in followers) - asked.question.now_s)
+    why = "cannot move it to other quotas while changes of its pods or members may still land; try again in"
+    return asked.unavailable(MOVE_WAITS, f"{why} {left} at the latest")
+
+
+def _followers_of(entry: Entry, ledger: Ledger) -> list[PendingWrite]:
+    """Writes that are charged where ``entry`` counts now: what may enter its family, and resizes of its pods."""
+    found = [one for one in entry.live_pending_writes() if not ledger.pending.follows(one.id)]
+    for ref in ledger.workloads.of_unit(RESIZES, entry.ref.namespace):
+        pod, resizes = ledger.observations.pod(ref._replace(resource=PODS[1])), ledger.workloads.get(ref)
+        if pod is not None and resizes is not None and pod.root.ref == entry.root.ref:
+            found += resizes.live_pending_writes()
+    return found

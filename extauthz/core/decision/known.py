@@ -39,7 +39,7 @@ from extauthz.core.model import (
 from extauthz.core.objects.workloads import intern
 
 
-class Question(NamedTuple):
+class Asking(NamedTuple):
     """Who asks, when, and how."""
 
     id: str
@@ -50,10 +50,10 @@ class Question(NamedTuple):
     requester: Requester | None
 
 
-class Asked(NamedTuple):
+class Case(NamedTuple):
     """One write, what is known, and what it may leave. No phase changes it."""
 
-    question: Question
+    question: Asking
     write: Write
     ref: WorkloadRef
     """Its key in the ledger. A create with ``generateName`` has one of its own."""
@@ -172,7 +172,7 @@ class Grounds(NamedTuple):
 FITS = Grounds()
 
 
-def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
+def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
     """What is known of a write."""
     ref = write.ref if write.ref.name else write.ref._replace(name=f"#{question.id}")
     entry = state.ledger.workloads.get(ref)
@@ -193,7 +193,7 @@ def of_write(state: ClusterState, write: Write, question: Question) -> Asked:
         pending_write.frees = made.owner is None and (creates or _may_have_owner(entry))
     expected = made if creates and observed is None else None
     free = _why_not_recorded(state, write.dry_run) or _why_it_cannot_land(observed, pending_write)
-    return Asked(question, write, ref, state, entry, observed, creates, pending_write, expected, free)
+    return Case(question, write, ref, state, entry, observed, creates, pending_write, expected, free)
 
 
 def _may_have_owner(entry: Entry | None) -> bool:
@@ -237,7 +237,7 @@ def is_harmless(observed: Observed, pending_write: PendingWrite) -> bool:
     )
 
 
-def of_resize(state: ClusterState, resize: Resize, question: Question) -> Asked:
+def of_resize(state: ClusterState, resize: Resize, question: Asking) -> Case:
     """What is known of a resize, as of a write that makes what it adds.
 
     Raises:
@@ -258,7 +258,7 @@ def of_resize(state: ClusterState, resize: Resize, question: Question) -> Asked:
     )
     ref = resize.ref._replace(resource=RESIZES[1])
     free = _why_not_recorded(state, write.dry_run) or ("" if added else "; it holds as much already")
-    return Asked(
+    return Case(
         question,
         write,
         ref,

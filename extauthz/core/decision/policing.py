@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from extauthz.core import texts
 from extauthz.core.decision import expressions, sentences, weighing
-from extauthz.core.decision.known import Asked, Grounds
+from extauthz.core.decision.known import Case, Grounds
 from extauthz.core.ledger.accounts import Step, rise
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
@@ -55,7 +55,7 @@ class _Answers(NamedTuple):
     refusal: Decision | None
 
 
-def let_grow(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def let_grow(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether all let it grow, and so far."""
     growth = _growth(asked, proposal)
     if growth is None:
@@ -67,9 +67,7 @@ def let_grow(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | G
     return refusal or grounds
 
 
-def _limited(
-    asked: Asked, proposal: Proposal, grounds: Grounds, growth: Growth, values: expressions.Values
-) -> _Answers:
+def _limited(asked: Case, proposal: Proposal, grounds: Grounds, growth: Growth, values: expressions.Values) -> _Answers:
     """Whether its count may grow so far. The smallest limit holds, a quota's among them."""
     grounds, refusal = _answers(asked, proposal, grounds, LIMIT, values)
     if refusal is None or refusal.reason != POLICY_REFUSED:
@@ -81,7 +79,7 @@ def _limited(
     return _Answers(grounds, refusal._replace(fits=most, sentence=sentence))
 
 
-def let_go(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def let_go(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether all let it grow now. Nobody waits for them: its client asks again.
 
     They are not asked where the same write was granted and may still land: by another entrance, or a moment ago.
@@ -96,7 +94,7 @@ def let_go(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Gro
     return refusal._replace(sentence=sentence, held=grounds.growth)
 
 
-def _is_under_way(asked: Asked) -> bool:
+def _is_under_way(asked: Case) -> bool:
     """Whether a pending write leaves the same count and templates, however it was written."""
     entry, observed = asked.entry, asked.observed
     if entry is None or not entry.pending_writes:
@@ -117,7 +115,7 @@ def _left_by(pending_write: PendingWrite, observed: Observed | None) -> tuple[in
     return observed.replicas if count is None else count, templates or there
 
 
-def _growth(asked: Asked, proposal: Proposal) -> Growth | None:
+def _growth(asked: Case, proposal: Proposal) -> Growth | None:
     """What policies are asked; ``None``: it grows nothing, or no quota covers it."""
     step, pending_write, observed, question = proposal.step, asked.pending_write, asked.observed, asked.question
     rises = _rises(step)
@@ -147,7 +145,7 @@ def _growth(asked: Asked, proposal: Proposal) -> Growth | None:
     )
 
 
-def _kept(asked: Asked) -> Mapping[str, str] | None:
+def _kept(asked: Case) -> Mapping[str, str] | None:
     """What policies keep of its pod template, as it is observed. Of a pod, and of a template that a write brings,
     nothing is."""
     observed, brought = asked.observed, asked.pending_write.templates
@@ -167,7 +165,7 @@ def _without_counts(rises: Amounts) -> Amounts:
     return {key: more for key, more in rises.items() if not key.startswith("count/")}
 
 
-def _answers(asked: Asked, proposal: Proposal, grounds: Grounds, step: str, values: expressions.Values) -> _Answers:
+def _answers(asked: Case, proposal: Proposal, grounds: Grounds, step: str, values: expressions.Values) -> _Answers:
     """What those say that have something against it at a step, and the refusal that comes of it."""
     growth = grounds.growth
     assert growth is not None
@@ -189,7 +187,7 @@ def _answers(asked: Asked, proposal: Proposal, grounds: Grounds, step: str, valu
     return _Answers(grounds, answer._replace(policies=grounds.policies, unspecified=grounds.unspecified))
 
 
-def _found(asked: Asked, proposal: Proposal, growth: Growth, step: str, values: expressions.Values) -> list[_Found]:
+def _found(asked: Case, proposal: Proposal, growth: Growth, step: str, values: expressions.Values) -> list[_Found]:
     """What plug-ins say, and then the expressions of quotas."""
     found: list[_Found] = []
     nodes, policies = proposal.step.after.envelope_in, asked.state.policies
@@ -204,7 +202,7 @@ def _found(asked: Asked, proposal: Proposal, growth: Growth, step: str, values: 
     return found
 
 
-def _weighed(asked: Asked, row: PolicyAnswer, nodes: Nodes) -> _Found:
+def _weighed(asked: Case, row: PolicyAnswer, nodes: Nodes) -> _Found:
     """Whether what a policy says counts: some quota that it concerns binds who asks; or what is set for unknowns."""
     who = asked.question.requester
     binds = not row.audits and any(node.binds(who) for node in nodes)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
-from extauthz.core.decision.known import Asked, Grounds
+from extauthz.core.decision.known import Case, Grounds
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (
     ANY_LABELS,
@@ -63,7 +63,7 @@ _PASSED: Final = {
 # Before a write is weighed.
 
 
-def missing(asked: Asked) -> Decision | None:
+def missing(asked: Case) -> Decision | None:
     """The answer where it cannot be weighed: quotas, cluster, namespace or workload are not known."""
     state, namespace = asked.state, asked.ref.namespace
     if not (state.quotas_known and state.state_known):
@@ -83,7 +83,7 @@ def missing(asked: Asked) -> Decision | None:
     return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, asked.write.ref))
 
 
-def _outdated(asked: Asked) -> Decision | None:
+def _outdated(asked: Case) -> Decision | None:
     observed = asked.observed
     if observed is not None and not asked.alters and (asked.pending_write.replicas or 0) <= observed.replicas:
         return None
@@ -92,7 +92,7 @@ def _outdated(asked: Asked) -> Decision | None:
     return asked.unavailable("stale", why, setting) if setting == "deny" else None
 
 
-def _setting(asked: Asked, unknown: Unknown) -> OnUnknown:
+def _setting(asked: Case, unknown: Unknown) -> OnUnknown:
     """What to do if it is not known which quotas of the namespace a write concerns."""
     state = asked.state
     return state.policy.on(unknown, state.ledger.coverage.candidates(asked.ref.namespace), asked.question.requester)
@@ -101,7 +101,7 @@ def _setting(asked: Asked, unknown: Unknown) -> OnUnknown:
 # Once it is weighed.
 
 
-def unseen_owner(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def unseen_owner(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """The refusal of a write that names an owner that no source has shown: nobody can tell what comes of that.
 
     What is made with an owner is charged by itself until that is seen.
@@ -115,7 +115,7 @@ def unseen_owner(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision
     return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, owner))
 
 
-def uncertain(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def uncertain(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """What it takes is known, and something that bears on that is not."""
     if asked.state.stale_why is not None and not proposal.step.after.envelope_in:
         refused = _outdated(asked)  # no quota is known to cover it, but its labels or the quotas may have changed
@@ -131,7 +131,7 @@ def uncertain(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | 
     return grounds._replace(reason=reason, why=f"fits as far as can be told; the quota gate {why}")
 
 
-def _held(asked: Asked) -> Decision | None:
+def _held(asked: Case) -> Decision | None:
     """It grows nothing by itself, but a count that an earlier run has allowed may still land on it."""
     until_s = asked.state.hold_until_s
     if until_s is None or not asked.may_raise or _setting(asked, Unknown.UNSYNCED) == "allow":
@@ -153,7 +153,7 @@ class _NotKnown(NamedTuple):
     why: str
 
 
-def _not_known(asked: Asked, proposal: Proposal) -> Iterator[_NotKnown]:
+def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
     """Everything that is unknown about growth, the gravest first."""
     growth, state, who = proposal.growth, asked.state, asked.question.requester
     grown, policy = growth.grows, state.policy

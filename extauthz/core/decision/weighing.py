@@ -15,7 +15,7 @@ from dataclasses import replace
 from extauthz.core import texts
 from extauthz.core.decision import sentences
 from extauthz.core.decision.bounds import Bound, Freshness
-from extauthz.core.decision.known import Asked, Grounds
+from extauthz.core.decision.known import Case, Grounds
 from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.ledger.ledger import Proposal
@@ -43,7 +43,7 @@ MAX_CONTAINERS = 8
 # Room in quotas.
 
 
-def exceeded(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether some quota that binds who asks has no room for what grows."""
     free = unbound(proposal.growth.grows, asked.question.requester)
     short = _of_others(proposal.growth.shortages, free)
@@ -67,13 +67,13 @@ def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
     return any(alone.get(row.resource, 0) > row.hard for row in short)
 
 
-def largest(asked: Asked, proposal: Proposal) -> int | None:
+def largest(asked: Case, proposal: Proposal) -> int | None:
     """The largest count that quotas have room for; ``None``: they have room for it, or none can be named."""
     free = unbound(proposal.growth.grows, asked.question.requester)
     return _largest(asked, proposal, free) if _of_others(proposal.growth.shortages, free) else None
 
 
-def _largest(asked: Asked, proposal: Proposal, free: Nodes) -> int | None:
+def _largest(asked: Case, proposal: Proposal, free: Nodes) -> int | None:
     """The largest count that would be granted; ``None``: none can be named.
 
     The ledger takes it that a count costs what its own pods cost. But a count that pends, or stays, may meet a new
@@ -86,7 +86,7 @@ def _largest(asked: Asked, proposal: Proposal, free: Nodes) -> int | None:
     return None
 
 
-def _tightest_first(asked: Asked, short: tuple[Shortage, ...], fits: int | None, free: Nodes) -> tuple[Shortage, ...]:
+def _tightest_first(asked: Case, short: tuple[Shortage, ...], fits: int | None, free: Nodes) -> tuple[Shortage, ...]:
     """Quotas that have no room for one more than ``fits`` come first. Rows of one quota stay together."""
     if fits is None or all(row.quota == short[0].quota for row in short):
         return short
@@ -94,7 +94,7 @@ def _tightest_first(asked: Asked, short: tuple[Shortage, ...], fits: int | None,
     return tuple(sorted(short, key=lambda row: row.quota not in tight))
 
 
-def _short_at(asked: Asked, count: int, free: Nodes) -> set[str]:
+def _short_at(asked: Case, count: int, free: Nodes) -> set[str]:
     """Quotas without room for the same write with another count."""
     tried = replace(asked.pending_write, replicas=count)
     growth = asked.state.ledger.propose(asked.ref, tried, asked.expected, asked.entry).growth
@@ -119,7 +119,7 @@ def _names(nodes: Nodes) -> str:
 # What pods do not say.
 
 
-def must_specify(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def must_specify(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether there would be more pods that do not say what they need of what a quota limits."""
     named = _containers(asked, proposal)
     rows = tuple(
@@ -135,11 +135,11 @@ def must_specify(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision
     return asked.answer(Verdict.DENY, MUST_SPECIFY, sentence, replicas, audit=audit)._replace(unspecified=rows)
 
 
-def _denies(asked: Asked, node: QuotaNode) -> bool:
+def _denies(asked: Case, node: QuotaNode) -> bool:
     return asked.state.policy.on(Unknown.UNSPECIFIED, (node,), asked.question.requester) == "deny"
 
 
-def _containers(asked: Asked, proposal: Proposal) -> Mapping[str, tuple[str, ...]]:
+def _containers(asked: Case, proposal: Proposal) -> Mapping[str, tuple[str, ...]]:
     """By resource, the names of containers that say nothing of it: the first few."""
     found: dict[str, set[str]] = {}
     for template in _templates(asked, proposal):
@@ -155,7 +155,7 @@ def _containers(asked: Asked, proposal: Proposal) -> Mapping[str, tuple[str, ...
     }
 
 
-def _templates(asked: Asked, proposal: Proposal) -> Iterable[Template]:
+def _templates(asked: Case, proposal: Proposal) -> Iterable[Template]:
     """The one that it brings; of a count those that it may multiply.
 
     Of each write the first: server-side apply may also leave less, as its manager owned what it leaves out, and nobody
@@ -177,7 +177,7 @@ KEPT = "max-scale-stale"
 MAX_SCALE_EXCEEDED = "exceeded-max-scale"
 
 
-def exceeded_max_scale(asked: Asked, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
+def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
     """Whether it exceeds what the service allows, or that is not known."""
     replicas, bounds = asked.pending_write.replicas, asked.state.bounds
     if bounds is None or replicas is None or replicas <= proposal.step.before.envelope.replicas:
@@ -200,12 +200,12 @@ def exceeded_max_scale(asked: Asked, proposal: Proposal, grounds: Grounds) -> De
     return grounds
 
 
-def _max_scale_unknown(asked: Asked, reason: str) -> Decision:
+def _max_scale_unknown(asked: Case, reason: str) -> Decision:
     why = "could not learn from the platform's service how many replicas it may have; try again shortly"
     return asked.unavailable(reason, why)
 
 
-def _above_max_scale(asked: Asked, replicas: int, bound: Bound, most: int) -> Decision:
+def _above_max_scale(asked: Case, replicas: int, bound: Bound, most: int) -> Decision:
     before = asked.observed.replicas if asked.observed is not None else 0
     fits = max(most, before)
     old = f" (as of {bound.age_s:.0f} s ago)" if bound.freshness is Freshness.KEPT else ""

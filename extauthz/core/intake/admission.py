@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from extauthz.core import budget, texts
 from extauthz.core.budget import AT_ONCE_BYTES, TOO_COMPLEX, Work
 from extauthz.core.errors import BodyError, ObjectError
-from extauthz.core.intake import counts, preconditions, routes
+from extauthz.core.intake import counts, routes
 from extauthz.core.kinds import PODS
 from extauthz.core.model import (
     NotAWrite,
@@ -210,8 +210,8 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
         "name": text(request.get("name"), "request.name"),
         "subresource": text(request.get("subResource"), "request.subResource"),
     }
-    longest = max(parts, key=lambda part: len(parts[part]))
-    if len(parts[longest]) > routes.MAX_NAME:
+    if max(map(len, parts.values())) > routes.MAX_NAME:
+        longest = max(parts, key=lambda part: len(parts[part]))
         raise BodyError("target-too-long", f"its {longest} has more than {routes.MAX_NAME} characters")
     if not parts["resource"]:
         raise BodyError("resource-missing", "request.resource.resource is empty")
@@ -225,18 +225,18 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
 
 
 def _write(request: Mapping[str, Tree], ref: WorkloadRef, shape: Shape | None, *, scale: bool) -> Write | NotAWrite:
+    given = _object(request)
     operation = _OPERATIONS.get(text(request.get("operation"), "request.operation"))
     if operation is None or (scale and operation is Operation.CREATE):
         raise BodyError("operation-not-known", "request.operation must be CREATE or UPDATE, and of a scale UPDATE")
     dry_run = boolean(request.get("dryRun"), "request.dryRun")
-    given = _object(request)
     if operation is Operation.CREATE:
-        made, bound = _described(ref, given, shape), preconditions.of_create(given)
+        made, bound = _described(ref, given, shape), counts.bound_create(given)
         return Write(_named_itself(ref, given), operation, scale, dry_run, made.replicas, made, bound)
     if not ref.name:
         raise BodyError("name-missing", "request.name is empty, and an update has one")
     old = mapping(request.get("oldObject"), "request.oldObject")
-    bound = preconditions.of_object(old)
+    bound = counts.bound_object(old)
     if scale:
         return Write(ref, operation, scale, dry_run, counts.of_put(given), precondition=bound)
     before, after = _described(ref, old, shape), _described(ref, given, shape)
@@ -271,7 +271,7 @@ def _too_much() -> BodyError:
 
 def _named_itself(ref: WorkloadRef, given: Mapping[str, Tree]) -> WorkloadRef:
     """``ref`` with the name that the new object gives itself, if it has one. Raises BodyError."""
-    name = preconditions.metadata(given).get("name")
+    name = counts.metadata(given).get("name")
     if name is None:
         return ref
     if type(name) is not str:
@@ -288,7 +288,7 @@ def _resize(request: Mapping[str, Tree], ref: WorkloadRef) -> Resize:
     if pod != ref or not observed.resource_version:
         raise BodyError("not-an-object", "request.oldObject is not the stored Pod of request.name")
     held, wanted = (
-        pod_template(one.get("spec"), before.get("status"), preconditions.metadata(one).get("generation"))
+        pod_template(one.get("spec"), before.get("status"), counts.metadata(one).get("generation"))
         for one in (before, after)
     )
     if max(len(held.text), len(wanted.text)) > MAX_COUNTS_BYTES:

@@ -1,4 +1,4 @@
-"""The replica count that a body says, and nothing else: of a Scale, or of a patch of the object itself.
+"""What a body says: the replica count, on which version, and nothing else. Of a Scale, or of a patch of the object.
 
 An autoscaler writes a count. What may change more than that is not read here: ``MoreThanACount`` says so, and the
 webhook is shown the object that comes of it. Sources: ``gopkg.in/evanphx/json-patch.v4``, RFC 7386,
@@ -8,12 +8,15 @@ webhook is shown the object that comes of it. Sources: ``gopkg.in/evanphx/json-p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from enum import IntEnum, auto
+from typing import Final, NamedTuple, TypeAlias
 
+from extauthz.core import budget
 from extauthz.core.errors import BodyError
-from extauthz.core.model import Tree
+from extauthz.core.model import NO_PRECONDITION, Operation, Precondition, Tree
 from extauthz.core.objects.fields import converted_int32, mapping, replicas
 from extauthz.core.objects.workloads import DEFAULT_REPLICAS
+from extauthz.core.wire import gojson, goproto
 
 REPLICAS: Final = ("spec", "replicas")
 
@@ -30,6 +33,89 @@ _Place: TypeAlias = tuple[str, ...]
 
 class MoreThanACount(Exception):  # noqa: N818 (no error of anybody: others decide it)
     """The body may change something else that costs. The text says what."""
+
+
+class Said(NamedTuple):
+    """What content type and body say, whatever the target."""
+
+    replicas: int | None
+    precondition: Precondition
+
+
+def said(operation: Operation, content_type: str, body: bytes, scale: bool) -> Said:
+    """Raises BodyError, ObjectError, MoreThanACount."""
+    found = negotiate(operation, content_type)
+    if found is None:
+        raise BodyError("unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method")
+    if found is Media.OTHER:
+        raise MoreThanACount(f"its content type is {content_type[:80]!a}, which no autoscaler sends")
+    work = budget.of_count()
+    if found is Media.PROTOBUF:
+        document = goproto.loads(body, goproto.SCALE, work)
+        bound = bound_object(document)
+        return Said(of_put(document), bound)
+    tree = gojson.loads(body, work=work)
+    if found is Media.JSON_PATCH:
+        steps = operations(tree)
+        return Said(of_json_patch(steps, scale=scale), bound_json_patch(steps))
+    if found is Media.JSON:
+        document = members(tree, "an object of the API")
+        bound = bound_object(document)
+        return Said(of_put(document), bound)
+    patch = members(tree, "a merge patch of an API object")
+    of_patch = of_merge_patch if found is Media.MERGE_PATCH else of_strategic_merge_patch
+    return Said(of_patch(patch, scale=scale), bound_merge_patch(patch))
+
+
+# What the body is, as the API server negotiates it from its content type: a ``PUT`` by media type
+# (``mime.ParseMediaType``: capitals and parameters do not matter, none at all means JSON), a ``PATCH`` byte for byte up
+# to the first semicolon (``endpoints/handlers/patch.go``).
+
+
+class Media(IntEnum):
+    """Numbers, because they are quick to look up."""
+
+    JSON = auto()
+    PROTOBUF = auto()
+    JSON_PATCH = auto()
+    MERGE_PATCH = auto()
+    STRATEGIC_MERGE_PATCH = auto()
+    OTHER = auto()
+    """The API server takes it, and no autoscaler sends it."""
+
+
+_OBJECTS = {
+    "": Media.JSON,
+    "application/json": Media.JSON,
+    "application/yaml": Media.OTHER,
+    "application/cbor": Media.OTHER,
+    "application/vnd.kubernetes.protobuf": Media.PROTOBUF,
+}
+
+_PATCHES = {
+    "application/json-patch+json": Media.JSON_PATCH,
+    "application/merge-patch+json": Media.MERGE_PATCH,
+    "application/strategic-merge-patch+json": Media.STRATEGIC_MERGE_PATCH,
+    "application/apply-patch+yaml": Media.OTHER,
+    "application/apply-patch+cbor": Media.OTHER,
+}
+
+
+def negotiate(operation: Operation, content_type: str) -> Media | None:
+    """What a body is; ``None`` if the API server answers 415 Unsupported Media Type.
+
+    Parameters of a ``PUT`` are not checked: Go refuses broken ones, and reads no body differently for them.
+    """
+    content_type = content_type.strip()
+    base, semicolon, _ = content_type.partition(";")
+    if operation is Operation.PATCH:
+        return _PATCHES.get(base)
+    if semicolon and not base:
+        return None
+    return _OBJECTS.get(base.strip().lower())
+
+
+# The count.
 
 
 def of_put(document: Tree) -> int:
@@ -140,3 +226,76 @@ def operations(body: Tree) -> list[dict[str, Tree]]:
     if type(body) is not list:
         raise BodyError("not-an-array", "a JSON Patch must be an array of operations (RFC 6902 §3)")
     return [members(operation, "an operation of a JSON Patch") for operation in body]
+
+
+# What the API server must verify before it writes. A precondition that were claimed and not enforced would end a
+# pending write too early (design.md L3). Sources: ``Store.Update`` in
+# ``apiserver/pkg/registry/generic/registry/store.go``; ``scaleUpdatedObjectInfo`` in ``pkg/registry/apps/*/storage``.
+
+_RESOURCE_VERSION_PATH = "/metadata/resourceVersion"
+
+_UINT64_DIGITS = 20
+
+_MAX_UID = 253
+"""The API server's uids have 36 characters. A longer one is not kept."""
+
+
+def bound_create(document: Mapping[str, Tree]) -> Precondition:
+    """What tells a create that an API server has admitted: it has given the new object its uid by then
+    (``FillObjectMetaSystemFields`` in ``apiserver/pkg/registry/rest/meta.go``). No client can choose it."""
+    return Precondition(uid=_uid(metadata(document)))
+
+
+def bound_object(document: Mapping[str, Tree]) -> Precondition:
+    """Of a whole object or Scale: the version and the uid that it has."""
+    given = metadata(document)
+    return _precondition(given.get("resourceVersion"), _uid(given))
+
+
+def bound_merge_patch(patch: Mapping[str, Tree]) -> Precondition:
+    """If a patch sets the version, the server compares it. The uid is not compared for every scale."""
+    return _precondition(metadata(patch).get("resourceVersion"))
+
+
+def bound_json_patch(operations: Iterable[Mapping[str, Tree]]) -> Precondition:
+    """A ``test`` of the version, unless an operation before it may have changed what it looks at."""
+    for operation in operations:
+        if operation.get("op") != "test":
+            if any(_may_touch_metadata(operation.get(key, _NOWHERE)) for key in ("path", "from")):
+                return NO_PRECONDITION
+        elif operation.get("path") == _RESOURCE_VERSION_PATH:
+            return _precondition(operation.get("value"))
+    return NO_PRECONDITION
+
+
+_NOWHERE = "/"
+"""The source of an operation that has none."""
+
+
+def _may_touch_metadata(path: Tree) -> bool:
+    # Not a comparison of segments: json-patch ignores what stands before the first slash.
+    return type(path) is not str or not path or "metadata" in path
+
+
+def metadata(body: Mapping[str, Tree]) -> Mapping[str, Tree]:
+    """The metadata of a body; empty if there is none."""
+    given = body.get("metadata")
+    return given if type(given) is dict else {}
+
+
+def _uid(given: Mapping[str, Tree]) -> str | None:
+    uid = given.get("uid")
+    return uid if type(uid) is str and 0 < len(uid) <= _MAX_UID else None
+
+
+def _precondition(version: Tree, uid: str | None = None) -> Precondition:
+    number = _number(version)
+    if not number and uid is None:
+        return NO_PRECONDITION
+    return Precondition(str(number) if number else None, uid)
+
+
+def _number(version: Tree) -> int:
+    """Versions are compared as numbers (``ObjectResourceVersion``). Zero asks for nothing. Others are refused."""
+    readable = type(version) is str and version.isascii() and version.isdecimal() and len(version) <= _UINT64_DIGITS
+    return int(version) if readable else 0

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from extauthz.core import budget
 from extauthz.core.budget import SMALL_BYTES, TOO_COMPLEX
 from extauthz.core.errors import BodyError, ObjectError
-from extauthz.core.intake import counts, media, preconditions, routes
-from extauthz.core.intake.counts import MoreThanACount
-from extauthz.core.intake.media import Media
-from extauthz.core.model import NotACount, NotAWrite, Operation, Precondition, Reading, Request, Unreadable, Write
-from extauthz.core.wire import gojson, goproto, protofields
+from extauthz.core.intake import routes
+from extauthz.core.intake.counts import MoreThanACount, Said, said
+from extauthz.core.model import NotACount, NotAWrite, Operation, Reading, Request, Unreadable, Write
 
 MAX_BYTES = 16 * 1024
 """The longest body that is read. A Scale is a few hundred bytes, and so is a patch of a count."""
@@ -50,12 +47,12 @@ class Reader:
 
     def __init__(self) -> None:
         self._route = lru_cache(maxsize=_KEPT_ROUTES)(_route_to_keep)
-        self._patch = lru_cache(maxsize=_KEPT_PATCHES)(_said)
+        self._patch = lru_cache(maxsize=_KEPT_PATCHES)(said)
 
     def __call__(self, request: Request) -> Reading:
         route = self._routed(request)
         is_small = len(request.body) + len(request.headers.get("content-type", "")) <= MAX_KEPT
-        return _read(route, request, self._patch if is_small else _said)
+        return _read(route, request, self._patch if is_small else said)
 
     def _routed(self, request: Request) -> routes.Route | NotAWrite | Unreadable:
         if len(request.target) > MAX_KEPT:
@@ -81,40 +78,10 @@ def _route_to_keep(method: str, target: str) -> routes.Route:
     raise _OtherRoute(route)
 
 
-class _Said(NamedTuple):
-    """What content type and body say, whatever the target."""
-
-    replicas: int | None
-    precondition: Precondition
+_ReadsBody: TypeAlias = Callable[[Operation, str, bytes, bool], Said]
 
 
-def _said(operation: Operation, content_type: str, body: bytes, scale: bool) -> _Said:
-    """Raises BodyError, ObjectError, MoreThanACount."""
-    found = media.negotiate(operation, content_type)
-    if found is None:
-        raise BodyError("unsupported-media-type", f"content-type {content_type[:80]!a} is not served for this method")
-    if found is Media.OTHER:
-        raise MoreThanACount(f"its content type is {content_type[:80]!a}, which no autoscaler sends")
-    work = budget.of_count()
-    if found is Media.PROTOBUF:
-        document = goproto.loads(body, protofields.SCALE, work)
-        return _Said(counts.of_put(document), preconditions.of_object(document))
-    tree = gojson.loads(body, work=work)
-    if found is Media.JSON_PATCH:
-        operations = counts.operations(tree)
-        return _Said(counts.of_json_patch(operations, scale=scale), preconditions.of_json_patch(operations))
-    if found is Media.JSON:
-        document = counts.members(tree, "an object of the API")
-        return _Said(counts.of_put(document), preconditions.of_object(document))
-    patch = counts.members(tree, "a merge patch of an API object")
-    of_patch = counts.of_merge_patch if found is Media.MERGE_PATCH else counts.of_strategic_merge_patch
-    return _Said(of_patch(patch, scale=scale), preconditions.of_merge_patch(patch))
-
-
-_ReadsBody: TypeAlias = Callable[[Operation, str, bytes, bool], _Said]
-
-
-def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, said: _ReadsBody = _said) -> Reading:
+def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, reads: _ReadsBody = said) -> Reading:
     if not isinstance(route, routes.Route):
         return route
     ref, operation, scale, dry_run = route
@@ -122,7 +89,7 @@ def _read(route: routes.Route | NotAWrite | Unreadable, request: Request, said: 
         return NotACount(ref, "it brings a whole object")
     try:
         _check_length(request, scale=scale)
-        replicas, precondition = said(operation, request.headers.get("content-type", ""), request.body, scale)
+        replicas, precondition = reads(operation, request.headers.get("content-type", ""), request.body, scale)
     except MoreThanACount as more:
         return NotACount(ref, str(more))
     except (BodyError, ObjectError) as error:

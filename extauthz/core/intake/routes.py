@@ -9,11 +9,70 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
-from extauthz.core.intake import query
 from extauthz.core.kinds import BY_PATH, GATED
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
-from extauthz.core.wire.percent import PercentError, unquote
+
+# Percent-decoding as Go's ``net/url`` does it: strict about what follows ``%``, where Python lets it stand.
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class PercentError(ValueError):
+    """``%`` is not followed by two hexadecimal digits; Go refuses the whole text (``url.EscapeError``)."""
+
+
+def unquote(text: str) -> str:
+    """Decodes every escape. Bytes that are not UTF-8 come out as lone surrogates (``surrogateescape``)."""
+    if "%" not in text:
+        return text
+    if _BAD_ESCAPE.search(text):
+        raise PercentError(text)
+    return unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogateescape")
+
+
+# Reads the query of a request target the way the API server does: Go's ``net/url`` and Kubernetes' ``dryRun``.
+
+MAX_PARAMETERS = 10_000
+"""``net/url.defaultMaxParams``: if there are more, Go reads none (since 1.24.12 and 1.25.6; before, it read all)."""
+
+
+def dry_run(query: str) -> bool:
+    """Whether the server takes a write with this query for a dry run: ``dryRun`` is there, and every value is ``All``.
+
+    Any other value is refused by the server (``ValidateDryRun`` in ``apimachinery/pkg/apis/meta/v1/validation``), so
+    that the write is not taken for a dry run here. Never raises.
+
+    >>> dry_run("dryRun=All"), dry_run("dryRun=All&dryRun="), dry_run("dryrun=All")
+    (True, False, False)
+    """
+    if "ry" not in query and "%" not in query:
+        return False
+    if query.count("&") >= MAX_PARAMETERS:
+        return False
+    values = [value for key, value in parse("&".join(filter(_may_be, query.split("&")))) if key == "dryRun"]
+    return bool(values) and all(value == "All" for value in values)
+
+
+def _may_be(part: str) -> bool:
+    """Whether a parameter may be ``dryRun``. Each of its six characters may be written as an escape of three."""
+    key, _, _ = part.partition("=")
+    return len(key) == 6 + 2 * key.count("%")
+
+
+def parse(query: str) -> list[tuple[str, str]]:
+    """``url.ParseQuery`` as ``URL.Query`` uses it: malformed pairs are dropped, and so is a pair with ``;``."""
+    pairs: list[tuple[str, str]] = []
+    for part in query.split("&"):
+        if not part or ";" in part:
+            continue
+        key, _, value = part.partition("=")
+        try:
+            pairs.append((unquote(key.replace("+", " ")), unquote(value.replace("+", " "))))
+        except PercentError:
+            continue
+    return pairs
 
 
 class Route(NamedTuple):
@@ -70,7 +129,7 @@ def read(method: str, target: str) -> Route | NotAWrite | Unreadable:
     operation = OPERATIONS.get(method)
     if operation is None or bool(ref.name) == (operation is Operation.CREATE):
         return Unreadable("method-not-served", f"no API server is known to serve {method[:20]!a} here", ref)
-    return Route(ref, operation, scale, query.dry_run(raw_query))
+    return Route(ref, operation, scale, dry_run(raw_query))
 
 
 def _spelled(raw_path: str) -> tuple[WorkloadRef, bool] | NotAWrite | Unreadable:

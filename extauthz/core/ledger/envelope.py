@@ -55,17 +55,18 @@ def _some_child_has_pending_writes(entry: Entry) -> bool:
 
 def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
     """The result of ``_reachable`` for nearly every entry, in a short way: one pod, at the highest count."""
+    has_family = entry.children or entry.claims or entry.left or _shares_with_pods(entry)
+    top = entry.top_replicas()
     nodes = coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
-    per_object = _per_object(entry, costs, pending=False)
-    top = entry.top_replicas()
-    if not (entry.children or entry.claims or entry.left or pod_costs.charge_surge or _shares_with_pods(entry)):
+    if not (has_family or pod_costs.charge_surge):
+        per_object = _per_object(entry, costs, pending=False) if entry.pods else count_one(entry.ref)
         pod = costs.of_each(top, observed.template)
         each = pod if pod is not None else {}
         used = charge_one(observed.replicas, each, per_object)
         envelope = used.with_count(top, each) if top > observed.replicas else used
         return Position(used, nodes, envelope, nodes, costs.unknown, pod)
-    products = _observed_products(entry, observed, costs)
+    products, per_object = _observed_products(entry, observed, costs), _per_object(entry, costs, pending=False)
     used = envelope = charge(products, per_object)
     per_pod, by_count = products[0].per_pod, not entry.claims and not products[0].beside
     by_count = by_count and not beyond(UNBOUNDED, per_pod, _others(entry, costs, pending=False))

@@ -101,7 +101,7 @@ class Ledger:
         """
         known = known if known is not None else self.workloads.get(ref)
         entry = known if known is not None else self._to_be_made(ref, expected)
-        head = entry.root
+        head = entry if entry.head is None else entry.root
         joins = self._joining(entry, pending_write) if pending_write.owner or pending_write.labels else None
         if joins is not None:
             pending_write = replace(pending_write, joins=joins.labels)

@@ -21,10 +21,10 @@ async def call(self, request):
     reading = self.reading(asked)
     first = self._gate.decide(reading, asked.id, now_s, charge=False)
     if first.verdict is not Verdict.ALLOW:
-        return self._tell(first, asked)
+        return self.tell(first, asked)
     await asyncio.sleep(0.003)
     with replaced(Accounts, weigh=fits):
-        return self._tell(self._gate.decide(reading, first.id, now_s), asked)
+        return self.tell(self._gate.decide(reading, first.id, now_s), asked)
 
 
 def fits(self, step):

@@ -32,6 +32,7 @@ from extauthz.testing.certs import Authority
 from extauthz.testing.objects import Key
 from extauthz.testing.reading import Fault
 from tests.controlplane.plane import write_kubeconfig
+from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 WINDOW_S = 90.0
@@ -70,11 +71,6 @@ class Reading:
     def decide(self, request) -> Decision:
         self._count += 1
         return self.gate.decide(shown(self.gate, request), f"d{self._count}", self.now_s)
-
-    async def until(self, what) -> None:
-        async with asyncio.timeout(10):
-            while not what():  # noqa: ASYNC110 (of things that tell nobody)
-                await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -219,7 +215,7 @@ async def test_answers_of_one_workload_close_together_cost_one_read_and_end_toge
         running.reads.soon(ref)
     assert running.gate.ledger.pending_writes == 2
     running.now_s += reads.COALESCE_S
-    await running.until(lambda: running.gate.ledger.pending_writes == 0)
+    await until(lambda: running.gate.ledger.pending_writes == 0)
     assert len(running.targets("metadata.name%3Dweb")) == 2
     assert running.told[-1] == (Result.OK, 2)
 
@@ -247,7 +243,7 @@ async def test_a_pending_write_whose_w_has_elapsed_is_ended_by_a_read_that_nobod
     await asyncio.sleep(3 * reads.TICK_S)
     assert running.gate.ledger.pending_writes == 1
     running.now_s += 2
-    await running.until(lambda: running.gate.ledger.pending_writes == 0)
+    await until(lambda: running.gate.ledger.pending_writes == 0)
     assert running.pods() == 2
 
 
@@ -260,7 +256,7 @@ async def test_a_create_that_left_its_name_to_the_server_is_ended_by_a_list_of_a
     running.put(workload("web-abc", 3))
     running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
     running.now_s += reads.COALESCE_S
-    await running.until(lambda: running.gate.ledger.pending_writes == 0)
+    await until(lambda: running.gate.ledger.pending_writes == 0)
     assert running.pods() == 3
 
 
@@ -272,15 +268,15 @@ async def test_a_read_that_fails_keeps_the_pending_write_and_is_tried_again_late
     running.api.reading.faults.extend([Fault(503, refused), Fault(then="cut")])
     running.reads.soon(running.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, running.now_s))
     running.now_s += reads.COALESCE_S
-    await running.until(lambda: (Result.REFUSED, 0) in running.told)
+    await until(lambda: (Result.REFUSED, 0) in running.told)
     assert running.gate.ledger.pending_writes == 1
     failed = len(running.api.seen)
     await asyncio.sleep(3 * reads.TICK_S)
     assert len(running.api.seen) == failed, "not before its time"
     running.now_s += 3
-    await running.until(lambda: (Result.UNREACHABLE, 0) in running.told)
+    await until(lambda: (Result.UNREACHABLE, 0) in running.told)
     running.now_s += 10
-    await running.until(lambda: running.gate.ledger.pending_writes == 0)
+    await until(lambda: running.gate.ledger.pending_writes == 0)
     assert running.told[-1] == (Result.OK, 1)
 
 
@@ -305,7 +301,7 @@ async def test_no_more_reads_are_under_way_at_once_than_are_allowed(running, mon
     for number in range(6):
         running.reads.soon(WEB._replace(name=f"w{number}"))
     running.now_s += reads.COALESCE_S
-    await running.until(lambda: len(running.api.seen) == 2)
+    await until(lambda: len(running.api.seen) == 2)
     await asyncio.sleep(3 * reads.TICK_S)
     assert len(running.api.seen) == 2
 
@@ -313,10 +309,10 @@ async def test_no_more_reads_are_under_way_at_once_than_are_allowed(running, mon
 async def test_looks_do_not_hold_up_what_pending_writes_wait_for(running, monkeypatch):
     running.api.reading.faults.extend([Fault(then="hang", only="unseen")] * reads.AT_ONCE)
     looks = [asyncio.create_task(running.reads.look(WEB._replace(name=f"unseen{n}"))) for n in range(2 * reads.AT_ONCE)]
-    await running.until(lambda: len(running.targets("unseen")) == reads.AT_ONCE)
+    await until(lambda: len(running.targets("unseen")) == reads.AT_ONCE)
     running.reads.soon(WEB)
     running.now_s += reads.COALESCE_S
-    await running.until(lambda: running.told == [(Result.OK, 0)])
+    await until(lambda: running.told == [(Result.OK, 0)])
     for look in looks:
         look.cancel()
 

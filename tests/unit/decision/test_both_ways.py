@@ -10,13 +10,10 @@ from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Decision, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.testing import builders
-from extauthz.testing.builders import Asker, gate, patch, path, quota, scale, workload
+from extauthz.testing.builders import Asker, patch, path, scale, workload
+from tests.unit.asking import asker, books
 
 NANO = 10**9
-
-
-def asker(*objects: dict, hard: str = "10") -> Asker:
-    return Asker(gate([quota("acme", {"requests.cpu": hard})], *objects))
 
 
 def web(replicas: int = 1, version: str = "1", labels: dict | None = None, **cpus: str) -> dict:
@@ -36,12 +33,6 @@ def admit(ask: Asker, new: dict, old: dict | None = None, **request: object) -> 
     assert isinstance(review, admission.Review)
     ask.count += 1
     return ask.gate.decide(review.question.reading, f"w{ask.count}", ask.now_s, source=review.question.user)
-
-
-def books(ask: Asker) -> tuple[int, int]:
-    assert ask.gate.ledger.drift() == {}
-    row = next(iter(ask.gate.usage()))
-    return row.used // NANO, row.reserved // NANO
 
 
 # The same write.
@@ -151,7 +142,7 @@ def test_an_admitted_write_that_something_else_refuses_holds_its_room_until_the_
 
 def test_an_admitted_object_holds_its_room_for_the_shorter_window_and_a_count_for_the_whole_one():
     policy = Policy(window_s=90.0, admitted_window_s=40.0)
-    ask = Asker(gate([quota("acme", {"requests.cpu": "5"})], web(), policy=policy))
+    ask = asker(web(), hard="5", policy=policy)
     assert admit(ask, workload("new", 2)).verdict is Verdict.ALLOW
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
     assert books(ask) == (1, 4)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-from extauthz.core.decision import recording
-from extauthz.core.decision.gate import Gate
-from extauthz.core.decision.recording import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED
+from extauthz.core.decision.gate import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED, Gate, held_by
 from extauthz.core.ledger.pending_write import Event, PendingWrite
 from extauthz.core.model import NO_PRECONDITION, Decision, Observed, Operation, Template, Verdict, WorkloadRef, Write
 from extauthz.core.objects.metadata import labels_text
@@ -115,9 +113,9 @@ def pending_write(**more: object) -> PendingWrite:
 
 def test_templates_and_labels_are_counted_by_their_text_and_a_count_by_nothing():
     made = pending_write()
-    assert recording.held_by(made) == 0
+    assert held_by(made) == 0
     made.templates, made.labels = (Template(b"12345"), Template(b"123")), ("a=1", "b=22")
-    assert recording.held_by(made) == 15
+    assert held_by(made) == 15
 
 
 def test_a_create_holds_its_template():

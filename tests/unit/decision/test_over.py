@@ -13,23 +13,14 @@ from extauthz.core.model import Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from tests.unit.asking import asker, books
 
 NANO = 10**9
 CPU = "requests.cpu"
 
 
-def asker(*objects: dict, hard: str = "10", policy: Policy | None = None, **more: str) -> Asker:
-    return Asker(gate([quota("acme", {CPU: hard, **more})], *objects, policy=policy))
-
-
 def cut(ask: Asker, hard: str, **more: str) -> None:
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: hard, **more})]), 0.0)
-
-
-def books(ask: Asker) -> tuple[int, int]:
-    assert ask.gate.ledger.drift() == {}
-    row = next(iter(ask.gate.usage()))
-    return row.used // NANO, row.reserved // NANO
 
 
 def template(cpu: str) -> Request:

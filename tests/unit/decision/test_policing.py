@@ -495,7 +495,8 @@ class TestTurnedAway:
     ) -> list[Any]:
         held = Held()
         ask = enlisted(Enlisted("held", held, audits), *more, settings=settings)
-        ask.gate.policies.decided(ask(request))
+        decision = ask(request)
+        ask.gate.policies.decided(decision, decision.held)
         return held.turned
 
     def test_of_a_write_that_it_has_held(self) -> None:

@@ -13,6 +13,7 @@ from extauthz.core.model import Fetch, NeedsFetch, Operation, Request, Verdict, 
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
+from tests.unit.asking import books
 
 NANO = 10**9
 CPU = "requests.cpu"
@@ -22,12 +23,6 @@ NAMES = ("web", "api")
 def asker(*quotas: object, policy: Policy | None = None, **labels: str) -> Asker:
     objects = [workload(name) for name in NAMES]
     return Asker(gate(list(quotas), *objects, namespaces={"team-a": labels}, policy=policy))  # type: ignore[arg-type]
-
-
-def books(ask: Asker) -> tuple[int, int]:
-    assert ask.gate.ledger.drift() == {}
-    row = next(iter(ask.gate.usage()))
-    return row.used // NANO, row.reserved // NANO
 
 
 def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():

@@ -17,7 +17,7 @@ from extauthz.files.composer import Composer
 from extauthz.files.events import Events
 from extauthz.files.spans import TextError
 from extauthz.files.yamltext import pieces
-from extauthz.testing.hanging import not_hanging
+from tests.waiting import not_hanging
 
 
 def loads(text: str) -> Tree:

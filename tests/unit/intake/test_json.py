@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from extauthz.core.errors import BodyError
 from extauthz.core.wire import gojson
 from extauthz.core.wire.gojson import Number
-from extauthz.testing.hanging import not_hanging
+from tests.waiting import not_hanging
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.intake.media import Media, negotiate
+from extauthz.core.intake.counts import Media, negotiate
 from extauthz.core.model import Operation
 
 

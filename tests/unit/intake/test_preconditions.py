@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.intake import preconditions
+from extauthz.core.intake import counts
 from extauthz.core.model import Precondition
 
 NONE = Precondition()
@@ -31,7 +31,7 @@ NONE = Precondition()
     ids=str,
 )
 def test_a_put_is_bound_to_the_version_and_uid_that_it_names(metadata, expected):
-    assert preconditions.of_object({"metadata": metadata}) == expected
+    assert counts.bound_object({"metadata": metadata}) == expected
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_put_is_bound_to_the_version_and_uid_that_it_names(metadata, expected)
     ],
 )
 def test_a_create_is_known_by_the_uid_that_the_server_has_given_it(document, expected):
-    assert preconditions.of_create(document) == expected
+    assert counts.bound_create(document) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_create_is_known_by_the_uid_that_the_server_has_given_it(document, exp
     ids=str,
 )
 def test_a_merge_is_bound_to_the_version_that_it_sets(patch, expected):
-    assert preconditions.of_merge_patch(patch) == expected
+    assert counts.bound_merge_patch(patch) == expected
 
 
 TEST = {"op": "test", "path": "/metadata/resourceVersion", "value": "5"}
@@ -86,4 +86,4 @@ COUNT = {"op": "replace", "path": "/spec/replicas", "value": 3}
     ],
 )
 def test_a_json_patch_is_bound_by_a_test_that_nothing_before_it_can_have_changed(operations, expected):
-    assert preconditions.of_json_patch(operations) == expected
+    assert counts.bound_json_patch(operations) == expected

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from extauthz.core.budget import Work
 from extauthz.core.errors import BodyError
 from extauthz.core.wire import goproto
-from extauthz.core.wire.protofields import SCALE
+from extauthz.core.wire.goproto import SCALE
 
 
 def varint(number: int) -> bytes:

@@ -10,10 +10,9 @@ import pytest
 from extauthz.core.errors import BodyError
 from extauthz.core.intake import rewritten as module
 from extauthz.core.intake.read import read
-from extauthz.core.intake.rewritten import rewritten
+from extauthz.core.intake.rewritten import edited, rewritten
 from extauthz.core.model import Request, Write
-from extauthz.core.wire import protoedit
-from extauthz.core.wire.protofields import SCALE
+from extauthz.core.wire.goproto import SCALE
 from extauthz.testing.builders import create, patch, path, put_scale, scale, workload
 from tests.unit.intake import test_recorded
 from tests.unit.intake.test_protobuf import body, field
@@ -138,7 +137,7 @@ def test_what_does_not_read_as_it_should_is_not_sent(monkeypatch: pytest.MonkeyP
 )
 def test_only_protobuf_of_one_piece_is_edited(data: bytes, code: str):
     with pytest.raises(BodyError) as error:
-        protoedit.edited(data, SCALE, ("spec", "replicas"), 4)
+        edited(data, SCALE, ("spec", "replicas"), 4)
     assert error.value.code == code
 
 

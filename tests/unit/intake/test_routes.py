@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extauthz.core.intake import query, routes
-from extauthz.core.intake.routes import Route
+from extauthz.core.intake import routes
+from extauthz.core.intake.routes import PercentError, Route, unquote
 from extauthz.core.model import NotAWrite, Operation, Unreadable, WorkloadRef
-from extauthz.core.wire.percent import PercentError, unquote
 
 WEB = WorkloadRef("apps", "deployments", "ns", "web")
 OBJECT = "/apis/apps/v1/namespaces/ns/deployments/web"
@@ -210,12 +209,12 @@ def test_a_create_is_posted_to_the_collection():
     ids=lambda value: str(value)[:30],
 )
 def test_a_dry_run_is_what_the_server_takes_for_one(text, expected):
-    assert query.dry_run(text) is expected
+    assert routes.dry_run(text) is expected
     assert route("PUT", f"{OBJECT}?{text}").dry_run is expected
 
 
 def test_a_plus_in_a_query_is_a_blank_and_a_pair_without_a_value_has_an_empty_one():
-    assert query.parse("a+b=c+d&e") == [("a b", "c d"), ("e", "")]
+    assert routes.parse("a+b=c+d&e") == [("a b", "c d"), ("e", "")]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a%2Fb", "a/b"), ("a+b", "a+b"), ("%C3%A9", "é"), ("%ff", "\udcff")])

@@ -14,7 +14,8 @@ from extauthz.kube.reflector import PAGE, RETRY_AFTER_AT_MOST_S
 from extauthz.testing.apiserver import ApiServer
 from extauthz.testing.certs import Authority
 from extauthz.testing.reading import Fault
-from tests.contract.worlds import World, following, names, until, world_of
+from tests.contract.worlds import World, following, names, world_of
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.log import Log
 from extauthz.observe.serving import Serving, notes
 from extauthz.render.webhook import WebhookOptions, clamp_configuration, configuration
-from extauthz.service.asked import Asked
+from extauthz.service.askers import Askers
 from extauthz.service.settings import Settings
 from extauthz.testing.builders import gate, quota
 
@@ -68,9 +68,9 @@ async def test_webhooks_of_others_in_a_configuration_of_that_name_are_not_ours()
     assert (await read(Configurations(tree))).decides is None
 
 
-def following(**settings: Any) -> Asked:
+def following(**settings: Any) -> Askers:
     told = Settings(webhook=":9443", webhook_self_signed=True, **settings)
-    return Asked(told, Log(io.StringIO()), lambda: False)
+    return Askers(told, Log(io.StringIO()), lambda: False)
 
 
 async def test_a_gate_without_the_right_says_which_it_lacks_and_keeps_what_it_knew_while_nobody_answers():

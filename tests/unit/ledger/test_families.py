@@ -15,6 +15,7 @@ from extauthz.core.model import Observed, OwnerRef, Template, Verdict, WorkloadR
 from extauthz.core.objects import workloads
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, quota, scale, workload
+from tests.unit.asking import books
 
 NANO = 10**9
 KEYS = {"requests.cpu": "10", "requests.storage": "40", "count/pods": "99", "persistentvolumeclaims": "99"}
@@ -23,12 +24,6 @@ ROLLOUTS = ("example.com", "Rollout", "rollouts")
 
 def asker(*seen: dict[str, Any], hard: dict[str, str] | None = None) -> Asker:
     return Asker(gate([quota("acme", KEYS | (hard or {}))], *seen))
-
-
-def books(ask: Asker, key: str = "requests.cpu") -> tuple[int, int]:
-    assert ask.gate.ledger.drift() == {}
-    (row,) = [row for row in ask.gate.usage() if row.resource == key]
-    return row.used // NANO, row.reserved // NANO
 
 
 def see(ask: Asker, *seen: tuple[WorkloadRef, Observed | None] | dict[str, Any]) -> None:
@@ -74,7 +69,7 @@ def test_pods_cost_nothing_beside_what_their_owner_is_charged_for_whatever_is_se
     for order in permutations(family):
         ask = asker()
         see(ask, *order)
-        assert (books(ask), books(ask, "count/pods")) == ((2, 0), (2, 0))
+        assert (books(ask), books(ask, key="count/pods")) == ((2, 0), (2, 0))
 
 
 def test_pods_of_one_owner_are_one_entry():
@@ -100,7 +95,7 @@ def test_labels_that_tell_pods_of_one_owner_apart_make_no_group_of_each(name: st
 def test_pods_above_what_their_owner_asks_for_are_charged():
     ask = asker(web(2), revision("web-1", 2))
     see(ask, *pods(5, WEB_SET))
-    assert (books(ask), books(ask, "count/pods")) == ((5, 0), (5, 0))
+    assert (books(ask), books(ask, key="count/pods")) == ((5, 0), (5, 0))
 
 
 def test_dearer_pods_than_the_template_s_count_as_they_are_and_hide_no_growth():
@@ -277,25 +272,25 @@ def test_claims_cost_nothing_beside_the_stateful_set_that_made_them_whatever_is_
     for order in permutations([db(2), *claims(0, 1)]):
         ask = asker()
         see(ask, *order)
-        assert (books(ask, STORAGE), books(ask, "persistentvolumeclaims")) == ((10, 0), (2, 0))
+        assert (books(ask, key=STORAGE), books(ask, key="persistentvolumeclaims")) == ((10, 0), (2, 0))
 
 
 def test_a_claim_that_is_left_behind_counts_until_it_goes_and_is_taken_up_again_for_nothing():
     ask = asker(db(4))
     see(ask, *claims(0, 1, 2, 3), db(1, version="2"))
-    assert books(ask, STORAGE) == (20, 0)
+    assert books(ask, key=STORAGE) == (20, 0)
     assert ask(scale("db", 4, resource="statefulsets")).verdict is Verdict.ALLOW
-    assert (books(ask, STORAGE), books(ask)) == ((20, 0), (1, 3))
+    assert (books(ask, key=STORAGE), books(ask)) == ((20, 0), (1, 3))
     see(ask, (claims(3)[0][0], None))
-    assert books(ask, STORAGE) == (15, 5), "its ordinal is granted, and will have one made"
+    assert books(ask, key=STORAGE) == (15, 5), "its ordinal is granted, and will have one made"
 
 
 def test_claims_outlive_their_stateful_set():
     ask = asker(db(2))
     see(ask, *claims(0, 1), (WorkloadRef("apps", "statefulsets", "team-a", "db"), None))
-    assert (books(ask, STORAGE), books(ask)) == ((10, 0), (0, 0))
+    assert (books(ask, key=STORAGE), books(ask)) == ((10, 0), (0, 0))
     see(ask, *((ref, None) for ref, _ in claims(0, 1)))
-    assert (books(ask, STORAGE), len(ask.gate.ledger)) == ((0, 0), 0)
+    assert (books(ask, key=STORAGE), len(ask.gate.ledger)) == ((0, 0), 0)
 
 
 def two_by_team(*seen: dict[str, Any]) -> Asker:
@@ -325,7 +320,7 @@ def test_pods_beyond_the_count_are_no_room_for_a_larger_one():
     ask = asker(workload("web-1", 1, kind="ReplicaSet"), hard={"pods": "9"})
     see(ask, *pods(3, owner("web-1"), labels="app=web-1"))
     refused = ask(scale("web-1", 50, resource="replicasets"))
-    assert (refused.verdict, refused.fits, books(ask, "pods")) == (Verdict.DENY, 7, (3, 0))
+    assert (refused.verdict, refused.fits, books(ask, key="pods")) == (Verdict.DENY, 7, (3, 0))
 
 
 def test_claims_that_a_create_would_find_are_charged_no_longer_once_it_has_ended():
@@ -343,9 +338,9 @@ def test_a_stateful_set_that_is_made_anew_is_charged_new_claims_where_those_that
     ask = asker(hard={STORAGE: "40"})
     see(ask, *claims(0, 1, 2, 3, 4))
     made = ask(create(db(2)))
-    assert (made.verdict, books(ask, STORAGE)) == (Verdict.ALLOW, (25, 10))
+    assert (made.verdict, books(ask, key=STORAGE)) == (Verdict.ALLOW, (25, 10))
     see(ask, db(2, version="5"))
-    assert books(ask, STORAGE) == (25, 0)
+    assert books(ask, key=STORAGE) == (25, 0)
 
 
 def test_claims_of_a_name_that_two_have_count_by_the_one_that_has_them():
@@ -387,22 +382,22 @@ def test_claims_that_a_create_under_way_finds_count_for_it_until_it_ends():
 def test_of_a_claim_and_what_its_ordinal_asks_for_the_larger_counts():
     ask = asker(db(2))
     see(ask, *claims(0, storage="8"), *claims(1, storage="2"))
-    assert books(ask, STORAGE) == (13, 0)
+    assert books(ask, key=STORAGE) == (13, 0)
     see(ask, *claims(1, storage="9"))
-    assert books(ask, STORAGE) == (17, 0), "expanded"
+    assert books(ask, key=STORAGE) == (17, 0), "expanded"
 
 
 def test_claims_of_ordinals_below_the_first_are_not_those_it_runs_with():
     ask = asker(db(2, start=5))
     see(ask, *claims(0, 1, 5))
-    assert books(ask, STORAGE) == (20, 0)
+    assert books(ask, key=STORAGE) == (20, 0)
 
 
 def test_moving_the_first_ordinal_is_growth_of_storage():
     ask = asker(db(2), hard={STORAGE: "15"})
     see(ask, *claims(0, 1))
     moved = ask(patch(path("db", resource="statefulsets"), {"spec": {"ordinals": {"start": 1}}}))
-    assert (moved.verdict, books(ask, STORAGE)) == (Verdict.ALLOW, (10, 5)), "0 stays, 2 is new"
+    assert (moved.verdict, books(ask, key=STORAGE)) == (Verdict.ALLOW, (10, 5)), "0 stays, 2 is new"
     ask = asker(db(2), hard={STORAGE: "15"})
     see(ask, *claims(0, 1))
     moved = ask(patch(path("db", resource="statefulsets"), {"spec": {"ordinals": {"start": 5}}}))
@@ -413,7 +408,7 @@ def test_moving_the_first_ordinal_is_growth_of_storage():
 def test_what_is_not_named_as_a_claim_of_a_stateful_set_counts_by_itself(name: str):
     ask = asker(db(1))
     see(ask, claim(name))
-    assert books(ask, STORAGE) == (10, 0)
+    assert books(ask, key=STORAGE) == (10, 0)
 
 
 def test_of_two_stateful_sets_that_share_a_name_of_claims_one_has_them():
@@ -424,18 +419,18 @@ def test_of_two_stateful_sets_that_share_a_name_of_claims_one_has_them():
         made["spec"]["volumeClaimTemplates"][0]["metadata"]["name"] = template
     ask = asker(first, second)
     see(ask, claim("a-b-c-0"))
-    assert books(ask, STORAGE) == (10, 0)
+    assert books(ask, key=STORAGE) == (10, 0)
     see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "c"), None))
-    assert books(ask, STORAGE) == (5, 0)
+    assert books(ask, key=STORAGE) == (5, 0)
     see(ask, (WorkloadRef("apps", "statefulsets", "team-a", "b-c"), None))
-    assert books(ask, STORAGE) == (5, 0)
+    assert books(ask, key=STORAGE) == (5, 0)
 
 
 def test_a_claim_of_another_class_than_asked_for_counts_in_both():
     slow = "slow.storageclass.storage.k8s.io/requests.storage"
     ask = asker(db(1), hard={slow: "99"})
     see(ask, claim("data-db-0", "5", "slow"))
-    assert (books(ask, STORAGE), books(ask, slow)) == ((5, 0), (5, 0))
+    assert (books(ask, key=STORAGE), books(ask, key=slow)) == ((5, 0), (5, 0))
 
 
 def test_a_claim_that_can_not_be_priced_makes_usage_unknown():
@@ -488,38 +483,38 @@ def test_a_claim_of_an_ephemeral_volume_counts_with_its_pod_whatever_is_seen_fir
     for order in permutations([scratch_set(2), scratch_pod("web-1-0"), claim("web-1-0-tmp"), claim("web-1-0-other")]):
         ask = asker()
         see(ask, *order)
-        assert (books(ask, STORAGE), books(ask, "persistentvolumeclaims")) == ((15, 0), (3, 0))
+        assert (books(ask, key=STORAGE), books(ask, key="persistentvolumeclaims")) == ((15, 0), (3, 0))
 
 
 def test_a_claim_of_an_ephemeral_volume_that_is_larger_than_its_pod_asks_for_counts_as_it_is():
     ask = asker(scratch_set(1))
     see(ask, scratch_pod("web-1-0"), claim("web-1-0-tmp", "7"))
-    assert books(ask, STORAGE) == (7, 0)
+    assert books(ask, key=STORAGE) == (7, 0)
     see(ask, claim("web-1-0-tmp", "9"))
-    assert books(ask, STORAGE) == (9, 0)
+    assert books(ask, key=STORAGE) == (9, 0)
 
 
 @pytest.mark.parametrize("of", [WEB_SET, None], ids=["of-a-set", "bare"])
 def test_a_claim_of_an_ephemeral_volume_outlives_its_pod_until_it_is_collected(of: OwnerRef | None):
     ask = asker()
     see(ask, scratch_pod("web-1-0", of), scratch_pod("web-1-1", of), claim("web-1-0-tmp"))
-    assert (books(ask, STORAGE), books(ask)) == ((10, 0), (2, 0))
+    assert (books(ask, key=STORAGE), books(ask)) == ((10, 0), (2, 0))
     see(ask, (scratch_pod("web-1-0")[0], None))
-    assert (books(ask, STORAGE), books(ask)) == ((10, 0), (1, 0))
+    assert (books(ask, key=STORAGE), books(ask)) == ((10, 0), (1, 0))
     see(ask, (scratch_pod("web-1-1")[0], None))
-    assert books(ask, STORAGE) == (5, 0)
+    assert books(ask, key=STORAGE) == (5, 0)
     see(ask, (claim("web-1-0-tmp")[0], None))
-    assert (books(ask, STORAGE), len(ask.gate.ledger)) == ((0, 0), 0)
+    assert (books(ask, key=STORAGE), len(ask.gate.ledger)) == ((0, 0), 0)
 
 
 def test_a_claim_of_an_ephemeral_volume_follows_its_pod_into_other_hands():
     ask = asker(scratch_set(1))
     see(ask, scratch_pod("web-1-0"), claim("web-1-0-tmp", "6"))
-    assert books(ask, STORAGE) == (6, 0)
+    assert books(ask, key=STORAGE) == (6, 0)
     see(ask, scratch_pod("web-1-0", None))
-    assert books(ask, STORAGE) == (11, 0)
+    assert books(ask, key=STORAGE) == (11, 0)
     see(ask, scratch_pod("web-1-0"))
-    assert books(ask, STORAGE) == (6, 0)
+    assert books(ask, key=STORAGE) == (6, 0)
 
 
 def test_claims_that_a_stateful_set_is_granted_hide_none_of_what_its_pods_claim():
@@ -527,7 +522,7 @@ def test_claims_that_a_stateful_set_is_granted_hide_none_of_what_its_pods_claim(
     stray = scratch_pod("db-0", owner("db", "StatefulSet"))
     stray[1].labels = "app=db"
     see(ask, *claims(0, 1), stray)
-    assert (books(ask, STORAGE), books(ask)) == ((15, 0), (2, 0))
+    assert (books(ask, key=STORAGE), books(ask)) == ((15, 0), (2, 0))
 
 
 # Custom resources with a scale subresource.
@@ -629,7 +624,7 @@ def test_a_stateful_set_that_is_created_with_claims_of_its_name_there_is_charged
     ask = asker()
     see(ask, *claims(0, 1))
     assert ask(create(db(2))).verdict is Verdict.ALLOW
-    used, reserved = books(ask, STORAGE)
+    used, reserved = books(ask, key=STORAGE)
     assert used + reserved >= 10
     see(ask, db(2))
-    assert books(ask, STORAGE)[0] == 10
+    assert books(ask, key=STORAGE)[0] == 10

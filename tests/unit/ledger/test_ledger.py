@@ -21,17 +21,10 @@ from extauthz.testing.builders import (
     snapshot,
     workload,
 )
+from tests.unit.asking import books
 
 CPU = 10**9
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
-
-
-def books(asker: Asker, name: str = "acme", key: str = "requests.cpu") -> tuple[int, int]:
-    """Used and reserved in whole units, checked against a recount from scratch."""
-    assert asker.gate.ledger.drift() == {}
-    rows = {(row.quota, row.resource): row for row in asker.gate.usage()}
-    row = rows[name, key]
-    return row.used // CPU, row.reserved // CPU
 
 
 def asker(*objects: dict, hard: str = "10") -> Asker:

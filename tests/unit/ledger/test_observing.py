@@ -9,6 +9,7 @@ from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, gate, put_scale, quota, scale, workload
+from tests.unit.asking import books
 
 CPU = 10**9
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
@@ -23,18 +24,11 @@ def asker(*objects: dict, hard: str = "10") -> Asker:
     return Asker(gate([quota("acme", {"requests.cpu": hard})], *(objects or [workload(replicas=3, version="50")])))
 
 
-def used(ask: Asker, name: str = "acme") -> tuple[int, int]:
-    """Used and reserved CPUs, checked against a recount."""
-    assert ask.gate.ledger.drift() == {}
-    (row,) = [row for row in ask.gate.usage() if (row.quota, row.resource) == (name, "requests.cpu")]
-    return row.used // CPU, row.reserved // CPU
-
-
 def test_a_state_older_than_the_one_held_is_ignored():
     ask = asker()
     ask.gate.observe(WEB, seen(9, "60"))
     ask.gate.observe(WEB, seen(1, "55"))
-    assert used(ask) == (9, 0)
+    assert books(ask) == (9, 0)
 
 
 def test_a_deletion_from_before_the_state_held_is_ignored():
@@ -42,18 +36,18 @@ def test_a_deletion_from_before_the_state_held_is_ignored():
     ask = asker()
     ask.gate.observe(WEB, seen(9, "60", uid="another"))
     ask.gate.observe(WEB, None, version="55")
-    assert used(ask) == (9, 0)
+    assert books(ask) == (9, 0)
     ask.gate.observe(WEB, None, version="61")
-    assert used(ask) == (0, 0)
+    assert books(ask) == (0, 0)
 
 
 def test_a_state_from_before_the_deletion_brings_nothing_back():
     ask = asker()
     ask.gate.observe(WEB, None, version="60")
     ask.gate.observe(WEB, seen(9, "59"))
-    assert used(ask) == (0, 0)
+    assert books(ask) == (0, 0)
     ask.gate.observe(WEB, seen(2, "61", uid="another"))
-    assert used(ask) == (2, 0)
+    assert books(ask) == (2, 0)
 
 
 def test_a_deletion_is_remembered_by_its_latest_version():
@@ -61,23 +55,23 @@ def test_a_deletion_is_remembered_by_its_latest_version():
     ask.gate.observe(WEB, None, version="60")
     ask.gate.observe(WEB, None, version="52")
     ask.gate.observe(WEB, seen(9, "59"))
-    assert used(ask) == (0, 0)
+    assert books(ask) == (0, 0)
 
 
 @pytest.mark.parametrize("version", ["", "x1"], ids=["none", "no number"])
 def test_what_states_no_comparable_version_is_taken_as_it_comes(version: str):
     ask = asker()
     ask.gate.observe(WEB, seen(7, version))
-    assert used(ask) == (7, 0)
+    assert books(ask) == (7, 0)
     ask.gate.observe(WEB, None)
-    assert used(ask) == (0, 0)
+    assert books(ask) == (0, 0)
 
 
 def test_a_list_says_of_its_kind_alone_what_is_gone():
     db = workload("db", 1, kind="StatefulSet", version="51")
     ask = asker(workload("web", 3, version="50"), workload("api", 2, version="52"), db)
     ask.gate.observe_all(DEPLOYMENTS, [(WEB, seen(4, "58"))], "60")
-    assert used(ask) == (5, 0)
+    assert books(ask) == (5, 0)
 
 
 def test_a_list_takes_away_nothing_that_is_newer_than_it():
@@ -85,11 +79,11 @@ def test_a_list_takes_away_nothing_that_is_newer_than_it():
     ask = asker()
     ask.gate.observe(WEB, seen(6, "70"))
     ask.gate.observe_all(DEPLOYMENTS, [], "60")
-    assert used(ask) == (6, 0)
+    assert books(ask) == (6, 0)
     ask.gate.observe_all(DEPLOYMENTS, [(WEB, seen(3, "50"))], "60")
-    assert used(ask) == (6, 0)
+    assert books(ask) == (6, 0)
     ask.gate.observe_all(DEPLOYMENTS, [], "70")
-    assert used(ask) == (0, 0)
+    assert books(ask) == (0, 0)
 
 
 def test_a_long_list_is_taken_in_steps_between_which_the_gate_decides_by_what_it_has():
@@ -98,7 +92,7 @@ def test_a_long_list_is_taken_in_steps_between_which_the_gate_decides_by_what_it
     listed = [(ref, seen(2, "60", ref.name)) for ref in refs[:50]]
     totals = []
     for _ in ask.gate.observing_all(DEPLOYMENTS, listed, "61"):
-        totals.append(used(ask)[0])
+        totals.append(books(ask)[0])
         most = 2 + 150 - totals[-1]
         question = scale("w00", most + 1)
         denied = ask(question._replace(target=f"{question.target}?dryRun=All"))
@@ -114,18 +108,18 @@ def test_a_list_leaves_pending_writes_on_what_is_gone():
     ask(scale("web", 5))
     ask.gate.observe_all(DEPLOYMENTS, [], "60")
     ask.gate.observe_all(DEPLOYMENTS, [], "61")
-    assert (used(ask), ask.gate.ledger.pending_writes) == ((0, 5), 1)
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((0, 5), 1)
     ask.gate.observe(WEB, seen(1, "62", uid="another"))
-    assert used(ask) == (1, 4)
+    assert books(ask) == (1, 4)
 
 
 def test_a_late_state_passes_no_precondition():
     ask = asker()
     bound = ask(put_scale("web", 5, "50"))
     ask.gate.observe(WEB, seen(3, "49"))
-    assert (used(ask), ask.gate.ledger.pending_writes) == ((3, 2), 1)
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((3, 2), 1)
     ask.gate.observe(WEB, seen(3, "51"))
-    assert (used(ask), ask.gate.ledger.pending.follows(bound.id)) == ((3, 0), False)
+    assert (books(ask), ask.gate.ledger.pending.follows(bound.id)) == ((3, 0), False)
 
 
 # Consistent reads.
@@ -136,7 +130,7 @@ def test_a_read_ends_pending_writes_of_its_workload_alone():
     ask(scale("web", 3))
     ask(scale("api", 3))
     assert ask.gate.ledger.pending.read(WEB, 90.0) == 1
-    assert (used(ask), ask.gate.ledger.pending_writes) == ((2, 2), 1)
+    assert (books(ask), ask.gate.ledger.pending_writes) == ((2, 2), 1)
 
 
 def test_a_read_of_what_is_not_known_ends_nothing():
@@ -170,7 +164,7 @@ def test_an_answer_that_comes_after_w_still_waits_for_a_read():
     ask.gate.tick(95.0)
     assert ask.gate.ledger.pending.settle(granted.pending_write, Event.ANSWERED_OK, 95.0) == WEB
     assert ask.gate.ledger.pending.read(WEB, 89.0) == 0
-    assert used(ask) == (3, 2)
+    assert books(ask) == (3, 2)
     assert ask.gate.ledger.pending.read(WEB, 90.0) == 1, (
         "W had elapsed before the read began: nothing can land after it"
     )
@@ -206,7 +200,7 @@ def test_a_label_of_a_namespace_moves_its_workloads_and_their_pending_writes_and
     far = ask.gate.ledger.get(WEB._replace(namespace="team-b", name="far"))
     before = far.standing
     ask.gate.observe_namespace("team-a", B)
-    assert (used(ask), used(ask, "other")) == ((2, 1), (3, 1))
+    assert (books(ask), books(ask, "other")) == ((2, 1), (3, 1))
     assert far.standing is before, "it was not counted anew"
     assert ask(scale("web", 11)).shortages[0].quota == "other"
 
@@ -227,9 +221,9 @@ def test_growth_in_a_namespace_that_is_gone_or_not_there_yet_is_refused_by_name(
     ask.gate.observe_namespace("team-a", None)
     refused = ask(scale("web", 4))
     assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "unknown-namespace")
-    assert used(ask) == (2, 0)
+    assert books(ask) == (2, 0)
     ask.gate.observe_namespace("team-a", A)
-    assert (ask(scale("web", 4)).reason, used(ask)) == ("fits", (5, 1))
+    assert (ask(scale("web", 4)).reason, books(ask)) == ("fits", (5, 1))
 
 
 DEFAULTS = LimitRangeDefaults(requests=(("cpu", 2 * CPU),))
@@ -241,18 +235,18 @@ def test_limit_ranges_price_their_own_namespace_whether_they_come_before_it_or_a
         ask.gate.observe_limit_ranges(namespace, [DEFAULTS])
         ref, observed = observe(workload("web", 1, {}, namespace=namespace))
         ask.gate.observe(ref, observed)
-    assert used(ask) == (2, 0)
+    assert books(ask) == (2, 0)
     ask.gate.observe_namespace("team-b", A)
-    assert used(ask) == (4, 0)
+    assert books(ask) == (4, 0)
     ask.gate.observe_limit_ranges("team-a", [])
-    assert used(ask) == (2, 0)
+    assert books(ask) == (2, 0)
 
 
 def test_limit_ranges_that_nobody_uses_any_more_are_forgotten():
     ask = Asker(gate(BOTH, workload("web", 1, {}), namespaces={"team-a": A, "team-b": A}))
     for cpu in range(1, 20):
         ask.gate.observe_limit_ranges("team-a", [LimitRangeDefaults(requests=(("cpu", cpu * CPU),))])
-        assert used(ask) == (cpu, 0)
+        assert books(ask) == (cpu, 0)
     assert len(ask.gate.ledger.pod_costs._costs) < 5
 
 
@@ -265,10 +259,10 @@ def test_a_runtime_class_and_the_default_storage_class_count_all_anew():
     fast = "fast.storageclass.storage.k8s.io/requests.storage"
     ask = Asker(gate([quota("acme", {"requests.cpu": "10", fast: "20"})], db))
     ask(scale("db", 3, resource="statefulsets"))
-    assert used(ask) == (2, 1)
+    assert books(ask) == (2, 1)
     ask.gate.observe_runtime_class("kata", {"cpu": CPU})
     ask.gate.observe_default_storage_class("fast")
-    assert used(ask) == (4, 2)
+    assert books(ask) == (4, 2)
     assert next(row for row in ask.gate.usage() if row.resource == fast).used == 10 * CPU
     ask.gate.observe_runtime_class("kata", None)
-    assert used(ask) == (2, 1)
+    assert books(ask) == (2, 1)

@@ -8,6 +8,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.model import Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.testing.builders import Asker, create, gate, owned_by, patch, path, pod, put_scale, quota, scale, workload
+from tests.unit.asking import books
 
 CPU = 10**9
 CHARGED = Policy(window_s=90.0, charge_surge=True)
@@ -23,12 +24,6 @@ def web(replicas: int, surge: object = None, strategy: str = "RollingUpdate", **
 
 def asker(*objects: dict, hard: str = "10", policy: Policy = CHARGED) -> Asker:
     return Asker(gate([quota("acme", {"requests.cpu": hard})], *objects, policy=policy))
-
-
-def books(ask: Asker) -> tuple[int, int]:
-    assert ask.gate.ledger.drift() == {}
-    (row,) = ask.gate.usage()
-    return row.used // CPU, row.reserved // CPU
 
 
 @pytest.mark.parametrize(

@@ -25,20 +25,11 @@ from extauthz.testing.builders import (
     snapshot,
     workload,
 )
+from tests.unit.asking import asker, books
 
 NANO = 10**9
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 CPU = "requests.cpu"
-
-
-def asker(*objects: dict, hard: str = "10", policy: Policy | None = None) -> Asker:
-    return Asker(gate([quota("acme", {CPU: hard})], *objects, policy=policy))
-
-
-def books(ask: Asker, name: str = "acme") -> tuple[int, int]:
-    assert ask.gate.ledger.drift() == {}
-    row = next(row for row in ask.gate.usage() if row.quota == name)
-    return row.used // NANO, row.reserved // NANO
 
 
 def web(replicas: int, surge: object = None, **metadata: object) -> dict:

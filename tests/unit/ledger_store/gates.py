@@ -17,6 +17,7 @@ from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.testing.builders import gate as make_gate
 from extauthz.testing.builders import shown
+from tests.waiting import until
 
 W = 135.0
 
@@ -112,13 +113,6 @@ async def members(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def until(what: Any, within_s: float = 20.0) -> None:
-    """Wait until ``what()`` holds."""
-    async with asyncio.timeout(within_s):
-        while not what():  # noqa: ASYNC110 (what is waited for has no event)
-            await asyncio.sleep(0.005)
 
 
 def tree(*quotas: Any) -> QuotaTree:

@@ -15,8 +15,9 @@ from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import create, put_scale, quota, scale, shown, workload
-from tests.unit.ledger_store.gates import Member, members, until
+from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Odd
+from tests.waiting import until
 
 CPU = {"requests.cpu": "10"}
 

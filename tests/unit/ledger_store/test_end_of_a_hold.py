@@ -10,8 +10,9 @@ from extauthz.core.model import Verdict
 from extauthz.ledger_store.payload import Payload, encode
 from extauthz.ledger_store.store import Stored
 from extauthz.testing.builders import quota, scale, workload
-from tests.unit.ledger_store.gates import Member, members, until
+from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Barred
+from tests.waiting import until
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = workload("web", 1)

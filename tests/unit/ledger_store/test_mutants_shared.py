@@ -17,8 +17,9 @@ from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Follower
 from extauthz.testing.builders import create, quota, scale, workload
 from extauthz.testing.builders import gate as make_gate
-from tests.unit.ledger_store.gates import Member, members, until
+from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Late, Odd
+from tests.waiting import until
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")

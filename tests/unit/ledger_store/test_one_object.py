@@ -19,8 +19,9 @@ from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import Payload, decode, encode
 from extauthz.ledger_store.store import Refused
 from extauthz.testing.builders import create, patch, path, pod, quota, scale, workload
-from tests.unit.ledger_store.gates import members, tree, until
+from tests.unit.ledger_store.gates import members, tree
 from tests.unit.ledger_store.stores import Barred, Deaf, Late, Odd
+from tests.waiting import until
 
 PODS = {"pods": "10"}
 TEN = [quota("acme", PODS)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extauthz.core.decision.recording import MAX_IDENTICAL
+from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.ledger.pending_write import Event, State
 from extauthz.core.model import Verdict, WorkloadRef
 from extauthz.core.policies import Fate
@@ -15,9 +15,10 @@ from extauthz.ledger_store import payload
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.testing.builders import quota, scale, workload
-from tests.unit.ledger_store.gates import Member, members, until
+from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.seats import Seat, W
 from tests.unit.ledger_store.stores import Barred, Odd
+from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 TEN = [quota("acme", {"requests.cpu": "10"})]

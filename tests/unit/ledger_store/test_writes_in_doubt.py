@@ -7,15 +7,16 @@ import json
 
 import pytest
 
-from extauthz.core.decision.recording import MAX_IDENTICAL
+from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import Verdict
 from extauthz.ledger_store import committing, payload
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Refused, Stored
 from extauthz.testing.builders import create, patch, path, quota, scale, workload
-from tests.unit.ledger_store.gates import members, tree, until
+from tests.unit.ledger_store.gates import members, tree
 from tests.unit.ledger_store.stores import Deaf, Odd
+from tests.waiting import until
 
 TEN = [quota("acme", {"requests.cpu": "10"})]
 WEB = workload("web", 1)

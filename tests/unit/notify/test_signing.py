@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extauthz.notify.receivers import ReceiverError
-from extauthz.notify.signing import headers, read_keys
+from extauthz.notify.sending import headers, read_keys
 
 PAGE = Path(__file__).parents[3] / "docs" / "notices.md"
 NOW_S = 1_795_000_000.9

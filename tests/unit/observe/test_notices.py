@@ -23,6 +23,7 @@ from extauthz.notify.receivers import Receiver
 from extauthz.observe import notices as module
 from extauthz.observe.episodes import MAX_OPEN, SILENCE_S, UPDATE_S
 from extauthz.observe.notices import Notices
+from extauthz.observe.observers import Told
 from extauthz.observe.quota_status import Facts, status_of
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
@@ -97,7 +98,7 @@ class Desk:
     async def told(self, *decisions: Decision, user: str = "", agent: str = "") -> list[tuple[str, tuple[str, ...]]]:
         """Kinds and receivers of all notices, after these decisions too."""
         for decision in decisions:
-            self.notices.decided(decision, user, agent)
+            self.notices.decided(Told(decision, user, agent))
         await self.notices.tell()
         return [(notice.kind.value, names) for notice, names in self.put]
 
@@ -137,8 +138,8 @@ async def test_a_refusal_is_told_once_however_often_and_how_long_it_is_asked_aga
 async def test_a_decision_only_takes_note():
     """What is told is told by another task: no receiver is asked, no usage looked up, nothing awaited."""
     desk = Desk()
-    desk.notices.decided(DENIED)
-    desk.notices.decided(GRANTED)
+    desk.notices.decided(Told(DENIED))
+    desk.notices.decided(Told(GRANTED))
     assert desk.put == []
 
 
@@ -401,9 +402,9 @@ async def test_too_many_at_once_are_dropped_loudly(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "MOST_GRANTS", 3)
     desk = Desk()
     for number in range(MAX_OPEN + 2):
-        desk.notices.decided(DENIED._replace(ref=WEB._replace(name=f"web-{number}")))
+        desk.notices.decided(Told(DENIED._replace(ref=WEB._replace(name=f"web-{number}"))))
     for number in range(5):
-        desk.notices.decided(GRANTED._replace(replicas=10 + number))
+        desk.notices.decided(Told(GRANTED._replace(replicas=10 + number)))
     await desk.told()
     (line,) = desk.lines
     assert (line["event"], line["receiver"], line["notices"]) == ("notice-dropped", "-", 4)
@@ -430,7 +431,7 @@ async def test_the_task_tells_a_refusal_at_once_and_looks_which_quotas_are_over(
     async with asyncio.timeout(20):
         await desk.more.wait()
         desk.more.clear()
-        desk.notices.decided(DENIED)
+        desk.notices.decided(Told(DENIED))
         await desk.more.wait()
     running.cancel()
     assert [notice.kind.value for notice, _ in desk.put] == ["over", "refused"]

@@ -7,8 +7,7 @@ import pytest
 from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
-from extauthz.observe.episodes import AT_ONCE, Episodes
-from extauthz.observe.outlook import outlook
+from extauthz.observe.episodes import AT_ONCE, Episodes, outlook
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 
 

@@ -6,6 +6,7 @@ import tracemalloc
 
 from extauthz.core.model import Decision, Operation, Shortage, Verdict, WorkloadRef
 from extauthz.observe.episodes import SILENCE_S
+from extauthz.observe.observers import Told
 from extauthz.observe.recent import Recent
 
 
@@ -18,7 +19,7 @@ def decision(name: str = "web", verdict: Verdict = Verdict.DENY, sentence: str =
 def test_the_newest_comes_first_and_a_list_goes_on_by_number():
     recent = Recent(lambda: 5.0)
     for name in "abc":
-        recent.decided(decision(name), "olga", "kubectl")
+        recent.decided(Told(decision(name), "olga", "kubectl"))
     found = list(recent.decisions())
     assert [one.decision.ref.name for one in found if one.decision.ref] == ["c", "b", "a"]
     assert (found[0].time_s, found[0].user, found[0].user_agent) == (5.0, "olga", "kubectl")
@@ -27,14 +28,14 @@ def test_the_newest_comes_first_and_a_list_goes_on_by_number():
 
 def test_what_is_about_no_workload_is_not_kept():
     recent = Recent()
-    recent.decided(Decision("d", Verdict.ALLOW, "read", "a read"), "", "")
+    recent.decided(Told(Decision("d", Verdict.ALLOW, "read", "a read")))
     assert list(recent.decisions()) == []
 
 
 def test_only_so_many_are_kept():
     recent = Recent(most=10)
     for number in range(25):
-        recent.decided(decision(f"w{number}"), "", "")
+        recent.decided(Told(decision(f"w{number}")))
     assert [one.decision.ref.name for one in recent.decisions() if one.decision.ref][-1] == "w15"
     assert len(list(recent.decisions())) == 10
 
@@ -47,7 +48,7 @@ def test_only_so_many_bytes_are_kept_whatever_is_said():
     for number in range(3_000):
         long = decision(f"{number}" + "n" * 250, Verdict.ALLOW, f"{number}" + "s" * 1_000)
         rows = tuple(row._replace(requested=number + n) for n in range(5))
-        recent.decided(long._replace(shortages=rows), f"u{number}" + "u" * 9_000, f"a{number}" + "a" * 9_000)
+        recent.decided(Told(long._replace(shortages=rows), f"u{number}" + "u" * 9_000, f"a{number}" + "a" * 9_000))
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 100 < len(list(recent.decisions())) < 1_000
@@ -57,20 +58,20 @@ def test_only_so_many_bytes_are_kept_whatever_is_said():
 def test_an_episode_has_the_latest_refusal_and_ends_when_as_much_is_allowed():
     now_s = 0.0
     recent = Recent(lambda: now_s)
-    recent.decided(decision(sentence="first", to=9), "", "")
+    recent.decided(Told(decision(sentence="first", to=9)))
     now_s = 60.0
-    recent.decided(decision(sentence="second", to=7), "", "")
+    recent.decided(Told(decision(sentence="second", to=7)))
     (one,) = recent.episodes()
     assert (one.began_s, one.last_s, one.count, one.latest.sentence, one.latest.replicas) == (0.0, 60.0, 2, "second", 7)
-    recent.decided(decision(verdict=Verdict.ALLOW, to=7), "", "")
+    recent.decided(Told(decision(verdict=Verdict.ALLOW, to=7)))
     assert recent.episodes() == []
 
 
 def test_an_episode_ends_when_nobody_asks_any_more():
     now_s = 0.0
     recent = Recent(lambda: now_s)
-    recent.decided(decision(), "", "")
+    recent.decided(Told(decision()))
     now_s = SILENCE_S
     recent.tick()
-    recent.decided(decision("other"), "", "")
+    recent.decided(Told(decision("other")))
     assert [one.ref.name for one in recent.episodes()] == ["other"]

@@ -13,6 +13,7 @@ from extauthz.core.model import Decision
 from extauthz.core.queries import Queries
 from extauthz.observe import workspaces
 from extauthz.observe.metrics import Levels, Metrics
+from extauthz.observe.observers import Told
 from extauthz.observe.recent import Recent
 from extauthz.observe.table import BY_NAME
 from extauthz.observe.workspaces import Waiting
@@ -37,8 +38,8 @@ class World:
 
     def scale(self, name: str, replicas: int) -> Decision:
         decision = self.ask(scale(name, replicas))
-        self.metrics.decision(decision, 0.001)
-        self.recent.decided(decision, "", "")
+        self.metrics.decided(Told(decision, seconds=0.001))
+        self.recent.decided(Told(decision))
         return decision
 
     async def series(self, name: str) -> dict[Any, float]:

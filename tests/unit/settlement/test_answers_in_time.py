@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extauthz.core.decision.recording import MAX_IDENTICAL
+from extauthz.core.decision.gate import MAX_IDENTICAL
 from extauthz.core.model import WorkloadRef
 from extauthz.settlement import reads
 from extauthz.settlement.answers import Fate

@@ -13,6 +13,7 @@ from extauthz.core.model import WorkloadRef
 from extauthz.settlement import reads
 from extauthz.settlement.reads import Brought, ConsistentReads, Result
 from extauthz.testing.builders import gate, quota, scale, workload
+from tests.waiting import until
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 
@@ -56,11 +57,6 @@ class Reader:
         self.gate.ledger.pending.settle(decision.id, Event.ANSWERED_OK, self.now_s)
         self.now_s += 1
 
-    async def until(self, what: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
-            while not what():  # noqa: ASYNC110 (of things that tell nobody)
-                await asyncio.sleep(0.01)
-
 
 async def ticks(number: int) -> None:
     """Let the reader look so many times for what to read."""
@@ -84,12 +80,12 @@ async def test_as_many_as_may_be_readat_once_make_room_for_the_next(reader: Read
     for number in range(7):
         reader.reads.soon(WEB._replace(name=f"w{number}"))
     reader.now_s += reads.COALESCE_S
-    await reader.until(lambda: len(reader.told) == 7)
+    await until(lambda: len(reader.told) == 7)
     reader.source.answers = asyncio.Event().wait
     for number in range(7):
         reader.reads.soon(WEB._replace(name=f"x{number}"))
     reader.now_s += reads.COALESCE_S
-    await reader.until(lambda: len(reader.source.asked) == 9)
+    await until(lambda: len(reader.source.asked) == 9)
     await ticks(5)
     assert len(reader.source.asked) == 9, "two more"
 
@@ -98,13 +94,13 @@ async def test_one_that_is_being_read_is_read_again_only_afterwards(reader: Read
     go_on = asyncio.Event()
     reader.source.answers = go_on.wait
     reader.answered_write()
-    await reader.until(lambda: reader.source.asked)
+    await until(lambda: reader.source.asked)
     reader.reads.soon(WEB)
     reader.now_s += reads.COALESCE_S
     await ticks(5)
     assert len(reader.source.asked) == 1
     go_on.set()
-    await reader.until(lambda: len(reader.source.asked) == 2)
+    await until(lambda: len(reader.source.asked) == 2)
 
 
 async def test_a_read_that_fails_after_a_while_is_not_tried_again_before_its_time(reader: Reader):
@@ -117,14 +113,14 @@ async def test_a_read_that_fails_after_a_while_is_not_tried_again_before_its_tim
 
     reader.source.answers = late
     reader.answered_write()
-    await reader.until(lambda: reader.source.asked)
+    await until(lambda: reader.source.asked)
     await ticks(5)
     fail.set()
-    await reader.until(lambda: reader.told == [(Result.UNREACHABLE, 0)])
+    await until(lambda: reader.told == [(Result.UNREACHABLE, 0)])
     await ticks(5)
     assert len(reader.source.asked) == 1
     reader.now_s += 2
-    await reader.until(lambda: len(reader.source.asked) == 2)
+    await until(lambda: len(reader.source.asked) == 2)
 
 
 async def refuse() -> bool:
@@ -138,7 +134,7 @@ async def test_what_a_check_could_not_read_is_read_again_though_nobody_asks(read
     await ticks(3)
     assert len(reader.told) == 1
     reader.now_s += 1.7
-    await reader.until(lambda: reader.told[1:] == [(Result.OK, 0)])
+    await until(lambda: reader.told[1:] == [(Result.OK, 0)])
 
 
 async def test_after_a_good_read_the_waits_begin_anew(reader: Reader):
@@ -147,7 +143,7 @@ async def test_after_a_good_read_the_waits_begin_anew(reader: Reader):
         assert not await reader.reads.read(WEB)
         reader.source.answers = reader.source.at_once
         reader.now_s += 1.7
-        await reader.until(lambda tried=2 * number + 2: len(reader.told) == tried)
+        await until(lambda tried=2 * number + 2: len(reader.told) == tried)
 
 
 async def test_what_could_not_be_read_is_said_to_whom_waits_for_it(reader: Reader):
@@ -165,7 +161,7 @@ async def test_what_is_to_be_read_soon_is_read_after_others_had_time_to_ask_for_
         await ticks(3)
     assert reader.source.asked == []
     reader.now_s += reads.COALESCE_S
-    await reader.until(lambda: reader.told)
+    await until(lambda: reader.told)
     await ticks(3)
     assert len(reader.source.asked) == 1
 
@@ -195,7 +191,7 @@ async def test_whoever_reads_is_stopped_with_all_that_is_under_way():
     reader.source.answers = asyncio.Event().wait
     run = asyncio.create_task(reader.reads.run())
     read = asyncio.create_task(reader.reads.read(WEB))
-    await reader.until(lambda: reader.source.asked)
+    await until(lambda: reader.source.asked)
     run.cancel()
     await asyncio.wait([run, read], timeout=10)
     assert asyncio.all_tasks() == {asyncio.current_task()}

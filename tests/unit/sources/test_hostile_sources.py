@@ -25,8 +25,8 @@ from extauthz.testing.certs import Authority
 from extauthz.testing.objects import Key
 from extauthz.testing.platform import Platform
 from extauthz.testing.reading import Fault
-from tests.contract.worlds import until
 from tests.controlplane.plane import write_kubeconfig
+from tests.waiting import until
 
 ACME = {
     "apiVersion": "extauthz.dev/v1alpha1",

@@ -8,10 +8,9 @@ import pytest
 
 from extauthz.core.decision.bounds import Bounds, Freshness
 from extauthz.core.model import WorkloadRef
-from extauthz.sources import breaker, max_scale
-from extauthz.sources.breaker import Breaker
+from extauthz.sources import max_scale
 from extauthz.sources.http import Client, Endpoint
-from extauthz.sources.max_scale import MaxScale
+from extauthz.sources.max_scale import Breaker, MaxScale
 from extauthz.testing.platform import Platform
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
@@ -108,7 +107,7 @@ async def test_too_many_at_once_are_not_sent(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_trial_is_one_and_pauses_grow_to_a_bound():
     one = Breaker()
-    for _ in range(breaker.FAILURES):
+    for _ in range(max_scale.FAILURES):
         assert one.admits(0.0)
         one.failed(0.0)
     assert not one.admits(0.9)
@@ -116,5 +115,5 @@ def test_a_trial_is_one_and_pauses_grow_to_a_bound():
     assert not one.admits(1.1), "it waits for what comes of the trial"
     for _ in range(10):
         one.failed(0.0)
-    assert not one.admits(breaker.LONGEST_S - 0.1)
-    assert one.admits(breaker.LONGEST_S)
+    assert not one.admits(max_scale.LONGEST_S - 0.1)
+    assert one.admits(max_scale.LONGEST_S)

@@ -21,7 +21,7 @@ EVERY_S = 10.0
 RIGHT = "the gates need get of validatingwebhookconfigurations and mutatingwebhookconfigurations named {}"
 
 
-class Asked:
+class Askers:
     """Who asks the gates.
 
     Args:
