@@ -22,7 +22,7 @@ from extauthz.service import notifying, unmatched
 from extauthz.service.agreeing import LedgerInput
 from extauthz.service.http import ServiceQuotaInput
 from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
-from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusWritten, Watchdog
+from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
 from extauthz.service.notifying import Notifying
 from extauthz.service.setting_types import templates
 from extauthz.service.settings import KUBERNETES, Settings
@@ -62,8 +62,9 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
     """The inputs of ``settings``. ``connection`` is there if one of them is the cluster; a ledger that is shared is
     kept there too, unless ``store`` is given."""
     watchdog = Watchdog(into.log, settings.stale_after_s)
-    quotas = _quotas(settings, into, connection, watchdog)
     state = _state(settings, into, connection, watchdog)
+    events = state.status_written if isinstance(state, LiveStateInput) else None
+    quotas = _quotas(settings, into, connection, watchdog, events)
     if settings.ledger != KUBERNETES:
         return Inputs(quotas, state, None)
     assert connection is not None
@@ -86,7 +87,13 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
     return Inputs(quotas, state, LedgerInput(committer, into.metrics))
 
 
-def _quotas(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> QuotaInput:
+def _quotas(
+    settings: Settings,
+    into: Into,
+    connection: Connection | None,
+    watchdog: Watchdog,
+    events: StatusHandler | None,
+) -> QuotaInput:
     gate, log, metrics, clock, notices, serving = into
     known = notifying.names(settings)
 
@@ -99,7 +106,8 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        wrote = notices.status_written if notices is not None else None
+        handlers = (notices.status_written if notices is not None else None, events)
+        wrote = [one for one in handlers if one is not None]
         written = StatusWritten(known, wrote, serving) if settings.write_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
