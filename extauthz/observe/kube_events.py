@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -82,8 +83,15 @@ class _Fault(NamedTuple):
     """A quota is not in force as it is written."""
 
     about: Subject
+    generation: int
     reason: str
     message: str
+
+    @property
+    def event_name(self) -> str:
+        """Of several gates that write the same status at the same time, one writes the event."""
+        told = f"{self.about.uid} {self.generation} {self.message}"
+        return f"{self.about.name[:_NAME_MAX]}.{sha256(told.encode()).hexdigest()[:16]}"
 
 
 class KubeEvents:
@@ -146,7 +154,7 @@ class KubeEvents:
             "message"
         ):
             about = Subject(API_VERSION, KIND, "", facts.standing.name, facts.standing.uid)
-            self._faults[about.name] = _Fault(about, ready["reason"], ready["message"])
+            self._faults[about.name] = _Fault(about, facts.standing.generation, ready["reason"], ready["message"])
             self._wake.set()
 
     async def run(self) -> None:
@@ -214,7 +222,12 @@ class KubeEvents:
                 await self._created(note.about, episode, UNBLOCKED, fitted(ended.good_news))
 
     async def _tell_fault(self, fault: _Fault) -> None:
-        await self._post(fault.about, fault.reason, {"note": cut(fault.message, MAX_NOTE), "action": ENFORCING})
+        more = {"note": cut(fault.message, MAX_NOTE), "action": ENFORCING}
+        try:
+            await self._post(fault.about, fault.event_name, fault.reason, more)
+        except ApiError as error:
+            if error.status != 409:
+                raise
 
     async def _subjects(self, ref: WorkloadRef) -> list[Subject]:
         """The workload, if it is there, and the autoscalers that name it. The workload is first."""
@@ -236,13 +249,14 @@ class KubeEvents:
             more["related"] = episode.notes[0].about.reference
         if count > 1:
             more["series"] = _series(count, episode)
-        return await self._post(about, reason, more, _annotations(episode))
+        name = f"{about.name[:_NAME_MAX].rstrip('-.')}.{uuid4().hex[:16]}"
+        await self._post(about, name, reason, more, _annotations(episode))
+        return name
 
     async def _post(
-        self, about: Subject, reason: str, more: Mapping[str, Tree], annotations: Tree | None = None
-    ) -> str:
-        """Create an event; its name."""
-        name = f"{about.name[:_NAME_MAX].rstrip('-.')}.{uuid4().hex[:16]}"
+        self, about: Subject, name: str, reason: str, more: Mapping[str, Tree], annotations: Tree | None = None
+    ) -> None:
+        """Create an event."""
         namespace = about.namespace or NO_NAMESPACE
         event = {
             "apiVersion": EVENTS.api_version,
@@ -258,7 +272,6 @@ class KubeEvents:
         }
         await self._call("POST", EVENTS.collection(namespace), event, "application/json")
         self.results["created"] += 1
-        return name
 
     async def _updated(self, note: Note, episode: Episode[Note], count: int) -> bool:
         """Bring a series up to date. False if the event is there no more."""

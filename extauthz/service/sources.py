@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,11 +137,12 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
         }
         return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
 
+    declared = templates(settings.scaled_templates)
     if settings.state == KUBERNETES:
         assert connection is not None
-        declared = templates(settings.scaled_templates)
         return LiveStateInput(
             connection, gate, watchdog, log, metrics, clock, templates=declared, write_events=settings.write_events
         )
     assert settings.state is not None
-    return StateFileInput(Watched(settings.state, state_file.parse), from_file, log, metrics)
+    parse = partial(state_file.parse, templates=declared)
+    return StateFileInput(Watched(settings.state, parse), from_file, log, metrics)

@@ -258,3 +258,12 @@ async def test_an_event_on_a_quota_that_cannot_be_written_is_tried_again():
     assert len(await cluster.server.events("default")) == 1
     await cluster.events.write()
     assert cluster.events.results == {"failed": 1, "created": 1}
+
+
+async def test_of_two_gates_that_write_the_same_status_one_writes_the_event(server: Any):
+    first, second = await Cluster(server).start(), await Cluster(server).start()
+    facts = Facts(Standing(f"two-{server.namespace}", "u1", 1, "7", compact(None), 1, Fault.PARENT_CYCLE, CIRCLE))
+    for cluster in (first, second):
+        cluster.events.status_written(facts, status_of(facts, "2026-11-24T00:00:00Z"))
+        await cluster.events.write()
+    assert (first.events.results, second.events.results, second.told) == ({"created": 1}, {}, [])
