@@ -60,7 +60,7 @@ def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
         for server in (gate, *floors):
             _allowed(server.port, messages[:20])
             connection = stack.enter_context(Connection(server.port, METHOD))
-            servers.append(_Server(server.pid, connection, growing(messages)))
+            servers.append(Server(server.pid, connection, growing(messages)))
         figures = _throughput(size, servers, say)
         assert gate.metric(GRANTS) >= servers[0].calls, "each check was a grant that grows"
         return figures
@@ -97,7 +97,7 @@ def message(request: Request) -> bytes:
 
 
 @dataclass
-class _Server:
+class Server:
     """One of them, and what was measured of it, a number a round."""
 
     pid: int
@@ -127,7 +127,7 @@ def _processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _throughput(size: Size, servers: list[_Server], say: Callable[[str], None]) -> list[Figure]:
+def _throughput(size: Size, servers: list[Server], say: Callable[[str], None]) -> list[Figure]:
     gate, floor, ours = servers
     for server in servers:
         server.warm_up(size.seconds)

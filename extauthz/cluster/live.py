@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from extauthz.cluster import custom_readers, object_readers
 from extauthz.cluster.event_handlers import Context, Feed, InvalidObjects, Notes, Workloads
+from extauthz.cluster.forms import Counted
 from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects
 from extauthz.cluster.selectors import spelled
 from extauthz.cluster.stateful import Revisions, StatefulSets
@@ -18,6 +19,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Kind, Tree, WorkloadRef
 from extauthz.core.objects.custom import TEMPLATE, Keys
 from extauthz.core.objects.metadata import version_of
+from extauthz.core.policies import KEEP
 from extauthz.kube.connection import Connection
 from extauthz.kube.discovery import DEFINITIONS, ScaledKind, ScaledKinds
 from extauthz.kube.reflector import EventHandler, Reflector
@@ -197,8 +199,14 @@ class LiveCluster:
             self._read[kind] = max(int(version), self._read.get(kind, 0))
 
     def _follow(self, resource: Resource, listed: Listed) -> asyncio.Task[None]:
-        reflector = self._reflectors[resource] = Reflector(self._connection, resource, listed, clock=self._clock)
+        reflector = self._reflectors[resource] = self._reflector(resource, listed)
         return self._group.create_task(reflector.run())
+
+    def _reflector(self, resource: Resource, listed: Listed) -> Reflector[Any]:
+        """Policies that keep something of objects may look at every field."""
+        is_known = (resource.group, resource.kind) in object_readers.COUNTED and not self._gate.policies.at(KEEP)
+        form = Counted if is_known else None
+        return Reflector(self._connection, resource, listed, clock=self._clock, form=form)
 
     def serves(self, kind: Kind) -> bool:
         """Whether objects of a (group, resource) can exist, as far as is known."""
@@ -223,7 +231,7 @@ class LiveCluster:
         if feed is None:  # its definition has gone meanwhile
             return
         listed = Listed(feed)
-        reflector = Reflector(self._connection, resource, listed, clock=self._clock)
+        reflector = self._reflector(resource, listed)
         following = asyncio.create_task(reflector.run())
         try:
             await self._first(resource, listed, reflector, self._clock())

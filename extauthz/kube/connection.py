@@ -17,7 +17,7 @@ from yarl import URL
 from extauthz.core.model import Tree
 
 from .credentials import SERVICE_ACCOUNT, InCluster, KubeConfig, NoClusterError
-from .lists import loads, members
+from .lists import loads, members, reading
 from .session import Message, Session, Trust
 
 CONNECT_WITHIN_S = 10.0
@@ -117,8 +117,13 @@ class Connection:
         return metadata
 
     @asynccontextmanager
-    async def watch(self, path: str, *, query: Query = (), silence_s: float) -> AsyncIterator[AsyncIterator[Tree]]:
+    async def watch(
+        self, path: str, *, query: Query = (), silence_s: float, form: type | None = None
+    ) -> AsyncIterator[AsyncIterator[Tree]]:
         """Open a watch: a stream of ``{"type": …, "object": …}``, until the server ends it.
+
+        Args:
+            form: the fields of objects that are wanted, as of ``lists.reading``; ``None``: all.
 
         Opening and reading raise:
             ApiError: if the server refuses, or sends an ERROR event (410: the version is too old).
@@ -128,7 +133,7 @@ class Connection:
         target = _target(path, [*query, ("watch", "1")])
         self.calls["watch"] += 1
         async with self._answer(Message("GET", target, None, "application/json", timeout)) as response:
-            yield _events(response.content, self.server, silence_s)
+            yield _events(response.content, self.server, silence_s, form)
 
     @asynccontextmanager
     async def _answer(self, message: Message) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -217,14 +222,17 @@ async def _bounded(response: aiohttp.ClientResponse, server: str, most: int | No
     return b"".join(parts)
 
 
-async def _events(content: aiohttp.StreamReader, server: str, silence_s: float) -> AsyncIterator[Tree]:
+async def _events(
+    content: aiohttp.StreamReader, server: str, silence_s: float, form: type | None
+) -> AsyncIterator[Tree]:
+    read = reading(form)
     with _told(server, silence_s):
         async for line in _lines(content, server):
-            event = _decoded(line, server)
+            event = _decoded(line, server, read)
             if not (isinstance(event, dict) and event.keys() >= {"type", "object"}):
                 raise Unreachable(f"{server} sent no event: {line[:60]!r}")
             if event["type"] == "ERROR":
-                raise _status_error(event["object"], 500, None)
+                raise _status_error(_decoded(line, server)["object"], 500, None)
             yield event
 
 
@@ -244,9 +252,9 @@ async def _lines(content: aiohttp.StreamReader, server: str) -> AsyncIterator[by
         raise Unreachable(f"{server} broke off amid an event")
 
 
-def _decoded(body: bytes, server: str) -> Tree:
+def _decoded(body: bytes, server: str, read: Callable[[bytes], Tree] = loads) -> Tree:
     try:
-        return loads(body) if body else None
+        return read(body) if body else None
     except ValueError as error:
         raise Unreachable(f"{server} did not answer in JSON: {body[:60]!r}") from error
 

@@ -11,12 +11,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Generic, TypedDict, TypeVar
+
+from msgspec import MsgspecError
+from msgspec.json import Decoder
 
 from extauthz.core.model import Tree
 
+Form = TypeVar("Form")
+
 MAX_DEPTH = 100
 """As of bodies (``core.wire.gojson``). A workload needs 20."""
+
+_SURELY_SHALLOW = 1_000
+"""So many objects and arrays may be nested: every Python reads them, and from 3.13 on it reads ten times as many."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
@@ -34,6 +43,29 @@ def loads(body: bytes) -> Tree:
     if _spaced(text, end) != len(text):
         raise ValueError(f"it goes on at {end}")
     return tree
+
+
+class _Event(TypedDict, Generic[Form]):
+    type: str
+    object: Form
+
+
+def reading(form: type | None) -> Callable[[bytes], Tree]:
+    """Reads events whose objects are of that form, a TypedDict: other fields are left out, in an eighth of the time.
+
+    ``None`` leaves out nothing. A text that is not of the form is read as ``loads`` does, which raises ValueError.
+    """
+    if form is None:
+        return loads
+    decode = Decoder(_Event[form]).decode  # type: ignore[valid-type]  # mypy knows no type that is a value
+
+    def read(body: bytes) -> Tree:
+        try:
+            return decode(body)
+        except (MsgspecError, ValueError, RecursionError):
+            return loads(body)
+
+    return read
 
 
 def members(text: str) -> Iterator[tuple[str, Tree]]:
@@ -63,12 +95,15 @@ def members(text: str) -> Iterator[tuple[str, Tree]]:
 def _decode(text: str, at: int) -> tuple[Tree, int]:
     """The value that begins at ``at``, and where it ends. Raises ValueError."""
     try:
-        return _raw_decode(text, at)
+        tree, end = _raw_decode(text, at)
+        if text.count("[", at, end) + text.count("{", at, end) <= _SURELY_SHALLOW:
+            return tree, end
     except json.JSONDecodeError:
         raise
     except (RecursionError, ValueError):  # int() itself stops at 4,300 digits
-        shallow, end = _shallow(text, at)
-        return json.loads(shallow, parse_int=_integer), end
+        pass
+    shallow, end = _shallow(text, at)
+    return json.loads(shallow, parse_int=_integer), end
 
 
 def _shallow(text: str, at: int) -> tuple[str, int]:

@@ -74,7 +74,11 @@ class EventHandler(Protocol[Item]):
 
 
 class Reflector(Generic[Item]):
-    """Follows one collection."""
+    """Follows one collection.
+
+    Args:
+        form: the fields that watches bring of an object, as of ``lists.reading``; ``None``: all.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class Reflector(Generic[Item]):
         silence_s: float = SILENCE_S,
         watch_s: float = WATCH_S,
         streams_lists: bool = True,
+        form: type | None = None,
     ) -> None:
         self.resource = resource
         self._connection = connection
@@ -100,6 +105,7 @@ class Reflector(Generic[Item]):
         self._watch_s = watch_s
         self._backoff = Backoff(clock)
         self._streams_lists = streams_lists
+        self._form = form
         self._stream_failed = False
         """A streamed list began and did not end. The next list comes in pages."""
         self._opened_s: float | None = None
@@ -161,7 +167,7 @@ class Reflector(Generic[Item]):
         query += [("resourceVersion", self.version)] if listed is None else _STREAM_LIST
         path = self.resource.collection()
         heard_before = self.last_heard_s
-        async with self._connection.watch(path, query=query, silence_s=self._silence_s) as events:
+        async with self._connection.watch(path, query=query, silence_s=self._silence_s, form=self._form) as events:
             self._opened_s = self._clock()
             await self._take_in(events, listed)
         if not self.version or (self.last_heard_s == heard_before and not self._stood()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from extauthz.core.model import Tree
 from extauthz.kube.connection import ApiError, Connection, Query, Unreachable
+from extauthz.kube.lists import reading
 
 from .link import Link, Stream, Taken
 from .loop import VirtualLoop
@@ -113,7 +115,9 @@ class SimulatedConnection(Connection):
         return answer["metadata"]
 
     @asynccontextmanager
-    async def watch(self, path: str, *, query: Query = (), silence_s: float) -> AsyncIterator[AsyncIterator[Tree]]:
+    async def watch(
+        self, path: str, *, query: Query = (), silence_s: float, form: type | None = None
+    ) -> AsyncIterator[AsyncIterator[Tree]]:
         self.calls["watch"] += 1
         opened: asyncio.Future[Stream] = self._loop.create_future()
         if not self.ended:
@@ -125,7 +129,7 @@ class SimulatedConnection(Connection):
         except TimeoutError as error:
             raise Unreachable(f"nothing came within {silence_s:g} s") from error
         try:
-            yield stream
+            yield _read(stream, form)
         finally:
             stream.close()
 
@@ -157,3 +161,10 @@ class SimulatedConnection(Connection):
         for event in first:
             stream.push(event)
         opened.set_result(stream)
+
+
+async def _read(stream: Stream, form: type | None) -> AsyncIterator[Tree]:
+    """As a gate reads the bytes of a real one."""
+    read = reading(form)
+    async for event in stream:
+        yield read(json.dumps(event).encode())

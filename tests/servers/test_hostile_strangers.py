@@ -95,11 +95,10 @@ async def read(reader: asyncio.StreamReader) -> bytes:
 
 async def test_whose_bodies_take_most_makes_room() -> None:
     """A stranger who really sends is the one that is given up."""
-    bodies, got = Bodies(6 * MIB), asyncio.Event()
+    bodies = Bodies(6 * MIB)
 
     async def take(request: web.Request) -> web.Response:
         with bodies.charged(request) as arrived:
-            got.set()
             taken = await body(request, 8 * MIB, 30, arrived)
         return web.Response(text=str(len(taken)))
 
@@ -121,7 +120,8 @@ async def test_whose_bodies_take_most_makes_room() -> None:
         hoard, hoarding = await send("127.0.0.2", 5 * MIB, 5 * MIB - 1)
         reader, writer = await send("127.0.0.1", 3 * MIB, 3 * MIB)
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
-        assert not await read(hoard), "no answer"
+        told = await read(hoard)
+        assert not told or told.startswith(b"HTTP/1.1 503 "), "its last bytes may come after the other's"
         for one in (hoarding, writer):
             one.close()
     finally:
