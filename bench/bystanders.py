@@ -1,4 +1,4 @@
-"""What honest checks feel while attackers send the costliest bodies there are, to a gate as ``serve`` runs it."""
+"""What honest checks feel while others mean harm in each way of ``attackers``, at a gate as ``serve`` runs it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from pathlib import Path
 import grpc
 
 from extauthz.core.intake.read import MAX_BYTES
+from extauthz.core.model import Tree
+from extauthz.core.quota.spec import API_VERSION, KIND
+from extauthz.testing.builders import workload
 from extauthz.testing.gate import Gate
 
 from . import inputs
-from .attackers import ATTACKERS, TIMEOUT_S, Attackers
+from .attackers import ATTACKERS, HOSTILE, TIMEOUT_S, WAYS, Attackers
 from .check import METHOD, checks, growing
 from .figures import Figure, Goal, percentile
 from .population import Population
@@ -44,17 +47,44 @@ FULL = Size(Population(100, 2_000), rounds=6, seconds=5.0)
 QUICK = Size(Population(10, 500), rounds=1, seconds=1.0)
 
 
+NAMES = {
+    "bodies": "bodies at the size limit",
+    "policies": "writes that the costliest policies judge",
+    "connections": "silent connections",
+    "resets": "resets",
+}
+
+
 def measure(size: Size, say: Callable[[str], None]) -> list[Figure]:
-    """Three rows: the p99 of honest checks, those that were lost, and memory."""
+    """For each way of the attackers: the p99 of honest checks, and those that were lost; and the gate's memory."""
     say(f"starting extauthz serve, and {ATTACKERS} attackers in turns")
     with ExitStack() as stack:
         directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
-        files = inputs.write(size.population, directory)
+        quotas, objects = costly()
+        files = inputs.write(size.population, directory, quotas_too=quotas, objects_too=objects)
         gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", inputs.UNBOUNDED))
         channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{gate.port}"))
         honest = _Honest(channel.unary_unary(METHOD), growing(checks(size.population)))
         honest.ask(size.seconds, [])
-        return _figures(gate, honest, size, say)
+        return [figure for way in WAYS for figure in _figures(gate, honest, way, size, say)]
+
+
+def costly() -> tuple[list[Tree], list[Tree]]:
+    """A quota whose policies cost as much as they may (docs/internals/limits.md), and what it covers."""
+    labels = {f"label-{number:03}": "x" for number in range(256)}
+    steps = " && ".join(["k != ''"] * 18)
+    spec = {
+        "namespaceSelector": {"matchLabels": {"workspace": HOSTILE}},
+        "hard": {"pods": "1M"},
+        "policies": [{"name": "costly", "expression": f"workload.labels.all(k, {steps})"}],
+    }
+    quota = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": HOSTILE}, "spec": spec}
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": HOSTILE, "labels": {"workspace": HOSTILE}},
+    }
+    return [quota], [namespace, workload("web", 1, namespace=HOSTILE, labels=labels)]
 
 
 @dataclass
@@ -80,30 +110,32 @@ class _Honest:
             time.sleep(PAUSE_S)
 
 
-def _figures(gate: Gate, honest: _Honest, size: Size, say: Callable[[str], None]) -> list[Figure]:
+def _figures(gate: Gate, honest: _Honest, way: str, size: Size, say: Callable[[str], None]) -> list[Figure]:
+    honest.took_s, honest.lost = [[], []], 0
     quiet, beside = honest.took_s
     before_bytes = _peak_bytes(gate.pid)
-    answered = 0
+    done = 0
     for number in range(size.rounds):
         honest.ask(size.seconds, quiet)
-        with Attackers(gate.port) as attackers:
+        with Attackers(gate.port, way) as attackers:
             honest.ask(size.seconds, beside)
-        answered += attackers.answered
+        done += attackers.done
         now = f"p99 {percentile(beside, SHARE) * 1e3:.1f} ms, quiet {percentile(quiet, SHARE) * 1e3:.1f} ms"
-        say(f"bystanders, round {number + 1} of {size.rounds}: {now}, {answered} bodies answered")
+        say(f"bystanders, {way}, round {number + 1} of {size.rounds}: {now}, {done} done")
     grown_bytes, sent_bytes = _peak_bytes(gate.pid) - before_bytes, ATTACKERS * MAX_BYTES
     slow, usual = percentile(beside, SHARE), percentile(quiet, SHARE)
-    name = f"bystanders beside {ATTACKERS} attackers at the size limit"
+    name = f"bystanders beside {ATTACKERS} attackers with {NAMES[way]}"
+    memory = Figure(
+        f"{name}: peak memory, against what is sent at a time",
+        f"+{grown_bytes / 2**20:.0f} MiB",
+        f"{sent_bytes / 2**20:.0f} MiB",
+        grown_bytes / sent_bytes,
+        MEMORY,
+    )
     return [
         Figure(f"{name}: p99 of a check", f"{slow * 1e3:.2f} ms", f"{usual * 1e3:.2f} ms", slow / usual, SLOWER),
         Figure(f"{name}: checks lost", f"{honest.lost}", f"{len(beside)} checks", honest.lost / len(beside), LOST),
-        Figure(
-            f"{name}: peak memory, against what is sent at a time",
-            f"+{grown_bytes / 2**20:.0f} MiB",
-            f"{sent_bytes / 2**20:.0f} MiB",
-            grown_bytes / sent_bytes,
-            MEMORY,
-        ),
+        *([memory] if way == "bodies" else []),
     ]
 
 

@@ -10,7 +10,9 @@ from datetime import timedelta
 from typing import Final
 
 from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.config.overload import v3 as overload
+from envoy_data_plane.envoy.extensions.filters.network.connection_limit import v3 as connection_limit_filter
 from envoy_data_plane.envoy.extensions.resource_monitors.downstream_connections import v3 as connections
 from envoy_data_plane.envoy.extensions.resource_monitors.fixed_heap import v3 as fixed_heap
 from envoy_data_plane.google.protobuf import Any
@@ -62,6 +64,12 @@ def downstream_http2() -> core.Http2ProtocolOptions:
         initial_stream_window_size=BUFFER_BYTES,
         initial_connection_window_size=WINDOW_BYTES,
     )
+
+
+def connection_limit() -> listener.Filter:
+    """Of one filter chain, where other chains of the same Envoy are others'."""
+    limit = connection_limit_filter.ConnectionLimit(stat_prefix="apiserver", max_connections=CONNECTIONS)
+    return listener.Filter(name="envoy.filters.network.connection_limit", typed_config=Any.pack(limit))
 
 
 def overload_manager() -> overload.OverloadManager:

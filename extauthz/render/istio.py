@@ -68,6 +68,7 @@ def _chain(options: SidecarOptions) -> listener.FilterChain:
     chain = envoy.filter_chain(options)
     chain.name = "extauthz"
     chain.filter_chain_match = listener.FilterChainMatch(transport_protocol="tls")
+    chain.filters.insert(0, bounds.connection_limit())  # an overload manager would be the whole sidecar's
     return chain
 
 

@@ -39,8 +39,8 @@ class Anonymous(StrEnum):
     ASK = "ask"
     """The gate is asked, as for any other."""
     VERIFY = "verify"
-    """As ``deny``, and the API server is asked whether it takes the header before the gate is. For a gateway that
-    strangers reach: a token that nobody issued then holds no room."""
+    """As ``deny``, and the API server is asked first whether it takes the header and lets its bearer write this. For a
+    gateway that strangers reach: only who may write a workload then holds room for it."""
 
 
 class Profile(StrEnum):
@@ -71,7 +71,7 @@ CLAMP_TIMEOUT_S = 1.5
 collection."""
 
 VERIFY_TIMEOUT_S = 2.0
-"""For the API server's answer to who a client is. It judges most tokens by itself."""
+"""For the API server's answer to what a client may write. It judges most tokens and rights by itself."""
 
 _LISTEN = Endpoint("127.0.0.1", 6443)
 _APISERVER = Endpoint("kubernetes.default.svc", 443)

@@ -51,7 +51,7 @@ _GONE = "the proxy got no answer from the API server: %RESPONSE_CODE_DETAILS% (%
 REPLIES = (
     Reply(400, "BadRequest", _WHY),
     Reply(401, "Unauthorized", NOBODY),
-    Reply(403, "Forbidden", _WHY),
+    Reply(403, "Forbidden", f"{_WHY} %LOCAL_REPLY_BODY%"),
     Reply(404, "NotFound", _WHY),
     Reply(408, "Timeout", _WHY),
     Reply(413, "RequestEntityTooLarge", TOO_LARGE),

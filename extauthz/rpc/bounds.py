@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one connection, unless it says otherwise."""
+    """Of one connection. How many there may be, and how long each may be silent, is in ``accepting.Bounds``."""
 
     message_bytes: int = 4 << 20
     """The longest message; a longer one is RESOURCE_EXHAUSTED. gRPC's own default is the same 4 MiB."""
@@ -44,17 +44,6 @@ class Bounds:
     """So many come back with each call that was sent whole and is answered: a client may cancel every second call, ping
     and open its window, for as long as it has calls answered. Envoy's rule is of this kind too: it ends a connection
     more than half of whose streams were reset early (``overload.premature_reset_total_stream_count``)."""
-
-    connections: int = 1_024
-    """Of the whole server; one more is closed at once. An Envoy needs one for each of its workers."""
-
-    asked_within_s: float = 10.0
-    """From the start of a connection, TLS included, to the client's preface. Node gives a minute for a whole head
-    (``headersTimeout``)."""
-
-    taken_within_s: float = 30.0
-    """For a peer to take what waits for it in the socket; until then nothing more is read of it. Without a bound:
-    CVE-2019-9517 (answers that are asked for and never read)."""
 
 
 class Patience:

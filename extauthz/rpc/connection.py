@@ -118,6 +118,9 @@ _PREFIX: Final = struct.Struct(">BI")
 WINDOW: Final = 4 << 20
 """Of the whole connection. What is read gives room again at once; ``Bounds.unread_bytes`` bounds what is kept."""
 
+MESSAGE_BYTES: Final = 64
+"""What Python keeps of a message that waits, beside its bytes: else many of one byte held six times their bound."""
+
 CUT: Final = 1_024
 """Of so many streams that were ended from here it is known that the client may not have heard of it yet."""
 
@@ -190,6 +193,11 @@ class Connection:
     def finished(self) -> bool:
         """Nothing more will be said once ``pending_bytes`` are written."""
         return self._over or (self._final is not None and not self._streams)
+
+    @property
+    def is_idle(self) -> bool:
+        """No call is under way."""
+        return not self._streams
 
     def is_open(self, stream: int) -> bool:
         """Whether an answer to the call would still be sent."""
@@ -267,7 +275,7 @@ class Connection:
         """This message has been read by the call's handler, and as much may come anew."""
         one = self._streams.get(stream)
         if one is not None:
-            self._keep(one, one.kept - len(message) - 5)
+            self._keep(one, one.kept - len(message) - 5 - MESSAGE_BYTES)
             self._owe(one, len(message) + 5)
 
     def go_away(self) -> None:
@@ -496,7 +504,7 @@ class Connection:
             kept = one.parts_bytes + len(one.message or b"")
         else:
             self._events += [Message(one.number, message) for message in messages]
-            kept = one.kept + len(data)
+            kept = one.kept + len(data) + MESSAGE_BYTES * len(messages)
         if kept > one.kept and self._unread + kept - one.kept > self._bounds.unread_bytes:
             self._fail(one, Code.RESOURCE_EXHAUSTED, "this connection's calls have too much that is not read yet")
             return False

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from typing import Any, Final, Protocol, cast
 
+from extauthz.rpc.accepting import Accepted
 from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Asked, Connection, Drained, Ended, Event, Gone, Message, Opened
 from extauthz.rpc.heads import Head
@@ -28,7 +29,7 @@ class Owner(Protocol):
     """Who listens: it knows all links."""
 
     def enter(self, link: Link) -> bool:
-        """Whether there is room for one more."""
+        """Whether it may serve one more."""
 
     def quit(self, link: Link) -> None:
         """It is closed."""
@@ -37,9 +38,9 @@ class Owner(Protocol):
 class Link(asyncio.Protocol):
     """The calls of one client."""
 
-    def __init__(self, methods: Methods, bounds: Bounds, owner: Owner) -> None:
-        self._bounds = bounds
+    def __init__(self, methods: Methods, bounds: Bounds, owner: Owner, accepted: Accepted) -> None:
         self._owner = owner
+        self._accepted = accepted
         self._connection = Connection(methods, bounds)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -49,8 +50,6 @@ class Link(asyncio.Protocol):
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._flushing: asyncio.Handle | None = None
         self._expiring: asyncio.TimerHandle | None = None
-        self._hurry: asyncio.TimerHandle | None = None
-        """Ends a connection whose client takes too long: to send its preface, or to read what it asked for."""
         self._is_leaving = False
 
     # Of the transport.
@@ -62,17 +61,16 @@ class Link(asyncio.Protocol):
             both.abort()
             return
         self._transport = both
-        self._within(self._bounds.asked_within_s)
         self._flush()
 
     def connection_lost(self, error: BaseException | None) -> None:
         if self._transport is None:
             return
         self._transport = None
-        for timer in (self._flushing, self._expiring, self._hurry):
+        for timer in (self._flushing, self._expiring):
             if timer is not None:
                 timer.cancel()
-        self._flushing = self._expiring = self._hurry = None
+        self._flushing = self._expiring = None
         for task in list(self._tasks.values()):
             task.cancel()
         self._sinks.clear()
@@ -82,31 +80,21 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
             return
-        was_greeted = self._connection.greeted
         self._handle(self._connection.feed(data, self._loop.time()))
-        if not was_greeted and self._connection.greeted:
-            self._no_hurry()
+        if self._connection.greeted:
+            self._accepted.works()
+            if self._connection.is_idle:
+                self._accepted.waits()
         self._flush()
 
     def pause_writing(self) -> None:
         """The client does not read what it asks for. So it is asked no further."""
         if self._transport is not None:
             self._transport.pause_reading()
-            self._within(self._bounds.taken_within_s)
 
     def resume_writing(self) -> None:
         if self._transport is not None:
-            self._no_hurry()
             self._transport.resume_reading()
-
-    def _within(self, seconds: float) -> None:
-        self._no_hurry()
-        self._hurry = self._loop.call_later(seconds, self.abort)
-
-    def _no_hurry(self) -> None:
-        if self._hurry is not None:
-            self._hurry.cancel()
-            self._hurry = None
 
     # Of who listens.
 
@@ -221,6 +209,8 @@ class Link(asyncio.Protocol):
             self._connection.finish(stream, Code.CANCELLED)
         elif (error := task.exception()) is not None:
             self._failed(stream, error)
+        if self._connection.is_idle and self._transport is not None:
+            self._accepted.waits()
         self.flush_soon()
 
     def _failed(self, stream: int, error: BaseException) -> None:
@@ -245,7 +235,7 @@ class Link(asyncio.Protocol):
         if data:
             self._transport.write(data)
         if self._connection.finished and not self._transport.is_closing():
-            self._within(self._bounds.taken_within_s)
+            self._accepted.leaves()
             self._transport.close()
         self._watch_deadlines()
 

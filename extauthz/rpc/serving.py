@@ -1,4 +1,4 @@
-"""The listener: it takes connections, bounds their number, and ends them so that no answer is lost."""
+"""The server: it takes connections, and ends them so that no answer is lost."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import socket
 import ssl
 from collections.abc import Iterable
 
+from extauthz.rpc import accepting
+from extauthz.rpc.accepting import Accepted, Listener
 from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.link import Link
 from extauthz.rpc.methods import Methods
 
-HANDSHAKE_S = 10.0
+ACCEPTED = accepting.Bounds(connections=1_024, each=512)
+"""An Envoy needs one for each of its workers. Without a bound of each, one peer could take all."""
 
 
 class Server:
@@ -21,7 +24,8 @@ class Server:
         methods: what is served, by path.
         sockets: where, TCP or unix; bound. ``stop`` closes them.
         tls: offers ``link.ALPN``; for plain text ``None``.
-        bounds: what clients may cost.
+        bounds: what the calls of a client may cost.
+        accepted: how many connections there may be, and how long each may be silent.
     """
 
     def __init__(
@@ -30,30 +34,23 @@ class Server:
         sockets: Iterable[socket.socket],
         tls: ssl.SSLContext | None = None,
         bounds: Bounds | None = None,
+        accepted: accepting.Bounds = ACCEPTED,
     ) -> None:
         self._methods = dict(methods)
-        self._sockets = list(sockets)
-        self._tls = tls
         self._bounds = bounds or Bounds()
         self._links: set[Link] = set()
-        self._listeners: list[asyncio.Server] = []
+        self._listener = Listener(list(sockets), self._link, accepted, tls)
         self._is_leaving = False
         self._empty = asyncio.Event()
 
     async def start(self) -> None:
         """Take connections."""
-        loop = asyncio.get_running_loop()
-        handshake_s = None if self._tls is None else HANDSHAKE_S
-        for one in self._sockets:
-            listen = loop.create_unix_server if one.family == socket.AF_UNIX else loop.create_server
-            made = await listen(self._link, sock=one, ssl=self._tls, ssl_handshake_timeout=handshake_s)
-            self._listeners.append(made)
+        self._listener.start()
 
     async def stop(self, grace_s: float) -> None:
         """Take no more connections and calls, and end when all calls are answered; at the latest after ``grace_s``."""
         self._is_leaving = True
-        for listener in self._listeners:
-            listener.close()
+        self._listener.close()
         for link in list(self._links):
             link.leave()
         if self._links:
@@ -64,12 +61,12 @@ class Server:
                     link.abort()
                 await self._empty.wait()
 
-    def _link(self) -> Link:
-        return Link(self._methods, self._bounds, self)
+    def _link(self, accepted: Accepted) -> Link:
+        return Link(self._methods, self._bounds, self, accepted)
 
     def enter(self, link: Link) -> bool:
         """See ``link.Owner``."""
-        if self._is_leaving or len(self._links) >= self._bounds.connections:
+        if self._is_leaving:
             return False
         self._links.add(link)
         return True

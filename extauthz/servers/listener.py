@@ -1,67 +1,24 @@
-"""One listener: counts its connections when it accepts them, and ends what takes too long.
-
-aiohttp learns of a connection only after its TLS handshake, and asyncio's own servers accept without a bound. So this
-accepts itself. Each connection either *waits* for its client (for a handshake, a head, a body, or the next request), or
-is at work for it. Waiting ends at a time. Where there is no room for one more, the one that has waited longest leaves:
-of the same peer, if that has its share, else of the peer that has most. So nobody is kept out by connections that do
-nothing, neither a probe of ``/healthz`` nor an API server.
-"""
+"""aiohttp behind ``rpc.accepting``: what counts a connection when it is accepted, and ends what takes too long."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Final, Self, TypeAlias, cast
+from contextlib import contextmanager
+from typing import Final, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-Factory: TypeAlias = Callable[[], web.RequestHandler]
-
-BACKLOG: Final = 128
-"""Connections that the kernel keeps until they are accepted, as asyncio has it."""
-
-AT_ONCE: Final = 32
-"""Connections that are accepted before others have a turn."""
-
-RESTS_S: Final = 0.1
-"""How long nobody is accepted after the process had no descriptor left."""
+from extauthz.rpc.accepting import Accepted, Bounds, Listener
 
 MOST_DESCRIPTORS: Final = 65_536
 """More are never asked for."""
-
-SHARE: Final = 6
-"""A listener takes at most one in so many of the descriptors that the process may have."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What a listener's clients may have."""
-
-    connections: int = 500
-    """At a time, from when they are accepted."""
-    each: int = 300
-    """The same of one peer, by its address."""
-    handshake_s: float = 5.0
-    """For TLS."""
-    head_s: float = 5.0
-    """For a request's head: from the handshake, or from its first byte."""
-    taken_within_s: float = 30.0
-    """For a client to take what it lets wait of its answers."""
-    idle_s: float = 75.0
-    """From an answer to the next request."""
-
-    def within(self, descriptors: int) -> Self:
-        """The same for a process that may have so many descriptors."""
-        if descriptors == resource.RLIM_INFINITY:
-            return self
-        connections = min(self.connections, descriptors // SHARE)
-        return replace(self, connections=connections, each=min(self.each, connections))
 
 
 def more_descriptors() -> None:
@@ -70,6 +27,17 @@ def more_descriptors() -> None:
     most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+_LOG: Final = logging.getLogger("extauthz.http")
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Not what a client has sent that is no HTTP: strangers could fill a disk with tracebacks."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_LOG.addFilter(_is_our_fault)
 
 
 def runner(app: web.Application, bounds: Bounds, shutdown_timeout: float) -> web.AppRunner:
@@ -84,6 +52,7 @@ def runner(app: web.Application, bounds: Bounds, shutdown_timeout: float) -> web
     return web.AppRunner(
         app,
         access_log=None,
+        logger=_LOG,
         handle_signals=False,
         auto_decompress=False,
         keepalive_timeout=bounds.idle_s,
@@ -104,8 +73,8 @@ class Site(web.BaseSite):
     ) -> None:
         super().__init__(runner)
         assert runner.server is not None, "it is set up"
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._listener = Listener(sockets, runner.server, bounds.within(soft), context)
+        server = runner.server
+        self._listener = Listener(sockets, lambda accepted: server(), bounds, context)
 
     @property
     def name(self) -> str:
@@ -117,233 +86,6 @@ class Site(web.BaseSite):
         await super().start()
         self._server = cast(asyncio.AbstractServer, self._listener)  # of which aiohttp uses what is there
         self._listener.start()
-
-
-class Listener:
-    """Accepts connections of bound sockets, and knows all of them.
-
-    Args:
-        make: aiohttp's handler of a connection.
-        context: of TLS; ``None``: plain.
-    """
-
-    def __init__(
-        self, sockets: Sequence[socket.socket], make: Factory, bounds: Bounds, context: ssl.SSLContext | None
-    ) -> None:
-        self.sockets = sockets
-        self.make = make
-        self.bounds = bounds
-        self.context = context
-        self._peers: dict[str, _Peer] = {}
-        self._count = 0
-        self._opening: set[asyncio.Task[None]] = set()
-
-    def start(self) -> None:
-        """Accept from now on."""
-        for one in self.sockets:
-            one.setblocking(False)
-            one.listen(BACKLOG)
-            self._listen(one)
-
-    def close(self) -> None:
-        """Accept no more. Connections in a handshake end; others are the runner's."""
-        for one in self.sockets:
-            asyncio.get_running_loop().remove_reader(one)
-            one.close()
-        for peer in list(self._peers.values()):
-            for connection in list(peer.all):
-                connection.give_up()
-
-    def left(self, connection: _Connection) -> None:
-        """It holds nothing any more. Told twice, it is the same."""
-        peer = self._peers.get(connection.peer)
-        if peer is None or connection not in peer.all:
-            return
-        peer.all.discard(connection)
-        peer.waiting.pop(connection, None)
-        self._count -= 1
-        if not peer.all:
-            del self._peers[connection.peer]
-
-    def waits(self, connection: _Connection) -> bool:
-        """It is the last that began to wait. False: it has left."""
-        peer = self._peers.get(connection.peer)
-        if peer is None or connection not in peer.all:
-            return False
-        peer.waiting[connection] = None
-        return True
-
-    def works(self, connection: _Connection) -> None:
-        """It does not wait."""
-        peer = self._peers.get(connection.peer)
-        if peer is not None:
-            peer.waiting.pop(connection, None)
-
-    def _listen(self, listening: socket.socket) -> None:
-        if listening.fileno() >= 0:
-            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
-
-    def _accept(self, listening: socket.socket) -> None:
-        for _ in range(AT_ONCE):
-            try:
-                accepted, address = listening.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                return
-            except OSError:
-                loop = asyncio.get_running_loop()
-                loop.remove_reader(listening)
-                loop.call_later(RESTS_S, self._listen, listening)
-                return
-            self._take(accepted, address[0] if isinstance(address, tuple) else "")
-
-    def _take(self, accepted: socket.socket, address: str) -> None:
-        if not self._has_room(address):
-            accepted.close()
-            return
-        accepted.setblocking(False)
-        connection = _Connection(self, address, accepted)
-        self._peers.setdefault(address, _Peer()).all.add(connection)
-        self._count += 1
-        self.waits(connection)
-        task = asyncio.create_task(connection.open())
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
-
-    def _has_room(self, address: str) -> bool:
-        """Whether one more can be taken; if need be, another one leaves."""
-        mine = self._peers.get(address) or _Peer()
-        most = self.bounds.each if address else self.bounds.connections
-        if len(mine.all) >= most:
-            return mine.evict()
-        if self._count < self.bounds.connections:
-            return True
-        having = [peer for peer in self._peers.values() if peer.waiting]
-        largest = max(having, key=lambda peer: len(peer.all), default=mine)
-        return len(largest.all) >= len(mine.all) and largest.evict()
-
-
-class _Peer:
-    """The connections of one address."""
-
-    def __init__(self) -> None:
-        self.all: set[_Connection] = set()
-        self.waiting: dict[_Connection, None] = {}
-        """In the order in which they began to wait."""
-
-    def evict(self) -> bool:
-        """Whether one was there that waits, and left."""
-        longest = next(iter(self.waiting), None)
-        if longest is None:
-            return False
-        longest.give_up()
-        return True
-
-
-class _Connection(asyncio.Protocol):
-    """One connection: aiohttp's own handler, and a clock."""
-
-    def __init__(self, listener: Listener, peer: str, accepted: socket.socket) -> None:
-        self.peer = peer
-        self._listener = listener
-        self._socket = accepted
-        self._inner: web.RequestHandler | None = None
-        self._transport: asyncio.Transport | None = None
-        """``None``: it is in its handshake."""
-        self._ends: asyncio.TimerHandle | None = None
-        self._full: asyncio.TimerHandle | None = None
-        self._is_idle = False
-        """Nothing of the next head has come."""
-
-    async def open(self) -> None:
-        """The handshake, if there is TLS. Whatever fails there, the connection is gone."""
-        bounds, context = self._listener.bounds, self._listener.context
-        loop = asyncio.get_running_loop()
-        try:
-            if context is None:
-                await loop.connect_accepted_socket(lambda: self, self._socket)
-            else:
-                await loop.connect_accepted_socket(
-                    lambda: self,
-                    self._socket,
-                    ssl=context,
-                    ssl_handshake_timeout=bounds.handshake_s,
-                    ssl_shutdown_timeout=bounds.taken_within_s,
-                )
-        except (OSError, TimeoutError):
-            self._socket.close()
-        finally:
-            if self._transport is None:
-                self._listener.left(self)
-
-    def give_up(self) -> None:
-        """End it at once."""
-        self._listener.left(self)
-        if self._transport is not None:
-            self._transport.abort()
-            return
-        with suppress(OSError):  # it is gone already
-            self._socket.shutdown(socket.SHUT_RDWR)
-
-    def waits(self, within_s: float | None = None) -> None:
-        """For its client, so long at most. Without a time, who calls ends it."""
-        if self._listener.waits(self) and within_s is not None:
-            self._end_in(within_s)
-
-    def works(self) -> None:
-        """Until it is told otherwise."""
-        self._listener.works(self)
-        self._is_idle = False
-        if self._ends is not None:
-            self._ends.cancel()
-
-    def answered(self) -> None:
-        """The next request may come."""
-        self._is_idle = True
-        self.waits(self._listener.bounds.idle_s)
-
-    def _end_in(self, within_s: float) -> None:
-        if self._ends is not None:
-            self._ends.cancel()
-        self._ends = asyncio.get_running_loop().call_later(within_s, self.give_up)
-
-    # What a transport calls.
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # that of uvloop is no instance of it
-        self._inner = self._listener.make()
-        self.waits(self._listener.bounds.head_s)
-        self._inner.connection_made(transport)
-
-    def connection_lost(self, error: BaseException | None) -> None:
-        for timer in (self._ends, self._full):
-            if timer is not None:
-                timer.cancel()
-        self._listener.left(self)
-        if self._inner is not None:
-            self._inner.connection_lost(error)
-
-    def data_received(self, data: bytes) -> None:
-        assert self._inner is not None
-        if self._is_idle:
-            self._is_idle = False
-            self._end_in(self._listener.bounds.head_s)
-        self._inner.data_received(data)
-
-    def eof_received(self) -> None:
-        assert self._inner is not None
-        self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        assert self._inner is not None
-        self._inner.pause_writing()
-        self._full = asyncio.get_running_loop().call_later(self._listener.bounds.taken_within_s, self.give_up)
-
-    def resume_writing(self) -> None:
-        assert self._inner is not None
-        if self._full is not None:
-            self._full.cancel()
-            self._full = None
-        self._inner.resume_writing()
 
 
 @contextmanager
@@ -402,7 +144,7 @@ async def _pieces(request: web.Request, most: int, arrived: Callable[[int], None
     return bytes(found)
 
 
-def _of(request: web.Request) -> _Connection | None:
+def _of(request: web.Request) -> Accepted | None:
     """``None``: it is gone, or another server accepted it, as in a test."""
     found = request.transport.get_protocol() if request.transport is not None else None
-    return found if isinstance(found, _Connection) else None
+    return found if isinstance(found, Accepted) else None

@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 from extauthz.core.intake.admission import API_VERSION, KIND, MAX_REVIEW_BYTES, Review, read_at_once
 from extauthz.core.model import Decision, Question, Unreadable, Verdict
 from extauthz.core.objects.custom import NO_SHAPES, Shapes
+from extauthz.rpc.accepting import Bounds
 from extauthz.servers import listener, status
 from extauthz.servers.bodies import Bodies
 from extauthz.servers.lowering import Lower, Lowered
@@ -37,7 +38,7 @@ KEPT_ALIVE_S: Final = 120.0
 """How long a connection may be idle. An API server ends it after 90 s, and should be first: what it sends on a
 connection that ends meanwhile would be lost."""
 
-BOUNDS: Final = listener.Bounds(connections=1_000, each=600, idle_s=KEPT_ALIVE_S)
+BOUNDS: Final = Bounds(connections=1_000, each=600, idle_s=KEPT_ALIVE_S)
 """An API server works on 600 requests at a time, unless told otherwise (``--max-requests-inflight``,
 ``--max-mutating-requests-inflight``), and asks here about each on a connection of its own."""
 

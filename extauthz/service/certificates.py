@@ -208,33 +208,62 @@ class Handshakes:
     """TLS of a listener whose certificate changes while it listens.
 
     Args:
-        authorities: of clients' certificates; ``None``: none is asked for.
+        authorities: of clients' certificates, read again while the gate runs; ``None``: none is asked for.
     """
 
-    def __init__(self, authorities: Path | None = None) -> None:
+    def __init__(self, tell: Tell, authorities: Path | None = None) -> None:
+        self._tell = tell
         self._authorities = authorities
+        self._trusted = b""
+        """What the file of the authorities had when it was last looked at, good or bad."""
+        self._shown: tuple[bytes, bytes] | None = None
         self.context = _server_context()
-        if authorities is not None:
-            self.context.verify_mode = (
-                ssl.CERT_REQUIRED
-            )  # OpenSSL takes it from here, and whom to trust from the newest
         """For the listener. Each handshake goes on with the newest certificate; before the first, it fails."""
+        if authorities is not None:
+            # OpenSSL takes it from here, and whom to trust from the newest.
+            self.context.verify_mode = ssl.CERT_REQUIRED
         self.context.sni_callback = self._choose
         self._current = self.context
 
     def show(self, chain: bytes, key: bytes) -> None:
-        """From the next handshake on. Raises ssl.SSLError, and keeps the old one."""
-        # A whole new context: what is loaded into one in use may fail halfway. OpenSSL takes files only, and a key
-        # should not get onto a disk.
+        """From the next handshake on. Raises OSError, also ssl.SSLError, and keeps the old one."""
+        self._current = self._context(chain, key)
+        self._shown = chain, key
+
+    async def watch(self) -> None:
+        """Look at the authorities from time to time, for ever."""
+        while self._authorities is not None:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Trust new authorities from the next handshake on. Bad ones are reported once."""
+        assert self._authorities is not None
+        if self._shown is None:
+            return
+        before = self._trusted
+        try:
+            self._trusted = self._authorities.read_bytes()
+            if self._trusted != before:
+                self._current = self._context(*self._shown)
+                self._tell("info", "tls-renewed", cert=str(self._authorities))
+        except OSError as error:
+            problem = f"--webhook-client-ca {self._authorities}: not certificates in PEM ({error})"
+            self._tell("error", "tls-refused", problem=problem, kept="what was in force before")
+
+    def _context(self, chain: bytes, key: bytes) -> ssl.SSLContext:
+        """A whole new one: what is loaded into one in use may fail halfway. OpenSSL takes files only, and a key should
+        not get onto a disk."""
         context = _server_context()
         with open(os.memfd_create("extauthz-tls"), "wb") as file:
             file.write(key + b"\n" + chain)
             file.flush()
             context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
         if self._authorities is not None:
+            self._trusted = self._authorities.read_bytes()
             context.load_verify_locations(self._authorities)
             context.verify_mode = ssl.CERT_REQUIRED
-        self._current = context
+        return context
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         """OpenSSL asks at each handshake, also where the client names no server."""

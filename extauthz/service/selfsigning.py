@@ -23,8 +23,8 @@ class SelfSigned:
     """As ``certificates.WebhookCertificates``, but from a Secret."""
 
     def __init__(self, settings: Settings, connection: Connection, tell: Tell) -> None:
-        handshakes = Handshakes(settings.webhook_client_ca)
-        self.context = handshakes.context
+        self._handshakes = Handshakes(tell, settings.webhook_client_ca)
+        self.context = self._handshakes.context
         """For the listener."""
         terms = Terms(timedelta(seconds=settings.webhook_cert_lifetime_s))
         self._keeper = Keeper(
@@ -33,13 +33,15 @@ class SelfSigned:
             settings.webhook_configuration,
             terms,
             lambda: datetime.fromtimestamp(time.time(), UTC),
-            handshakes.show,
+            self._handshakes.show,
             tell,
         )
 
     async def watch(self) -> None:
         """Keep it, for ever."""
-        await self._keeper.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keeper.run())
+            group.create_task(self._handshakes.watch())
 
     async def waited(self, stop: asyncio.Event) -> bool:
         """Wait until there is a certificate; False if told to stop before."""

@@ -145,7 +145,7 @@ def test_the_filter_in_the_wrong_order_is_told(capsys, mesh: Mesh, doctor: Docto
     text = render(capsys, mesh)
     tree = yaml.safe_load(text)
     (patch,) = [each for each in tree["spec"]["configPatches"] if each["applyTo"] == "LISTENER"]
-    manager = patch["patch"]["value"]["filter_chains"][0]["filters"][0]["typed_config"]
+    manager = patch["patch"]["value"]["filter_chains"][0]["filters"][-1]["typed_config"]
     first, second, *rest = manager["http_filters"]
     manager["http_filters"] = [second, first, *rest]
     with applied(mesh, yaml.safe_dump(tree)):

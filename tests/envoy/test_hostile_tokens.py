@@ -19,7 +19,7 @@ from extauthz.render import bounds
 from extauthz.render.options import Anonymous, Endpoint
 from extauthz.testing.certs import Authority
 from extauthz.testing.stack import PATCH, Stack, eventually, scale_body
-from tests.controlplane.access import service_account
+from tests.controlplane.access import RBAC, service_account
 from tests.controlplane.living import deployment
 from tests.controlplane.plane import Plane
 from tests.envoy.test_settling import Real
@@ -79,10 +79,10 @@ def verifying(plane: Plane, launch: Callable[..., Iterator[Stack]]) -> Iterator[
     yield from launch(anonymous=Anonymous.VERIFY, **options)
 
 
-def written(stack: Stack, token: str, replicas: int) -> int:
-    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/web/scale"
-    headers = PATCH | {"authorization": token}
-    return stack.send("PATCH", path, content=scale_body(replicas), headers=headers, h2=True).status_code
+def written(stack: Stack, token: str, replicas: int, path: str = "deployments/web/scale", **more: str) -> int:
+    headers = PATCH | {"authorization": token} | {name.replace("_", "-"): value for name, value in more.items()}
+    target = f"/apis/apps/v1/namespaces/{NAMESPACE}/{path}"
+    return stack.send("PATCH", target, content=scale_body(replicas), headers=headers, h2=True).status_code
 
 
 @pytest.mark.controlplane
@@ -96,3 +96,55 @@ def test_of_a_token_that_nobody_issued_the_gate_is_not_asked(plane: Plane, verif
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/web"
     assert verifying.send("GET", path, headers={"authorization": "Bearer invented"}).status_code == 401
     assert verifying.send("GET", path, headers={"authorization": f"Bearer {honest}"}).status_code == 200
+
+
+def may(plane: Plane, name: str, **rule: list[str]) -> str:
+    """Somebody with that right alone."""
+    meta = {"name": name, "namespace": NAMESPACE}
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+    ref = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    binding = {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "metadata": meta, "roleRef": ref}
+    plane.api.create(role)
+    plane.api.create(binding | {"subjects": [subject]})
+    return f"Bearer {service_account(plane, NAMESPACE, name)}"
+
+
+SPELLINGS = ("deployments/web/scale", "deployments/web", "deployments/web/scale/", "deployments/w%65b/scale?x=%22")
+
+
+@pytest.mark.controlplane
+def test_of_whom_the_api_server_lets_not_write_the_gate_is_not_asked(plane: Plane, verifying: Stack) -> None:
+    """One reset before the 403 held room for a landing window."""
+    verifying.forget()
+    reads = may(plane, "reads", apiGroups=["apps"], resources=["deployments", "deployments/scale"], verbs=["get"])
+    other = may(
+        plane,
+        "other",
+        apiGroups=["apps"],
+        resources=["deployments", "deployments/scale"],
+        verbs=["*"],
+        resourceNames=["no-web"],
+    )
+    for token in (reads, other):
+        assert [written(verifying, token, 2, path) for path in SPELLINGS] == [403] * len(SPELLINGS)
+    assert written(verifying, reads, 2, f"deployments/web{'/' * 30_000}x") == 403, "and soon"
+    boss = service_account(plane, NAMESPACE, "honest", "cluster-admin")
+    as_reads = f"system:serviceaccount:{NAMESPACE}:reads"
+    assert written(verifying, f"Bearer {boss}", 2, impersonate_user=as_reads) == 403
+    assert not verifying.gate.checks
+    scales = may(plane, "scales", apiGroups=["apps"], resources=["deployments/scale"], verbs=["patch"])
+    assert written(verifying, scales, 2) == 200
+    assert written(verifying, scales, 2, "deployments/web") == 403
+    as_scales = f"system:serviceaccount:{NAMESPACE}:scales"
+    assert written(verifying, f"Bearer {boss}", 2, impersonate_user=as_scales) == 200
+    assert [written(verifying, f"Bearer {boss}", 2, path) for path in SPELLINGS[:3]] == [200] * 3
+    assert len(verifying.gate.checks) == 5
+
+
+def test_while_the_api_server_gives_no_answer_the_gate_is_not_asked(launch: Callable[..., Iterator[Stack]]) -> None:
+    """Who could slow its answers down, would be asked about else."""
+    for stack in launch(anonymous=Anonymous.VERIFY):
+        stack.api.failing = 500
+        assert written(stack, "Bearer somebody", 2) == 503
+        assert not stack.gate.checks

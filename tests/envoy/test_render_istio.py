@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from extauthz.cli import main
-from extauthz.render import envoy, istio, mesh, pods
+from extauthz.render import bounds, envoy, istio, mesh, pods
 from extauthz.render.options import Outage, Profile
 from extauthz.testing.certs import Authority
 from extauthz.testing.envoy import validate
@@ -77,6 +77,8 @@ def test_chain_and_clusters_are_those_of_the_envoy_without_a_mesh(profile: Profi
     (chain,) = patches(tree, "LISTENER")[0]["filter_chains"]
     assert chain.pop("name") == "extauthz"
     assert chain.pop("filter_chain_match") == {"transport_protocol": "tls"}
+    limit = chain["filters"].pop(0)["typed_config"]
+    assert int(limit["max_connections"]) == bounds.CONNECTIONS, "where an overload manager does that without a mesh"
     without = alone["listeners"][0]["filter_chains"][0]
     # Envoys of sidecars may be older than the field.
     assert without["filters"][0]["typed_config"].pop("stream_flush_timeout") == "10s"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from . import frames
+from . import __main__ as program
+from . import frames, rows
 from .measure import Case, cost, floor_s, peak_bytes
 from .shapes import KINDS
 
@@ -52,6 +53,21 @@ def test_frames_in_any_order_raise_nothing_and_leave_nothing():
     assert max(one.peak_bytes for one in runs) < frames.KEPT_BYTES
     assert sum(one.answered for one in runs) > 1_000, "calls were under way"
     assert 50 < sum(one.ended_by_fault for one in runs) < 150
+
+
+@pytest.mark.parametrize("row", rows.ROWS)
+def test_what_else_strangers_may_write_raises_nothing(row: str):
+    """The same each time; ``make fuzz`` draws others."""
+    found = [rows.tried(row, seed, floor_s()) for seed in range(2 if row == "connections" else 50)]
+    assert not [one for one in found if one.error]
+
+
+def test_a_row_that_raises_or_costs_too_much_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(rows.ROWS, "sources", lambda draw, floor_s: 1 / (draw.randrange(100) // 99))
+    monkeypatch.setitem(rows.ROWS, "questions", lambda draw, floor_s: 1.1)
+    assert not program.others("sources", 5, 1, 1.0, 3)
+    assert not program.others("questions", 0.01, 1, 1.0, 1)
+    assert program.others("questions", 0.01, 1, 1.0, 3)
 
 
 def test_a_floor_and_a_peak_are_measured():

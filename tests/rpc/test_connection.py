@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 from h2.errors import ErrorCodes
@@ -274,6 +275,25 @@ class TestWindows:
             peer.data(stream, b"\0", end=True)
         peer.exchange()
         assert [peer.answers[stream].status for stream in streams] == ["0", "0", "8"]
+        assert peer.connection._unread == 0
+
+    def test_what_python_keeps_of_a_message_counts_as_unread_too(self):
+        """Many of a byte held six times the bound."""
+        peer = Peer(SMALL)
+        stream = peer.call(path=BIDI, end=False)
+        for _ in range(40):
+            peer.data(stream, prefixed(b"xy") * 100)
+            peer.exchange()
+            if peer.answers[stream].status:
+                break
+        held = [event.message for event in peer.events if isinstance(event, Message)]
+        assert peer.answers[stream].status == "8"
+        assert sum(map(sys.getsizeof, held)) < SMALL.unread_bytes
+        other = peer.call(path=BIDI, end=False)
+        peer.data(other, prefixed(b"xy") * 3)
+        peer.exchange()
+        for _ in range(3):
+            peer.connection.taken(other, b"xy")
         assert peer.connection._unread == 0
 
     def test_padding_gives_its_room_back(self, peer: Peer):

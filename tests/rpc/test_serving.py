@@ -7,14 +7,14 @@ import gc
 import random
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from extauthz.rpc.accepting import Bounds as Accepting
 from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.connection import Connection
 from extauthz.rpc.frames import PREFACE
@@ -24,7 +24,7 @@ from extauthz.rpc.serving import Server
 from extauthz.rpc.status import Code, StatusError
 from extauthz.testing.certs import Authority
 from tests.rpc.client import parsed, prefixed
-from tests.rpc.spelling import FLOODS, headers, raw, setting, spelled
+from tests.rpc.spelling import FLOODS, block, headers, raw, setting, spelled
 from tests.servers.listening import listening
 
 U, LATER, FAILS, REFUSES, LOG, ECHO, HELD = (
@@ -103,6 +103,13 @@ async def until(condition: Callable[[], bool], bound_s: float = 20.0) -> None:
 async def closed(server: Server) -> None:
     """grpcio's client keeps its connection for as long as somebody has a call of it, an exception's traceback too."""
     await until(lambda: gc.collect() >= 0 and not server._links)
+
+
+def server_context(authority: Authority) -> ssl.SSLContext:
+    pair, context = authority.issue("localhost"), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    context.set_alpn_protocols([ALPN])
+    return context
 
 
 class TestGrpcioAsClient:
@@ -185,12 +192,9 @@ class TestGrpcioAsClient:
 
     async def test_over_tls_only_clients_of_the_authority_that_speak_h2_are_let_in(self, tmp_path: Path):
         authority, stranger = Authority(tmp_path), Authority(tmp_path, "another CA").issue("stranger")
-        pair, client = authority.issue("localhost"), authority.issue("envoy")
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(pair.cert, pair.key)
+        client, tls = authority.issue("envoy"), server_context(authority)
         tls.load_verify_locations(authority.ca)
         tls.verify_mode = ssl.CERT_REQUIRED
-        tls.set_alpn_protocols([ALPN])
         async with listening({U: Unary(lambda message: message)}, tls=tls) as (server, address):
             for shown, is_let_in in ((client, True), (stranger, False), (None, False)):
                 keys = (shown.key.read_bytes(), shown.cert.read_bytes()) if shown else (None, None)
@@ -262,12 +266,24 @@ async def ends(reader: asyncio.StreamReader) -> bytes:
             return b""
 
 
-async def connected(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connected(address: str, source: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     host, _, port = address.rpartition(":")
-    return await asyncio.open_connection(host, int(port))
+    return await asyncio.open_connection(host, int(port), local_addr=(source, 0))
 
 
 FIRST = PREFACE + raw(setting(4, 1_000))
+
+
+async def greeted(
+    address: str, source: str = "127.0.0.1", calls: str = ""
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """One whose preface the server has answered, or that it has closed; with a call, if one is named."""
+    reader, writer = await connected(address, source)
+    call = headers(1, block(calls)).serialize() + spelled(0, 1, 1, prefixed(b"x")) if calls else b""
+    writer.write(FIRST + call + spelled(6, 0, 0, bytes(8)))
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        await reader.readuntil(spelled(6, 1, 0, bytes(8)))
+    return reader, writer
 
 
 class TestStrangers:
@@ -313,7 +329,7 @@ class TestStrangers:
             await until(lambda: server._links == {honest})
 
     async def test_who_reads_no_answers_is_read_no_further_and_then_cut(self):
-        bounds = replace(Bounds(), taken_within_s=0.5)
+        accepted = Accepting(taken_within_s=0.5)
         answered = 0
 
         def large(_: bytes) -> bytes:
@@ -321,7 +337,7 @@ class TestStrangers:
             answered += 1
             return bytes(10_000)
 
-        async with listening({U: Unary(large)}, bounds) as (server, address):
+        async with listening({U: Unary(large)}, accepted=accepted) as (server, address):
             _, writer = await connected(address)
             writer.write(PREFACE + raw(setting(4, 1 << 20)) + spelled(8, 0, 0, (0x7FFF0000).to_bytes(4, "big")))
 
@@ -339,9 +355,8 @@ class TestStrangers:
             assert 0 < answered < 50_000
 
     async def test_one_connection_too_many_is_closed_at_once(self, service: Service):
-        async with listening(service.methods(), Bounds(connections=2)) as (server, address):
-            pairs = [await connected(address) for _ in range(2)]
-            await until(lambda: len(server._links) == 2)
+        async with listening(service.methods(), accepted=Accepting(connections=2)) as (server, address):
+            pairs = [await greeted(address, calls=HELD) for _ in range(2)]
             reader, writer = await connected(address)
             assert await ends(reader) == b""
             pairs[0][1].close()
@@ -351,18 +366,56 @@ class TestStrangers:
             for each in (writer, *(pair[1] for pair in pairs)):
                 each.close()
 
+    async def test_one_peer_has_its_share_and_no_more(self, service: Service):
+        """As at the HTTP servers: it is the same listener."""
+        async with listening(service.methods(), accepted=Accepting(connections=9, each=2)) as (_, address):
+            hoard = [await greeted(address, "127.0.0.2", HELD) for _ in range(3)]
+            assert await ends(hoard[2][0]) == b"", "all of its connections are in use"
+            silent = [await connected(address, "127.0.0.3") for _ in range(3)]
+            assert await ends(silent[0][0]) != b"", "the one that has waited longest makes room"
+            async with channel(address) as one:
+                assert await one.unary_unary(U)(b"x") == b"x"
+            for _, writer in (*hoard, *silent):
+                writer.close()
+
+    async def test_connections_without_calls_make_room_and_those_with_one_stay(self, service: Service):
+        async with listening(service.methods(), accepted=Accepting(connections=4)) as (_, address):
+            held = await greeted(address, calls=HELD)
+            idle = [await greeted(address) for _ in range(3)]
+            await until(lambda: service.began == 1)
+            async with channel(address) as one:
+                assert await one.unary_unary(U)(b"x") == b"x"
+                assert await ends(idle[0][0]) == b"", "it has been idle for longest"
+            service.go.set()
+            await held[0].readuntil(prefixed(b"x"))
+            for _, writer in (held, *idle):
+                writer.close()
+
     async def test_who_says_nothing_is_sent_away_and_who_has_greeted_may_stay(self, service: Service):
-        async with listening(service.methods(), Bounds(asked_within_s=0.2)) as (server, address):
+        async with listening(service.methods(), accepted=Accepting(head_s=0.2)) as (server, address):
             silent, one = await connected(address)
-            greeted, other = await connected(address)
-            other.write(FIRST)
+            reader, other = await greeted(address)
             assert await ends(silent) != b""
             await until(lambda: len(server._links) == 1)
             await asyncio.sleep(0.3)
             assert len(server._links) == 1
-            assert not greeted.at_eof()
+            assert not reader.at_eof()
             one.close()
             other.close()
+
+    async def test_handshakes_that_do_not_come_keep_nobody_out(self, service: Service, tmp_path: Path):
+        authority = Authority(tmp_path)
+        context = server_context(authority)
+        credentials = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+        accepted = Accepting(connections=9, each=3, handshake_s=0.3)
+        async with listening(service.methods(), tls=context, accepted=accepted) as (_, address):
+            silent = [await connected(address) for _ in range(7)]
+            async with channel(f"localhost:{address.rpartition(':')[2]}", credentials) as one:
+                assert await one.unary_unary(U)(b"x") == b"x"
+                assert [await ends(reader) for reader, _ in silent] == [b""] * 7
+                assert await one.unary_unary(U)(b"x") == b"x", "who is served stays"
+            for _, writer in silent:
+                writer.close()
 
 
 async def test_nothing_is_kept_of_connections_that_have_ended(service: Service):

@@ -7,18 +7,22 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from extauthz.rpc import accepting
 from extauthz.rpc.bounds import Bounds
 from extauthz.rpc.methods import Methods
-from extauthz.rpc.serving import Server
+from extauthz.rpc.serving import ACCEPTED, Server
 
 
 @asynccontextmanager
 async def listening(
-    methods: Methods, bounds: Bounds | None = None, tls: ssl.SSLContext | None = None
+    methods: Methods,
+    bounds: Bounds | None = None,
+    tls: ssl.SSLContext | None = None,
+    accepted: accepting.Bounds = ACCEPTED,
 ) -> AsyncIterator[tuple[Server, str]]:
     """The server and its address."""
     bound = socket.create_server(("127.0.0.1", 0))
-    server = Server(methods, [bound], tls, bounds)
+    server = Server(methods, [bound], tls, bounds, accepted)
     await server.start()
     try:
         yield server, f"127.0.0.1:{bound.getsockname()[1]}"

@@ -15,9 +15,9 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from extauthz.rpc.accepting import Bounds
 from extauthz.servers.api import routes
 from extauthz.servers.api.rights import ThisHost
-from extauthz.servers.listener import Bounds
 from extauthz.service import certificates, listening
 from extauthz.service.settings import Settings
 from extauthz.testing.certs import Authority
@@ -65,7 +65,9 @@ async def listening_with(folder: Path, bounds: Bounds) -> AsyncIterator[Connect]
     assert tls is not None
     app = web.Application()
     app.add_routes(routes.routes(lambda: None, ThisHost()))
-    app.add_routes([web.get("/big", _big), web.get("/slow", _slow), web.get("/quick", _quick)])
+    app.add_routes(
+        [web.get("/big", _big), web.get("/slow", _slow), web.get("/fails", _fails), web.get("/quick", _quick)]
+    )
     runner, address = await listening.bind_api(app, settings, tls.context, bounds)
     context = ssl.create_default_context(cafile=str(authority.ca))
     writers = []
@@ -86,6 +88,10 @@ async def listening_with(folder: Path, bounds: Bounds) -> AsyncIterator[Connect]
 
 async def _big(request: web.Request) -> web.Response:
     return web.Response(body=bytes(BIG))
+
+
+async def _fails(request: web.Request) -> web.Response:
+    raise ValueError
 
 
 async def _quick(request: web.Request) -> web.Response:
@@ -181,6 +187,27 @@ async def alive(client: Client) -> bool:
         return await client.status() == 200
     except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError):
         return False
+
+
+def test_what_is_no_http_is_not_logged_and_what_a_handler_raises_is(
+    run: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """Each such request wrote a traceback with what it was."""
+    bad = (QUOTAS + b"bad header\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nxx", QUOTAS + b"content-length: x\r\n\r\n")
+
+    async def main() -> None:
+        async with listening_with(tmp_path, Bounds()) as connect:
+            for each in bad:
+                client = await connect()
+                client.send(each)
+                assert await client.status() == 400
+            assert not caplog.records
+            client = await connect()
+            client.send(b"GET /fails HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert await client.status() == 500
+            assert len(caplog.records) == 1
+
+    run(main())
 
 
 def test_nobody_is_shaken_hands_with_for_ever(run: Callable[..., None], tmp_path: Path):

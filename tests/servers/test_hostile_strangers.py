@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from extauthz.rpc.accepting import Bounds
 from extauthz.servers.bodies import Bodies
-from extauthz.servers.listener import Bounds, Site, body, runner
+from extauthz.servers.listener import Site, body, runner
 from extauthz.testing.certs import Authority
 from tests.servers.running import Running
 from tests.servers.test_serve_webhook import ask, flags, scaled

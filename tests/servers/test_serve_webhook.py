@@ -222,7 +222,7 @@ async def test_with_client_authorities_only_who_shows_a_certificate_of_theirs_is
         webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key, webhook_client_ca=servers.ca
     )
     shown = certificates.of_webhook(settings, lambda level, event, **fields: None)
-    made = certificates.Handshakes(servers.ca)
+    made = certificates.Handshakes(lambda level, event, **fields: None, servers.ca)
     made.show(pair.cert.read_bytes(), pair.key.read_bytes())
     assert shown is not None
     for tls in (shown.context, made.context):
@@ -235,6 +235,31 @@ async def test_with_client_authorities_only_who_shows_a_certificate_of_theirs_is
                     await posted(authority, address.port, stranger)
         finally:
             await runner.cleanup()
+
+
+async def test_beside_a_certificate_of_its_own_the_client_authorities_are_read_again_when_they_change(
+    authority: Authority, tmp_path: Path
+) -> None:
+    """They were read again with the next certificate, a year later."""
+    pair, old, new = authority.issue("gate"), Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    file, told = tmp_path / "trusted.crt", []
+    file.write_bytes(old.ca.read_bytes())
+    made = certificates.Handshakes(lambda level, event, **fields: told.append(event), file)
+    made.show(pair.cert.read_bytes(), pair.key.read_bytes())
+    webhook = Webhook(lambda _: Decision("d1", Verdict.ALLOW, "fits", "fits every quota"), _never)
+    settings = Settings(webhook="127.0.0.1:0", webhook_cert=pair.cert, webhook_key=pair.key)
+    runner, address = await listening.bind_webhook(webhook.application(), settings, made.context)
+    try:
+        for content, good, bad in ((old, old, new), (new, new, old), (b"none", new, old), (b"", new, old)):
+            file.write_bytes(content if isinstance(content, bytes) else content.ca.read_bytes())
+            made.look()
+            made.look()
+            assert await posted(authority, address.port, good.issue("kube-apiserver")) == 200
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await posted(authority, address.port, bad.issue("kube-apiserver"))
+    finally:
+        await runner.cleanup()
+    assert told == ["tls-renewed", "tls-refused", "tls-refused"]
 
 
 async def _never(body: bytes) -> Unreadable:

@@ -102,8 +102,8 @@ def add_behaviour(parser: argparse._ArgumentGroup, defaults: SidecarOptions) -> 
         type=one_of(Anonymous),
         choices=list(Anonymous),
         help="What becomes of growth without an authorization header. deny: Envoy answers 401; the gate is not asked. "
-        "verify: as deny, and of others the API server is asked first whether it knows them: for a gateway that "
-        "strangers reach. "
+        "verify: as deny, and of others the API server is asked first whether it lets them write this: for a gateway "
+        "that strangers reach. "
         f"Default: {defaults.anonymous}.",
     )
     add(

@@ -85,7 +85,7 @@ def verdicts(of: dump.Dump, *carriers: str) -> dict[str, Verdict]:
 
 
 def manager(tree: Tree) -> Tree:
-    return tree["filter_chains"][1]["filters"][0]["typed_config"]
+    return tree["filter_chains"][1]["filters"][-1]["typed_config"]
 
 
 @pytest.mark.parametrize("carrier", [NAME, "10.96.0.1:443"])
@@ -140,7 +140,7 @@ CLAMPING = istio.envoy_filter(mesh.MeshOptions(sidecar=replace(mesh.SIDECAR, cla
 def ext_proc() -> Tree:
     patches = [each["patch"]["value"] for each in CLAMPING["spec"]["configPatches"]]
     (patch,) = [each for each in patches if "filter_chains" in each]
-    return copy.deepcopy(patch["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"][0])
+    return copy.deepcopy(patch["filter_chains"][0]["filters"][-1]["typed_config"]["http_filters"][0])
 
 
 def lowered_before(tree: Tree) -> None:
