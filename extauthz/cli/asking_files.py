@@ -15,6 +15,7 @@ from extauthz.servers.api import questions
 from extauthz.servers.api.answers import Answers
 from extauthz.service.ids import new_id
 from extauthz.service.setting_errors import SettingsError
+from extauthz.service.setting_types import templates
 from extauthz.service.settings import KUBERNETES, policy
 from extauthz.sources import file as quota_file
 
@@ -38,10 +39,11 @@ def gate(arguments: argparse.Namespace) -> Gate:
             raise SettingsError(
                 f"--{name}: files are read here, not {given}; save them first: {command}; or use --server"
             )
-    made = Gate(policy(options.settings(arguments)))
+    settings = options.settings(arguments)
+    made = Gate(policy(settings))
     made.epoch_s = time.time()
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
-    made.load_state(state_file.load(arguments.state).state, 0.0)
+    made.load_state(state_file.load(arguments.state, templates(settings.scaled_templates)).state, 0.0)
     return made
 
 
@@ -50,7 +52,7 @@ class Files:
 
     def __init__(self, known: Gate) -> None:
         decide = lambda reading: known.decide(reading, new_id(), 0.0, charge=False)  # noqa: E731
-        self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0)
+        self._answers = Answers(Queries(known.ledger), decide, lambda: 0.0, customs=known.customs)
 
     def quotas(self) -> list[dict[str, Any]]:
         return list(self._answers.quotas(limit=10**9)["items"])
@@ -67,7 +69,7 @@ class Files:
         return self._answers.headroom(ref)
 
     def headroom_of(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._answers.headroom_of(questions.manifest(asked))
+        return self._answers.headroom_of(questions.manifest(asked, self._answers.customs))
 
     def decision(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._answers.decision(questions.write(asked))
+        return self._answers.decision(questions.write(asked, self._answers.customs))

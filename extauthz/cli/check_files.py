@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name in _NAMES:
         if getattr(arguments, name) is not None:
             raise SettingsError(f"{name}: leave it out where -f names files")
-    placed = _workloads(arguments.filename, arguments.namespace)
+    placed = _workloads(arguments.filename, arguments.namespace, frozenset(arguments.custom))
     with asking.source(arguments) as source:
         found = [(one, source.decision({"object": one.tree})) for one in placed]
     if arguments.output == "json":
@@ -56,14 +56,15 @@ def _line(decision: Json) -> str:
     return f"{decision['verdict']:<11} {resource} {one['namespace']}/{one['name']}, {change}: {why}"
 
 
-def _workloads(names: Iterable[str], namespace: str | None) -> list[Placed]:
-    """Those with replicas, each with its namespace. Raises FilesError with all that is wrong."""
+def _workloads(names: Iterable[str], namespace: str | None, custom: Container[str]) -> list[Placed]:
+    """Those with replicas, each with its namespace; of custom resources those of ``custom``. Raises FilesError with all
+    that is wrong."""
     problems: list[FileProblem] = []
     found: list[Placed] = []
     for file in _contents(names):
         for one in objects(file):
             try:
-                if _is_gated(one.tree):
+                if _is_gated(one.tree, custom):
                     found.append(one._replace(tree=_in_namespace(one.tree, namespace)))
             except ObjectError as error:
                 detail, cure = error.detail.removeprefix(f"{error.path}: "), "correct it in the manifest"
@@ -81,13 +82,21 @@ def _contents(names: Iterable[str]) -> Iterator[Content]:
             yield from content.read(Path(name))
 
 
-def _is_gated(tree: Tree) -> bool:
+def _is_gated(tree: Tree, custom: Container[str]) -> bool:
     if not isinstance(tree, Mapping):
         raise ObjectError("kind", "is missing: it is no object of Kubernetes")
     if not tree.get("apiVersion"):
         raise ObjectError("apiVersion", "is missing")
-    kind = BY_NAME.get(metadata.kind_of(tree))
-    return kind is not None and kind.is_gated
+    group, name = metadata.kind_of(tree)
+    kind = BY_NAME.get((group, name))
+    return kind.is_gated if kind is not None else f"{_plural(name.lower())}.{group}" in custom
+
+
+def _plural(singular: str) -> str:
+    """As kubectl guesses it (``meta.UnsafeGuessKindToResource`` of apimachinery)."""
+    if singular.endswith("s"):
+        return f"{singular}es"
+    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
 
 
 def _in_namespace(tree: Mapping[str, Tree], namespace: str | None) -> dict[str, Tree]:

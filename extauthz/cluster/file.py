@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from extauthz.cluster.snapshot import Snapshot, SnapshotBuilder
+from extauthz.cluster.snapshot import DEFINITION, Snapshot, SnapshotBuilder
 from extauthz.core.errors import ObjectError
+from extauthz.core.objects.custom import Keys
 from extauthz.core.resourcelists import FootprintError
 from extauthz.files import content, lines
 from extauthz.files.content import Content
@@ -26,35 +27,45 @@ class StateFile(NamedTuple):
     """Problems that leave something unknown, but not the file useless."""
 
 
-def load(path: Path) -> StateFile:
+def load(path: Path, templates: Mapping[str, Keys] | None = None) -> StateFile:
     """Read a state file (JSON is read several times as fast as YAML), or every such file of a directory.
+
+    Args:
+        templates: as of ``SnapshotBuilder``.
 
     Raises:
         FilesError: with each object that is not as an API server prints it.
     """
-    return parse(content.read(path))
+    return parse(content.read(path), templates)
 
 
-def parse(contents: Sequence[Content]) -> StateFile:
+def parse(contents: Sequence[Content], templates: Mapping[str, Keys] | None = None) -> StateFile:
     """Read state files that were read already.
 
     Raises:
         FilesError: with each object that is not as an API server prints it.
     """
-    builder = SnapshotBuilder()
+    builder = SnapshotBuilder(templates)
     problems: list[FileProblem] = []
     seen: dict[str, Placed] = {}
+    found: list[Placed] = []
+    illegible: list[FileProblem] = []
     for each in contents:
         try:
-            for placed in objects(each):
-                _take(placed, builder, seen, problems)
+            found.extend(objects(each))
         except FilesError as error:
-            problems += error.problems
-    if problems:
-        raise FilesError(problems)
+            illegible += error.problems
+    for placed in sorted(found, key=_is_no_definition):
+        _take(placed, builder, seen, problems)
+    if problems or illegible:
+        raise FilesError([*problems, *illegible])
     state = builder.state()
     unknown = (_unknown(name, placed) for name, placed in seen.items() if name not in state.namespaces)
     return StateFile(state, tuple(unknown))
+
+
+def _is_no_definition(placed: Placed) -> bool:
+    return not isinstance(placed.tree, Mapping) or placed.tree.get("kind") != DEFINITION[1]
 
 
 def _take(placed: Placed, builder: SnapshotBuilder, seen: dict[str, Placed], problems: list[FileProblem]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from extauthz.cluster import object_readers
+from extauthz.cluster import custom_readers, object_readers
 from extauthz.cluster.event_handlers import Context, Feed, InvalidObjects, Notes, Workloads
 from extauthz.cluster.forms import Counted
 from extauthz.cluster.scaled import PodPrices, Pods, ScaledObjects
@@ -17,7 +17,7 @@ from extauthz.cluster.stateful import Revisions, StatefulSets
 from extauthz.core import kinds
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import Kind, Tree, WorkloadRef
-from extauthz.core.objects.custom import TEMPLATE, Keys, Shape
+from extauthz.core.objects.custom import TEMPLATE, Keys
 from extauthz.core.objects.metadata import version_of
 from extauthz.core.policies import KEEP
 from extauthz.kube.connection import Connection
@@ -287,8 +287,9 @@ class LiveCluster:
             resource = kind.resource
             if resource.namespaced:
                 template = self._templates.get(resource.group_resource, TEMPLATE)
-                shapes = {version: Shape(replicas, template) for version, replicas in kind.counts}
-                self._gate.observe_kind(resource.group, resource.kind, resource.plural, shapes)
+                self._gate.observe_kind(
+                    resource.group, resource.kind, resource.plural, custom_readers.shapes(kind, template)
+                )
                 feed = ScaledObjects(kind, template, self._gate, self._invalid, self._prices)
                 self.feeds[resource.group, resource.plural] = feed
                 self.resources[resource.group, resource.plural] = resource

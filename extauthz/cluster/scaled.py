@@ -9,45 +9,18 @@ from contextlib import suppress
 from dataclasses import replace
 
 from extauthz.cluster import object_readers
+from extauthz.cluster.custom_readers import read, selector_of, selector_text
 from extauthz.cluster.event_handlers import DELETED, InvalidObjects, Place, Seen, Workloads
-from extauthz.cluster.object_readers import Workload
-from extauthz.cluster.selectors import parsed
 from extauthz.core.decision.gate import Gate
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import FootprintError, per_pod
 from extauthz.core.model import Template, Tree, WorkloadRef
-from extauthz.core.objects import custom, workloads
-from extauthz.core.objects.custom import Keys, Shape
-from extauthz.core.objects.fields import at, text
-from extauthz.core.objects.metadata import labels_dict, labels_text, observed, place_of
+from extauthz.core.objects import workloads
+from extauthz.core.objects.custom import Keys
+from extauthz.core.objects.metadata import labels_dict, place_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.kube.discovery import ScaledKind
 from extauthz.kube.resource import Resource
-
-
-def read(kind: ScaledKind, template: Keys, root: Tree) -> Workload:
-    """What counts of one object. ``None``: it declares no template. Raises ObjectError."""
-    group, plural = kind.resource.group, kind.resource.plural
-    shape = Shape(kind.spec_replicas, template)
-    ref, seen = observed(group, plural, root, custom.count(shape, root), custom.template(shape, root))
-    seen.selector = _plain(selector_of(kind, root))
-    return ref, seen
-
-
-def selector_text(kind: ScaledKind, root: Tree) -> str:
-    """The selector of an object's own pods; empty: it names none. Raises ObjectError."""
-    return text(at(root, *kind.selector), ".".join(kind.selector)) if kind.selector else ""
-
-
-def selector_of(kind: ScaledKind, root: Tree) -> LabelSelector | None:
-    """The same, parsed. Raises ObjectError."""
-    return parsed(selector_text(kind, root))
-
-
-def _plain(selector: LabelSelector | None) -> str | None:
-    if selector is None or selector.requirements:
-        return None
-    return labels_text(dict(selector.match_labels)) or None
 
 
 class PodPrices:

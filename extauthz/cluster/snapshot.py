@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from extauthz.cluster import object_readers
+from extauthz.cluster import custom_readers, object_readers
 from extauthz.cluster.object_readers import ClaimClass, Workload
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Tree, WorkloadRef
+from extauthz.core.objects.custom import TEMPLATE, Keys, Shape
 from extauthz.core.objects.fields import mapping
 from extauthz.core.objects.metadata import kind_of
+from extauthz.kube import discovery
+from extauthz.kube.discovery import ScaledKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,21 @@ class Snapshot:
     """The storage class of claims that name none; empty: there is none."""
     not_counted: Mapping[str, int]
     """``Kind.group`` of objects that do not matter here, and how many there were."""
+    kinds: Sequence[tuple[str, str, str, Mapping[str, Shape]]] = ()
+    """Of each definition with a scale: group, kind, plural, and by API version where its objects have what counts."""
 
 
 class SnapshotBuilder:
-    """Takes objects one by one, in any order."""
+    """Takes objects one by one, in any order, but definitions of custom resources before these.
 
-    def __init__(self) -> None:
+    Args:
+        templates: where custom resources have their pod template, by ``resource.group``; others at ``TEMPLATE``.
+    """
+
+    def __init__(self, templates: Mapping[str, Keys] | None = None) -> None:
+        self._templates = templates or {}
+        self._customs: dict[tuple[str, str], tuple[ScaledKind, Keys]] = {}
+        """By API group and kind."""
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._limit_ranges: dict[str, list[LimitRangeDefaults]] = {}
         self._workloads: dict[WorkloadRef, Observed] = {}
@@ -60,6 +72,8 @@ class SnapshotBuilder:
         read = object_readers.COUNTED.get((group, kind))
         if read is not None:
             return self._take_workload(read(root), root)
+        if (group, kind) in self._customs:
+            return self._take_workload(self._custom((group, kind), root), root)
         take = _TAKERS.get((group, kind))
         if take is None:
             self._not_counted[f"{kind}.{group}" if group else kind] += 1
@@ -75,8 +89,17 @@ class SnapshotBuilder:
             workloads=(*self._workloads.items(), *old),
             overheads=self._overheads,
             default_storage_class=object_readers.default_class(self._classes),
+            kinds=tuple(
+                (group, kind, scalable.resource.plural, custom_readers.shapes(scalable, template))
+                for (group, kind), (scalable, template) in self._customs.items()
+            ),
             not_counted=dict(self._not_counted),
         )
+
+    def _custom(self, name: tuple[str, str], root: Tree) -> Workload:
+        kind, template = self._customs[name]
+        replicas = dict(kind.counts).get(str(root.get("apiVersion")).rpartition("/")[2], kind.spec_replicas)
+        return custom_readers.read(kind._replace(spec_replicas=replicas), template, root)
 
     def _take_workload(self, workload: Workload | None, root: Tree) -> str | None:
         if workload is None:
@@ -93,6 +116,12 @@ class SnapshotBuilder:
             ref, observed = object_readers.revision(root)
             _once(ref not in self._revisions, str(ref))
             self._revisions[ref] = observed
+
+    def _take_definition(self, root: Tree) -> None:
+        kind = discovery.scaled(root)
+        if kind is not None and kind.resource.namespaced:
+            template = self._templates.get(kind.resource.group_resource, TEMPLATE)
+            self._customs[kind.resource.group, kind.resource.kind] = kind, template
 
     def _take_namespace(self, root: Tree) -> None:
         name, labels = object_readers.namespace_labels(root)
@@ -111,7 +140,10 @@ class SnapshotBuilder:
         self._classes.append(object_readers.claim_class(root))
 
 
+DEFINITION = (discovery.DEFINITIONS.group, discovery.DEFINITIONS.kind)
+
 _TAKERS: Mapping[tuple[str, str], Callable[[SnapshotBuilder, Tree], str | None]] = {
+    DEFINITION: SnapshotBuilder._take_definition,
     ("", "Namespace"): SnapshotBuilder._take_namespace,
     ("", "LimitRange"): SnapshotBuilder._take_limit_range,
     ("apps", "ControllerRevision"): SnapshotBuilder._take_revision,

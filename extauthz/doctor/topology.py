@@ -62,7 +62,7 @@ def rows(service: Tree, slices: Sequence[Tree], nodes: Sequence[Tree], own_zone:
     mode = next((annotations[name] for name in MODE if annotations.get(name, "").lower() == "auto"), "")
     if not distribution and not mode:
         found = "the Service asks for no topology: an Envoy may ask a gate in any zone"
-        cure = "set spec.trafficDistribution: PreferClose (PreferSameZone from 1.34)"
+        cure = "set spec.trafficDistribution: PreferSameZone"
         return [*policies(service), warn(NAMES[0], found, cure)]
     asked = ok(NAMES[0], f"trafficDistribution: {distribution}" if distribution else f"{MODE[0]}: {mode}")
     if distribution:

@@ -43,7 +43,7 @@ class ScaledKinds:
         self._definitions: dict[str, ScaledKind] = {}
 
     def convert(self, tree: Tree) -> Definition:
-        return Definition(tree["metadata"]["name"], _scaled(tree["spec"], tree.get("status") or {}))
+        return Definition(tree["metadata"]["name"], scaled(tree))
 
     async def replaced(self, objects: Iterable[Definition], version: str) -> None:
         self._definitions = {each.name: each.scaled for each in objects if each.scaled}
@@ -66,7 +66,9 @@ class ScaledKinds:
             self._tell(kinds)
 
 
-def _scaled(spec: Tree, status: Tree) -> ScaledKind | None:
+def scaled(definition: Tree) -> ScaledKind | None:
+    """The kind of a CustomResourceDefinition, as an API server prints it; ``None``: it cannot be scaled yet."""
+    spec, status = definition["spec"], definition.get("status") or {}
     scalable = [each for each in spec["versions"] if each["served"] and (each.get("subresources") or {}).get("scale")]
     if not scalable or not _is_established(status):
         return None

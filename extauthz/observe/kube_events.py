@@ -1,26 +1,32 @@
-"""Tells owners in Kubernetes events that a workload is held by its quota, and when it may grow again.
+"""Tells owners in Kubernetes events that a workload is held by its quota, and when it may grow again; and authors of
+quotas that one is not in force as it is written.
 
 On the workload and on the autoscaler's object that names it, in ``events.k8s.io/v1`` with the API's own aggregation:
 one event for an episode (``episodes``), whose ``series`` is brought up to date rarely; nothing is written per retry.
 
 Wired by ``service``: ``KubeEvents(connection, gate, live.resources, instance=…, tell=log.event)``; its ``decision`` is
-called with each decision, and ``run()`` is one more task. Nothing waits for it: a decision costs it a look-up.
+called with each decision, ``status_written`` with each status that was written, and ``run()`` is one more task. Nothing
+waits for it: a decision costs it a look-up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
+from typing import NamedTuple
 from uuid import uuid4
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.model import WOULD_REFUSE, Tree, WorkloadRef
 from extauthz.core.queries import Queries
+from extauthz.core.quota.spec import API_VERSION, KIND
 from extauthz.kube.calls import Calls
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.kube.resource import Resource
@@ -28,7 +34,7 @@ from extauthz.observe.autoscalers import Autoscalers, Subject
 from extauthz.observe.episodes import Ended, Episode, Episodes, outlook
 from extauthz.observe.log import Tell
 from extauthz.observe.observers import Told
-from extauthz.observe.quota_status import cut
+from extauthz.observe.quota_status import READY, Facts, cut
 
 CONTROLLER = "extauthz.dev/gate"
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
@@ -39,6 +45,11 @@ UNBLOCKED = "WorkspaceQuotaHasRoom"
 AUDITED = "WorkspaceQuotaWouldRefuse"
 NORMAL = (UNBLOCKED, AUDITED)
 ACTION = "Growing"
+ENFORCING = "Enforcing"
+"""The action of events on quotas."""
+
+NO_NAMESPACE = "default"
+"""Where the events of objects without a namespace are (``validateEvent`` in ``pkg/apis/core/validation/events.go``)."""
 
 REFUSAL = "extauthz.dev/refusal"
 """Annotation of an event."""
@@ -65,6 +76,21 @@ class Note:
     about: Subject
     name: str = ""
     """Of the event; empty until it is written."""
+
+
+class _Fault(NamedTuple):
+    """A quota is not in force as it is written."""
+
+    about: Subject
+    generation: int
+    reason: str
+    message: str
+
+    @property
+    def event_name(self) -> str:
+        """Of several gates that write the same status at the same time, one writes the event."""
+        told = f"{self.about.uid} {self.generation} {self.message}"
+        return f"{self.about.name[:_NAME_MAX]}.{sha256(told.encode()).hexdigest()[:16]}"
 
 
 class KubeEvents:
@@ -102,6 +128,7 @@ class KubeEvents:
         self._autoscalers = Autoscalers(connection, clock)
         self._episodes: Episodes[Note] = Episodes()
         self._audits: Episodes[Note] = Episodes(audits=True)
+        self._faults: dict[str, _Fault] = {}
         self._wake = asyncio.Event()
         self._failing = False
         self.results: Counter[str] = Counter()
@@ -120,6 +147,16 @@ class KubeEvents:
         if self._audits.decided(decision, now_s) or is_due:
             self._wake.set()
 
+    def status_written(self, facts: Facts, status: Tree) -> None:
+        """A quota's status was written. The gate that writes that a quota is not in force is the one that tells."""
+        ready = _ready(status)
+        if ready.get("status") == "False" and ready.get("message") != _ready(json.loads(facts.standing.status)).get(
+            "message"
+        ):
+            about = Subject(API_VERSION, KIND, "", facts.standing.name, facts.standing.uid)
+            self._faults[about.name] = _Fault(about, facts.standing.generation, ready["reason"], ready["message"])
+            self._wake.set()
+
     async def run(self) -> None:
         """Write for ever. Ends by cancellation; what cannot be written is tried again later, or given up."""
         while True:
@@ -130,6 +167,11 @@ class KubeEvents:
 
     async def write(self) -> None:
         """Write all that is due, until something cannot be written: the rest is tried at the next tick."""
+        for name, fault in list(self._faults.items()):
+            if not await self._trying(self._tell_fault(fault)):
+                return
+            if self._faults.get(name) is fault:
+                del self._faults[name]
         for episodes in (self._episodes, self._audits):
             for episode in episodes.due(self._clock()):
                 count = episode.count
@@ -179,6 +221,14 @@ class KubeEvents:
             if ended.good_news:
                 await self._created(note.about, episode, UNBLOCKED, fitted(ended.good_news))
 
+    async def _tell_fault(self, fault: _Fault) -> None:
+        more = {"note": cut(fault.message, MAX_NOTE), "action": ENFORCING}
+        try:
+            await self._post(fault.about, fault.event_name, fault.reason, more)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+
     async def _subjects(self, ref: WorkloadRef) -> list[Subject]:
         """The workload, if it is there, and the autoscalers that name it. The workload is first."""
         resource = self._resources.get((ref.group, ref.resource))
@@ -191,28 +241,37 @@ class KubeEvents:
     # Requests.
 
     async def _created(self, about: Subject, episode: Episode[Note], reason: str, told: str, count: int = 1) -> str:
-        """Create an event; its name."""
+        """Create an event of an episode; its name."""
+        more: dict[str, Tree] = {"note": told, "action": ACTION}
+        if reason != UNBLOCKED:
+            more["eventTime"] = _stamp(episode.began_s)
+        if about is not episode.notes[0].about:
+            more["related"] = episode.notes[0].about.reference
+        if count > 1:
+            more["series"] = _series(count, episode)
         name = f"{about.name[:_NAME_MAX].rstrip('-.')}.{uuid4().hex[:16]}"
+        await self._post(about, name, reason, more, _annotations(episode))
+        return name
+
+    async def _post(
+        self, about: Subject, name: str, reason: str, more: Mapping[str, Tree], annotations: Tree | None = None
+    ) -> None:
+        """Create an event."""
+        namespace = about.namespace or NO_NAMESPACE
         event = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": name, "namespace": about.namespace, "annotations": _annotations(episode)},
+            "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
             "type": "Normal" if reason in NORMAL else "Warning",
             "reason": reason,
-            "action": ACTION,
-            "note": told,
-            "eventTime": _stamp(self._clock() if reason == UNBLOCKED else episode.began_s),
+            "eventTime": _stamp(self._clock()),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
             "regarding": about.reference,
+            **more,
         }
-        if about is not episode.notes[0].about:
-            event["related"] = episode.notes[0].about.reference
-        if count > 1:
-            event["series"] = _series(count, episode)
-        await self._call("POST", EVENTS.collection(about.namespace), event, "application/json")
+        await self._call("POST", EVENTS.collection(namespace), event, "application/json")
         self.results["created"] += 1
-        return name
 
     async def _updated(self, note: Note, episode: Episode[Note], count: int) -> bool:
         """Bring a series up to date. False if the event is there no more."""
@@ -237,6 +296,10 @@ class KubeEvents:
             await self._connection.call(method, path, body=body, content_type=content_type)
         finally:
             await asyncio.sleep(self._pause_s)
+
+
+def _ready(status: Tree) -> Tree:
+    return next((one for one in status.get("conditions", ()) if one.get("type") == READY), {})
 
 
 def hint(ref: WorkloadRef) -> str:

@@ -25,6 +25,9 @@ MAX_SUMMARY = 256
 """Characters of one cell of ``kubectl get``, as in the schema of the summary."""
 
 
+READY = "Ready"
+"""The condition that says whether a quota is in force as it is written."""
+
 WITHIN_HARD = "WithinHard"
 """The condition that says whether a quota is over a limit."""
 
@@ -214,7 +217,7 @@ def _mode_in_force(facts: Facts) -> Finding:
 
 TABLE: tuple[Condition, ...] = (
     Condition(
-        "Ready",
+        READY,
         {
             "InForce": "The limits are in force as they are written.",
             Fault.INVALID: "The spec is none. The last good one holds; if there was none, what it covers cannot grow.",
@@ -337,7 +340,7 @@ def same(status: Tree, seen: bytes) -> bool:
 
 
 def _condition(condition: Condition, facts: Facts, before: Tree, now: str) -> Tree:
-    in_force = facts.standing.in_force is not None or condition.type == "Ready"
+    in_force = facts.standing.in_force is not None or condition.type == READY
     found = condition.find(facts) if in_force else _NOT_IN_FORCE
     return {
         "type": condition.type,

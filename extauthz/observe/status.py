@@ -56,7 +56,7 @@ class StatusWriter:
         sweep_s: seconds between two looks at the gate.
         writes_per_s: at most so many writes a second.
         receivers: names that ``spec.notify`` may have.
-        wrote: told of each status that was written: what it was made from, and what it says.
+        wrote: each is told of each status that was written: what it was made from, and what it says.
         serving: who asks the gates.
     """
 
@@ -71,7 +71,7 @@ class StatusWriter:
         sweep_s: float = SWEEP_S,
         writes_per_s: float = WRITES_PER_S,
         receivers: frozenset[str] = frozenset(),
-        wrote: Callable[[Facts, Tree], None] | None = None,
+        wrote: Iterable[Callable[[Facts, Tree], None]] = (),
         serving: Callable[[], Serving] = Serving,
     ) -> None:
         self._connection = connection
@@ -83,7 +83,7 @@ class StatusWriter:
         self._sweep_s = sweep_s
         self._pause_s = 1 / writes_per_s
         self._receivers = receivers
-        self._wrote = wrote
+        self._wrote = tuple(wrote)
         self._serving = serving
         self._said: dict[str, Facts] = {}
         """What each quota's status says, by name."""
@@ -145,8 +145,8 @@ class StatusWriter:
                 await self._write(facts.standing.name, status)
             except (ApiError, Unreachable) as error:
                 return self._failed(facts, error)
-            if self._wrote is not None:
-                self._wrote(facts, status)
+            for wrote in self._wrote:
+                wrote(facts, status)
             await asyncio.sleep(self._pause_s)
         self._said[facts.standing.name] = facts
         return True

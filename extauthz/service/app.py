@@ -88,7 +88,8 @@ class App:
         self._aside = AsideProcess(log.event)
         around = Surroundings(log, self._metrics, time.monotonic, new_id, handover)
         self._gate = Assembly(settings, around)
-        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent)
+        known = self._gate.gate.customs
+        self._answers = Answers(self._gate.queries, self._gate.ask, time.monotonic, self._gate.recent, known)
         self._health = Health()
         self._stop = asyncio.Event()
         self._stage = "starting"

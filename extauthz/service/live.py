@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from extauthz.cluster.event_handlers import InvalidObjects
 from extauthz.cluster.live import NAMESPACES, LiveCluster, Watch, watch
@@ -67,12 +67,16 @@ def waiting(watches: Iterable[Watch]) -> list[str]:
     ]
 
 
+StatusHandler: TypeAlias = Callable[[Facts, Tree], None]
+"""Told of each status that was written."""
+
+
 class StatusWritten(NamedTuple):
     """What a status says beside what the gate knows itself, and who is told of it."""
 
     receivers: frozenset[str]
     """Names that ``spec.notify`` may have."""
-    wrote: Callable[[Facts, Tree], None] | None
+    wrote: Iterable[StatusHandler]
     serving: Callable[[], Serving]
     """Who asks the gates."""
 
@@ -209,6 +213,7 @@ class LiveStateInput(StateInput):
             instance = socket.gethostname()  # a pod's name, unless it is told otherwise
             self._events = KubeEvents(connection, gate, self._cluster.resources, instance=instance, tell=log.event)
         self.observers = (self._events.decided,) if self._events is not None else ()
+        self.status_written = self._events.status_written if self._events is not None else None
 
     async def follow(self) -> None:
         """Follow for ever, and read where a pending write waits for it."""

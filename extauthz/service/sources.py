@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from extauthz.observe.serving import Serving
 from extauthz.service import notifying
 from extauthz.service.http import ServiceQuotaInput
 from extauthz.service.inputs import Clock, Input, QuotaFileInput, QuotaInput, StateFileInput, StateInput, Taken
-from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusWritten, Watchdog
+from extauthz.service.live import LiveQuotaInput, LiveStateInput, StatusHandler, StatusWritten, Watchdog
 from extauthz.service.notifying import Notifying
 from extauthz.service.setting_types import templates
 from extauthz.service.settings import KUBERNETES, Settings
@@ -138,8 +139,9 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
     """The inputs of ``settings``. ``connection`` is there if one of them is the cluster; a ledger that is shared is
     kept there too, unless ``store`` is given."""
     watchdog = Watchdog(into.log, settings.stale_after_s)
-    quotas = _quotas(settings, into, connection, watchdog)
     state = _state(settings, into, connection, watchdog)
+    events = state.status_written if isinstance(state, LiveStateInput) else None
+    quotas = _quotas(settings, into, connection, watchdog, events)
     if settings.ledger != KUBERNETES:
         return Inputs(quotas, state, None)
     assert connection is not None
@@ -162,7 +164,13 @@ def inputs(settings: Settings, into: Into, connection: Connection | None, store:
     return Inputs(quotas, state, LedgerInput(committer, into.metrics))
 
 
-def _quotas(settings: Settings, into: Into, connection: Connection | None, watchdog: Watchdog) -> QuotaInput:
+def _quotas(
+    settings: Settings,
+    into: Into,
+    connection: Connection | None,
+    watchdog: Watchdog,
+    events: StatusHandler | None,
+) -> QuotaInput:
     gate, log, metrics, clock, notices, serving = into
     known = notifying.names(settings)
 
@@ -175,7 +183,8 @@ def _quotas(settings: Settings, into: Into, connection: Connection | None, watch
 
     if settings.quotas == KUBERNETES:
         assert connection is not None
-        wrote = notices.notices.status_written if notices is not None else None
+        handlers = (notices.notices.status_written if notices is not None else None, events)
+        wrote = [one for one in handlers if one is not None]
         written = StatusWritten(known, wrote, serving) if settings.write_status else None
         return LiveQuotaInput(connection, gate, watchdog, log, metrics, clock, status=written)
     if isinstance(settings.quotas, str):
@@ -204,11 +213,12 @@ def _state(settings: Settings, into: Into, connection: Connection | None, watchd
         }
         return Taken(counts, [*file.warnings, *_unmatched(settings, gate)])
 
+    declared = templates(settings.scaled_templates)
     if settings.state == KUBERNETES:
         assert connection is not None
-        declared = templates(settings.scaled_templates)
         return LiveStateInput(
             connection, gate, watchdog, log, metrics, clock, templates=declared, write_events=settings.write_events
         )
     assert settings.state is not None
-    return StateFileInput(Watched(settings.state, state_file.parse), from_file, log, metrics)
+    parse = partial(state_file.parse, templates=declared)
+    return StateFileInput(Watched(settings.state, parse), from_file, log, metrics)

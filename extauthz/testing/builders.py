@@ -12,6 +12,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.read import read
 from extauthz.core.model import Amounts, Decision, NotACount, Observed, Reading, Request, Requester, WorkloadRef
+from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.policies import Compile
 from extauthz.core.quota.spec import WorkspaceQuota, parse
@@ -105,6 +106,7 @@ class Snapshot:
     limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
     overheads: dict[str, Amounts] = field(default_factory=dict)
     default_storage_class: str = ""
+    kinds: tuple[tuple[str, str, str, Mapping[str, Shape]], ...] = ()
 
 
 def snapshot(*objects: Mapping[str, Any], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Snapshot:

@@ -182,7 +182,7 @@ class Judge:
 def _cost(tree: Tree) -> dict[str, int]:
     spec = tree["spec"]
     containers = spec["template"]["spec"]["containers"]
-    cpu = sum(_amount(each["resources"]["requests"]["cpu"]) for each in containers)
+    cpu = sum(_amount(each.get("resources", {}).get("requests", {}).get("cpu", "0")) for each in containers)
     return {"pods": spec["replicas"] * 1000, "requests.cpu": spec["replicas"] * cpu}
 
 

@@ -11,11 +11,13 @@ import pytest
 
 from extauthz.cluster.live import DEPLOYMENTS
 from extauthz.core.model import Verdict
-from extauthz.kube.connection import connect
+from extauthz.core.quota.standing import Fault, Standing, compact
+from extauthz.kube.connection import Unreachable, connect
 from extauthz.observe.autoscalers import KINDS
 from extauthz.observe.episodes import UPDATE_S
 from extauthz.observe.kube_events import BLOCKED, EVENTS, MAX_NOTE, REFUSAL, UNBLOCKED, KubeEvents
 from extauthz.observe.observers import Told
+from extauthz.observe.quota_status import Facts, status_of
 from extauthz.testing.builders import Asker, gate, quota, scale, workload
 from extauthz.testing.kubecalls import ScriptedApi
 
@@ -35,8 +37,8 @@ class StandIn:
         obj["metadata"]["uid"] = f"uid-{obj['metadata']['name']}"
         return self.connection.put(resource.object(self.namespace, obj["metadata"]["name"]), obj)
 
-    async def events(self) -> list[Tree]:
-        path = EVENTS.collection(self.namespace) + "/"
+    async def events(self, namespace: str = "") -> list[Tree]:
+        path = EVENTS.collection(namespace or self.namespace) + "/"
         return [one for at, one in self.connection.objects.items() if at.startswith(path)]
 
     async def forget_events(self) -> None:
@@ -55,8 +57,8 @@ class Real:
     async def create(self, resource: Any, obj: Tree) -> Tree:
         return await self.connection.call("POST", resource.collection(self.namespace), body=obj)
 
-    async def events(self) -> list[Tree]:
-        return (await self.connection.call("GET", EVENTS.collection(self.namespace)))["items"]
+    async def events(self, namespace: str = "") -> list[Tree]:
+        return (await self.connection.call("GET", EVENTS.collection(namespace or self.namespace)))["items"]
 
     async def forget_events(self) -> None:
         await self.connection.call("DELETE", EVENTS.collection(self.namespace))
@@ -224,3 +226,52 @@ async def test_a_sentence_that_is_too_long_is_cut_and_keeps_how_many_would_fit(s
     assert MAX_NOTE - 3 <= len(event["note"].encode()) <= MAX_NOTE
     hint = f"; see: extauthz explain deployments.apps/web -n {server.namespace}"
     assert event["note"].endswith(f"…; largest allowed replicas: 2{hint}")
+
+
+CIRCLE = "spec.parent: parents run in a circle: team → acme → team; remove parent from one of them"
+
+
+async def test_a_quota_in_a_circle_of_parents_has_an_event_once_and_again_once_it_is_another_circle(server: Any):
+    cluster, name = await Cluster(server).start(), f"team-{server.namespace}"
+    there: Tree = None
+    for why in (CIRCLE, CIRCLE, "", CIRCLE.replace("acme", "big")):
+        fault = Fault.PARENT_CYCLE if why else None
+        facts = Facts(Standing(name, "u1", 1, "7", compact(there), 1, fault, why))
+        there = status_of(facts, "2026-11-24T00:00:00Z")
+        cluster.events.status_written(facts, there)
+        await cluster.events.write()
+    found = [one for one in await server.events("default") if one["regarding"]["name"] == name]
+    assert {(one["type"], one["reason"], one["regarding"]["kind"]) for one in found} == {
+        ("Warning", "ParentCycle", "WorkspaceQuota")
+    }
+    until = "; until then it is enforced by itself, without a parent"
+    assert sorted(one["note"] for one in found) == sorted([CIRCLE + until, CIRCLE.replace("acme", "big") + until])
+
+
+async def test_an_event_on_a_quota_that_cannot_be_written_is_tried_again():
+    cluster = await Cluster(StandIn()).start()
+    cluster.server.connection.faults = [Unreachable("down")]
+    facts = Facts(Standing("team", "u1", 1, "7", compact(None), 1, Fault.PARENT_CYCLE, CIRCLE))
+    cluster.events.status_written(facts, status_of(facts, "2026-11-24T00:00:00Z"))
+    await cluster.events.write()
+    assert (await cluster.server.events("default"), cluster.told) == ([], ["events-not-written"])
+    await cluster.events.write()
+    assert len(await cluster.server.events("default")) == 1
+    await cluster.events.write()
+    assert cluster.events.results == {"failed": 1, "created": 1}
+
+
+async def test_of_two_gates_that_write_the_same_status_one_writes_the_event(server: Any):
+    known, told = gate([]), []
+    first, second = (
+        KubeEvents(
+            server.connection, known, {}, instance=name, tell=lambda _, event, **__: told.append(event), calls_per_s=1e6
+        )
+        for name in ("extauthz-0", "extauthz-1")
+    )
+    facts = Facts(Standing(f"two-{server.namespace}", "u1", 1, "7", compact(None), 1, Fault.PARENT_CYCLE, CIRCLE))
+    for events in (first, second):
+        events.status_written(facts, status_of(facts, "2026-11-24T00:00:00Z"))
+        await events.write()
+    found = [one for one in await server.events("default") if one["regarding"]["name"] == facts.standing.name]
+    assert (len(found), told) == (1, [])

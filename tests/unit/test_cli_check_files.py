@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from extauthz.simulate.objects import definition
 from tests.unit.test_cli_check import STATE, Check
 
 SET = """\
@@ -18,6 +20,25 @@ spec:
   {replicas}
   template: {{spec: {{containers: [{{name: c, resources: {{requests: {{cpu: "1", memory: 2Gi}}}}}}]}}}}
 """
+
+
+ROLLOUT = """\
+apiVersion: argoproj.io/{version}
+kind: Rollout
+metadata: {{name: {name}, namespace: shop, uid: u9, resourceVersion: "9"}}
+spec:
+  size: {replicas}
+  template: {{spec: {{containers: [{{name: c, resources: {{requests: {{cpu: "100m", memory: 1Gi}}}}}}]}}}}
+"""
+ROLLOUTS = {
+    **definition("argoproj.io/v1alpha1", "rollouts", "Rollout", specReplicasPath=".spec.size"),
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+}
+
+
+def rollout(name: str = "web", replicas: int = 1, version: str = "v1alpha1") -> str:
+    return ROLLOUT.format(name=name, replicas=replicas, version=version)
 
 
 def made(name: str = "db", replicas: str = "replicas: 4", more: str = ", namespace: shop") -> str:
@@ -117,3 +138,55 @@ def test_all_that_is_wrong_is_told_with_file_line_and_field(check):
 def test_files_and_another_write_are_two_questions(check, words: tuple[str, ...], said: str):
     code, told = check.asked("-f", check.file("a.yaml", made()), *words)
     assert (code, told) == (64, f"extauthz: {said}\n")
+
+
+ROLLOUTS_TOO = ("--custom", "rollouts.argoproj.io")
+
+
+@pytest.fixture
+def with_rollouts(check: CheckFiles) -> CheckFiles:
+    """Whose state has the definition, behind a Rollout of 1 replica, which is charged."""
+    there = yaml.safe_load(rollout())
+    state = {**STATE, "items": [there, *STATE["items"], ROLLOUTS]}
+    (check.directory / "state.json").write_text(json.dumps(state))
+    return check
+
+
+def test_a_custom_resource_is_weighed_where_it_is_named_and_its_definition_is_known(with_rollouts):
+    file = with_rollouts.file("a.yaml", f"{rollout(replicas=2)}---\n{rollout(replicas=3)}---\n{rollout('new', 2)}")
+    assert with_rollouts.asked("-f", file) == (0, "no object with replicas\n")
+    code, said = with_rollouts.asked("-f", file, *ROLLOUTS_TOO)
+    first, second, third = said.splitlines()
+    assert (code, first) == (1, "allow       rollouts.argoproj.io shop/web, 1 → 2: fits")
+    assert second.startswith("deny        rollouts.argoproj.io shop/web, 1 → 3: rollouts.argoproj.io")
+    assert "requested: requests.memory=2Gi, used: requests.memory=7Gi" in second
+    assert "new, 2: " in third
+    assert third.startswith("deny")
+
+
+def test_its_version_must_have_a_scale_and_its_definition_be_known(with_rollouts):
+    code, said = with_rollouts.asked("-f", with_rollouts.file("a.yaml", rollout(version="v9")), *ROLLOUTS_TOO)
+    assert code == 2
+    assert "its version 'v9' has no scale subresource; write it in version v1alpha1" in said
+    text = rollout().replace("kind: Rollout", "kind: Policy")
+    code, said = with_rollouts.asked("-f", with_rollouts.file("b.yaml", text), "--custom", "policies.argoproj.io")
+    assert code == 69
+    assert said.endswith("or of a known definition with a scale, not 'Policy'\n")
+
+
+def test_a_count_that_it_leaves_out_stays_as_it_is(with_rollouts):
+    file = with_rollouts.file("a.yaml", rollout().replace("size: 1", "paused: false"))
+    assert (
+        with_rollouts.asked("-f", file, *ROLLOUTS_TOO)[1]
+        == "allow       rollouts.argoproj.io shop/web, 1 → 1: no-growth\n"
+    )
+
+
+def test_a_template_elsewhere_is_found_by_the_setting_and_one_that_is_nowhere_is_unknown(with_rollouts):
+    file = with_rollouts.file("a.yaml", rollout("new").replace("template:", "pods:"))
+    state = json.dumps({**STATE, "items": [*STATE["items"], ROLLOUTS]})
+    (with_rollouts.directory / "state.json").write_text(state)
+    code, said = with_rollouts.asked("-f", file, *ROLLOUTS_TOO)
+    assert (code, "does not know what one of its pods costs" in said) == (2, True), said
+    elsewhere = ("--scaled-templates", "rollouts.argoproj.io=.spec.pods")
+    assert with_rollouts.asked("-f", file, *ROLLOUTS_TOO, *elsewhere)[1].endswith("new, 1: fits\n")

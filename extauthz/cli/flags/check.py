@@ -19,7 +19,7 @@ examples:
   extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
       --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
       --header content-type:application/merge-patch+json --body patch.json
-  extauthz check -f manifests/ -n shop
+  extauthz check -f manifests/ -n shop --custom rollouts.argoproj.io
   helm template shop ./chart | extauthz check -f - -n shop --server http://127.0.0.1:9192
   echo '{"spec":{"replicas":9}}' | extauthz check --quotas quotas/ --state state.yaml --method PATCH \\
       --path /apis/apps/v1/namespaces/shop/deployments/web/scale \\
@@ -48,6 +48,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE|DIR|-",
         help="In place of a workload: the objects of these YAML or JSON files, each as the webhook would be shown it; "
         "- reads standard input. May be repeated.",
+    )
+    parser.add_argument(
+        "--custom",
+        action="append",
+        default=[],
+        metavar="PLURAL.GROUP",
+        help="With -f: also objects of this custom resource, such as rollouts.argoproj.io, which the webhook is asked "
+        "about with the same flag. May be repeated.",
     )
     parser.add_argument("--method", help="In place of a workload: PUT, PATCH or POST, or any other.")
     parser.add_argument("--path", help="The request target with its query, escaped as it would be sent.")

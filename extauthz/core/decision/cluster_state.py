@@ -11,7 +11,7 @@ from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
-from extauthz.core.objects.custom import Shape
+from extauthz.core.objects.custom import Customs, Shape
 from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
 
@@ -30,6 +30,10 @@ class ClusterSnapshot(Protocol):
     @property
     def default_storage_class(self) -> str:
         """What claims get that name no class; empty where there is no default."""
+
+    @property
+    def kinds(self) -> Iterable[tuple[str, str, str, Mapping[str, Shape]]]:
+        """Custom resources with a scale, as ``observe_kind`` takes them."""
 
     @property
     def workloads(self) -> Iterable[tuple[WorkloadRef, Observed]]: ...
@@ -58,6 +62,8 @@ class ClusterState:
         """Those that are asked about all growth, beside those of quotas. Set it by ``enlist``."""
         self.shapes: dict[Kind, Mapping[str, Shape]] = {}
         """Custom resources with a scale subresource: by API version, where their objects have what counts."""
+        self._plurals: dict[tuple[str, str], str] = {}
+        self.customs = Customs(self._plurals, self.shapes)
         self.epoch_s = 0.0
         """What to add to the gate's clock to get the seconds since 1970. Only policies look at it."""
         # What sources report, and to whom.
@@ -106,6 +112,8 @@ class ClusterState:
     def load_state(self, state: ClusterSnapshot, now_s: float) -> None:
         """Take everything that the cluster has."""
         ledger = self.ledger
+        for custom in state.kinds:
+            self.observe_kind(*custom)
         for runtime_class in {*ledger.pod_costs.overheads, *state.overheads}:
             self.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
         self.observe_default_storage_class(state.default_storage_class)
@@ -145,3 +153,4 @@ class ClusterState:
         """
         self.ledger.observations.observe_kind(group, kind, resource)
         self.shapes[group, resource] = shapes or {}
+        self._plurals[group, kind] = resource

@@ -182,16 +182,16 @@ def _reading(request: Mapping[str, Tree], shapes: Shapes) -> tuple[Reading, Shap
     try:
         if ref[:2] == PODS:
             return _resize(request, ref), None
-        shape = _shape(request, shapes[ref[:2]]) if not scale and ref[:2] in shapes else None
+        resource = mapping(request.get("resource"), "request.resource")
+        shape = _shape(resource.get("version"), shapes[ref[:2]]) if not scale and ref[:2] in shapes else None
         return _write(request, ref, shape, scale=scale), shape
     except (BodyError, ObjectError) as error:
         return _unreadable(error, ref), None
 
 
-def _shape(request: Mapping[str, Tree], of_kind: Mapping[str, Shape]) -> Shape:
-    """That of the request's version. Raises BodyError."""
-    resource = mapping(request.get("resource"), "request.resource")
-    version = text(resource.get("version"), "request.resource.version")
+def _shape(given: Tree, of_kind: Mapping[str, Shape]) -> Shape:
+    """That of the request's version. Raises BodyError, ObjectError."""
+    version = text(given, "request.resource.version")
     if version not in of_kind:
         cure = f"write it in version {' or '.join(sorted(of_kind))}"
         raise BodyError("version-without-scale", f"its version {version[:40]!a} has no scale subresource; {cure}")
@@ -246,10 +246,11 @@ def _write(request: Mapping[str, Tree], ref: WorkloadRef, shape: Shape | None, *
     return Write(ref, operation, scale, dry_run, after.replicas, None if is_count else after, bound)
 
 
-def manifest(ref: WorkloadRef, document: Mapping[str, Tree]) -> Write | Unreadable:
+def manifest(ref: WorkloadRef, document: Mapping[str, Tree], shapes: Shapes = NO_SHAPES) -> Write | Unreadable:
     """The create of an object that was not sent yet: what a webhook would be shown of it."""
     try:
-        made = _described(ref, document, None)
+        version = str(document.get("apiVersion")).rpartition("/")[2]
+        made = _described(ref, document, _shape(version, shapes[ref[:2]]) if ref[:2] in shapes else None)
     except (BodyError, ObjectError) as error:
         return _unreadable(error, ref)
     return Write(ref, Operation.CREATE, False, False, made.replicas, made)

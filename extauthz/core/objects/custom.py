@@ -41,6 +41,17 @@ Shapes: TypeAlias = Mapping[Kind, Mapping[str, Shape]]
 NO_SHAPES: Final[Shapes] = MappingProxyType({})
 
 
+class Customs(NamedTuple):
+    """The custom resources with a scale that are known."""
+
+    resources: Mapping[tuple[str, str], str] = MappingProxyType({})
+    """API group and kind to the plural name."""
+    shapes: Shapes = NO_SHAPES
+
+
+NO_CUSTOMS: Final = Customs()
+
+
 def described(shape: Shape, root: Mapping[str, Tree]) -> Observed:
     """A whole object, as an admission webhook is shown it. Raises ObjectError."""
     given = mapping(root.get("metadata"), "metadata")

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Protocol
 
 from extauthz.core.model import Decision, Reading, Verdict, WorkloadRef
+from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS
 from extauthz.core.queries import Headroom, Queries, WorkloadUse
 from extauthz.servers.api import questions, shown
@@ -57,11 +58,18 @@ class Answers:
         decide: decides a write and charges nothing.
         clock: seconds, on the gate's clock.
         remembers: what was decided lately; ``None``: nobody does.
+        customs: custom resources that objects in questions may be of.
     """
 
     def __init__(
-        self, queries: Queries, decide: Decide, clock: Callable[[], float], remembers: Remembers | None = None
+        self,
+        queries: Queries,
+        decide: Decide,
+        clock: Callable[[], float],
+        remembers: Remembers | None = None,
+        customs: Customs = NO_CUSTOMS,
     ) -> None:
+        self.customs = customs
         self.history = History(remembers if remembers is not None else Nothing(), queries)
         self._queries = queries
         self._decide = decide

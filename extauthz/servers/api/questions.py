@@ -9,10 +9,14 @@ from typing import Any, NamedTuple
 from extauthz.core.intake.admission import manifest as read_manifest
 from extauthz.core.intake.read import read
 from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
-from extauthz.core.model import Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
-from extauthz.core.objects.fields import MAX_REPLICAS
+from extauthz.core.model import Kind, Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
+from extauthz.core.objects.custom import NO_CUSTOMS, Customs
+from extauthz.core.objects.fields import MAX_REPLICAS, at
 from extauthz.servers.api.problems import Problem
 from extauthz.servers.api.shown import Json
+
+REPLICAS = ("spec", "replicas")
+"""Where the kinds that every cluster has have their count."""
 
 MOST_IN_BATCH = 100
 """Workloads of one question about headroom."""
@@ -72,8 +76,11 @@ def _reference_or_problem(one: object) -> WorkloadRef | Problem:
         return problem
 
 
-def manifest(asked: Json) -> Manifest:
+def manifest(asked: Json, customs: Customs = NO_CUSTOMS) -> Manifest:
     """The object that a question brings, or a Deployment of the pod template that it brings.
+
+    Args:
+        customs: custom resources that it may be of, beside the kinds that every cluster has.
 
     Raises:
         Problem: it is none, or no workload.
@@ -83,14 +90,28 @@ def manifest(asked: Json) -> Manifest:
     if "namespace" in asked and metadata.setdefault("namespace", asked["namespace"]) != asked["namespace"]:
         raise Problem(400, f"namespace: the object is in {metadata['namespace']}; leave one of the two out")
     group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
-    kind = BY_NAME.get((group, str(document.get("kind"))))
-    if kind is None or not kind.is_gated:
-        raise Problem(400, f"object.kind: must be one of {', '.join(kind.name for kind in GATED)}")
+    key = _kind(group, str(document.get("kind")), customs)
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     if not _is_name(namespace) or not (_is_name(name) or metadata.get("generateName")):
         raise Problem(400, "object.metadata: must have a namespace and a name")
-    ref = WorkloadRef(*kind.key, namespace, name)
-    return Manifest(ref, read_manifest(ref, document), mapping(document, "spec").get("replicas") is not None)
+    ref = WorkloadRef(*key, namespace, name)
+    mapping(document, "spec")
+    shapes = customs.shapes.get(key, {}).values()
+    has_count = any(at(document, *path) is not None for path in ({one.replicas for one in shapes} or {REPLICAS}))
+    return Manifest(ref, read_manifest(ref, document, customs.shapes), has_count)
+
+
+def _kind(group: str, name: str, customs: Customs) -> Kind:
+    """API group and plural. Raises Problem: it has no replicas, as far as is known."""
+    kind, plural = BY_NAME.get((group, name)), customs.resources.get((group, name))
+    if kind is not None and kind.is_gated:
+        return kind.key
+    if plural is None:
+        known = ", ".join(kind.name for kind in GATED)
+        raise Problem(
+            400, f"object.kind: must be one of {known}, or of a known definition with a scale, not {name[:63]!r}"
+        )
+    return group, plural
 
 
 def _is_name(text: object) -> bool:
@@ -107,7 +128,7 @@ def _deployment(template: Json) -> Json:
     }
 
 
-def write(asked: Json) -> Reading | Manifest:
+def write(asked: Json, customs: Customs = NO_CUSTOMS) -> Reading | Manifest:
     """The write that is to be decided: of a workload to a count, an HTTP request, or an object as the webhook would be
     shown it.
 
@@ -115,7 +136,7 @@ def write(asked: Json) -> Reading | Manifest:
         Problem: a field is wrong.
     """
     if "object" in asked:
-        return manifest(asked)
+        return manifest(asked, customs)
     if "method" in asked:
         return read(_request(asked))
     ref, replicas = reference(asked), asked.get("replicas")

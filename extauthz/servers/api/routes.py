@@ -149,7 +149,7 @@ async def _headrooms(asked: Asked) -> Json:
     body = await _body(asked)
     refs = questions.batch(body)
     if refs is None:
-        manifest = await asked.take(lambda: questions.manifest(body))
+        manifest = await asked.take(lambda: questions.manifest(body, asked.answers.customs))
         return shown.page("HeadroomList", [await _headroom_of(asked, manifest)], None)
     named = [ref.namespace for ref in refs if isinstance(ref, WorkloadRef)]
     found = await asked.answers.headrooms(refs, await asked.rights.visible(Kind.NAMESPACE, named), asked.take)
@@ -169,7 +169,7 @@ async def _headroom_of(asked: Asked, manifest: Manifest) -> Json:
 
 async def _decision(asked: Asked) -> Json:
     body = await _body(asked)
-    reading = await asked.take(lambda: questions.write(body))
+    reading = await asked.take(lambda: questions.write(body, asked.answers.customs))
     if not isinstance(reading, NotAWrite) and reading.ref is not None:
         await asked.must_see(Kind.NAMESPACE, reading.ref.namespace)
     return await asked.veiled(await asked.take(lambda: asked.answers.decision(reading)))

@@ -57,7 +57,7 @@ class Cluster:
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
             sweep_s=0.001,
             writes_per_s=writes_per_s,
-            wrote=self._wrote,
+            wrote=[self._wrote],
             serving=lambda: self.serving,
         )
 

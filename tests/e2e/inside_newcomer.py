@@ -1,0 +1,157 @@
+"""Run by ``test_newcomer.py`` in a network namespace: the lines of docs/internals/newcomer.md, one after the other.
+
+``rolled.py`` says what of the cluster is real. ``NEWCOMER=write`` writes the page anew; ``TURNS`` says how often its
+GitOps loop applies.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extauthz.render.options import Endpoint, Profile
+from extauthz.testing.envoy import Envoy
+from extauthz.testing.metricsapi import route
+from tests.controlplane.manager import ControllerManager
+from tests.controlplane.parts import find
+from tests.controlplane.test_chart import NAMESPACE
+from tests.e2e.inside_upgrade import PATIENT, ip
+from tests.e2e.kubeproxy import KubeProxy
+from tests.e2e.rolled import CONTROLLERS, Scene
+from tests.e2e.webhooked import only_route
+from tests.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "internals" / "newcomer.md"
+FETCHES = re.compile(r"(kubectl (-n \S+ )?(get|events|rollout) |extauthz )")
+"""Lines that are typed until they show what the page shows."""
+WITHIN_S = 120
+SETTLED_S = 15
+"""Seconds after which a page that is written anew takes what is shown."""
+TURNS = "5"
+
+
+class Newcomer:
+    """Who types, in a folder of its own, and the cluster."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        ip("link", "set", "lo", "up")
+        ip("address", "add", "10.244.0.0/16", "dev", "lo")
+        self._stack = stack
+        self._scene = Scene(folder, stack, (), lambda address: address)
+        self._controllers(folder)
+        self._folder = folder / "typed"
+        (self._folder / "bin").mkdir(parents=True)
+        (self._folder / "charts").symlink_to(ROOT / "charts")
+        self._program("kubectl", f'exec {find("kubectl")} "$@"')
+        self._program("extauthz", f'exec {sys.executable} -m extauthz.cli "$@"')
+        self._program("patient", PATIENT)
+        patient = f'[ "$1" = install ] && set -- "$@" --post-renderer={self._folder}/bin/patient'
+        self._program("helm", f'{patient}\nexec {find("helm")} "$@"')
+
+    def _controllers(self, folder: Path) -> None:
+        """kube-controller-manager, behind an Envoy that only knows where metrics are."""
+
+        def bare(tree: Any) -> None:
+            route(self._scene.metrics.port, tree)
+            only_route(tree)
+
+        options = self._scene.plane.sidecar(Endpoint("127.0.0.1", 1), profile=Profile.SCALE)
+        envoy = self._stack.enter_context(Envoy(options, folder / "envoy", bare))
+        server = f"https://127.0.0.1:{envoy.port}"
+        self._stack.enter_context(ControllerManager(self._scene.plane, server, folder, [CONTROLLERS]))
+
+    def _program(self, name: str, script: str) -> None:
+        file = self._folder / "bin" / name
+        file.write_text(script if script.startswith("#!") else f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+
+    def type(self, line: str) -> str:
+        """What is shown."""
+        environment = {
+            **os.environ,
+            "HOME": str(self._folder),
+            "KUBECONFIG": str(self._scene.plane.kubeconfig),
+            "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}",
+            "TURNS": os.environ.get("TURNS", TURNS),
+        }
+        done = subprocess.run(
+            ["bash", "-c", f"exec 2>&1\n{line}"],
+            cwd=self._folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S * 2,
+            check=False,
+        )
+        if line.startswith("helm install"):
+            self._serve()
+        return without_ages(done.stdout)
+
+    def _serve(self) -> None:
+        """The Service's address, and kube-proxy behind it."""
+        address = self._scene.plane.api.get("Service", "extauthz", NAMESPACE)["spec"]["clusterIP"]
+        ip("address", "add", f"{address}/32", "dev", "lo")
+        self._stack.enter_context(KubeProxy(self._scene.pods, (NAMESPACE, "extauthz"), "webhook", (address, 443)))
+
+    def shows(self, line: str, shown: str) -> str:
+        """What is shown in the end."""
+        if not FETCHES.match(line):
+            return self.type(line)
+        if os.environ.get("NEWCOMER") == "write":
+            time.sleep(SETTLED_S)
+            return self.type(line)
+        last = [""]
+
+        def same() -> bool:
+            last[0] = self.type(line)
+            return last[0] == shown
+
+        try:
+            eventually(same, within_s=WITHIN_S)
+        except AssertionError:
+            return last[0]
+        return shown
+
+
+AGE = re.compile(r"(?<![^ \n])(<unknown>|\d+[smh](\d+[sm])?)( \(x\d+ over \d+[smh](\d+[sm])?\))?(?=$|  )", re.MULTILINE)
+
+
+RACE = "; can land no more: a newer version is observed"
+"""Said where a gate sees a write before it has decided it, as on a busy machine."""
+
+
+def without_ages(text: str) -> str:
+    """Lines without spaces at their ends, and with no age but ``…``."""
+    return "".join(f"{line.rstrip()}\n" for line in AGE.sub("…", text).replace(RACE, "").splitlines())
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    with ExitStack() as stack:
+        yield Newcomer(tmp_path, stack)
+
+
+def test_the_page_as_it_stands(newcomer: Newcomer):
+    pieces = re.split(r"^```\n(.*?)^```\n", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for at in range(1, len(pieces), 2):
+        written = []
+        for line, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", pieces[at], re.MULTILINE):
+            written.append(f"$ {line}\n{newcomer.shows(line, shown)}")
+        pieces[at] = f"```\n{''.join(written)}```\n"
+    if os.environ.get("NEWCOMER") == "write":
+        PAGE.write_text("".join(pieces))
+    found, page = "".join(pieces), PAGE.read_text()
+    assert found == page, "\n".join(
+        unified_diff(page.splitlines(), found.splitlines(), "page", "seen", lineterm="", n=1)
+    )
