@@ -1,4 +1,4 @@
-"""The fields of objects that ``object_readers`` look at: a watch makes nothing of the others, which are nine tenths.
+"""The fields of objects that ``object_readers`` look at: a watch makes nothing of the others.
 
 What is not of this form, as no API server prints it, is read whole, so that the readers say what is wrong with it.
 ``tests/unit/cluster/test_forms.py`` holds these against the readers.
