@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from extauthz.core.model import OnUnknown, Requester, Unknown
@@ -27,7 +28,7 @@ _SETTINGS: Mapping[Unknown, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
     """Failure is a policy: every kind of not knowing has a setting, and refuses by default.
 
@@ -78,7 +79,7 @@ class Policy:
     max_intents: int = 100_000
     """It bounds memory: about 1 KiB each."""
 
-    @property
+    @cached_property
     def for_admitted_s(self) -> float:
         """How long after its decision an object that the webhook has admitted may still be stored."""
         return min(self.window_s, self.admitted_window_s or self.window_s)

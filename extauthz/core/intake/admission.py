@@ -182,8 +182,10 @@ def _reading(request: Mapping[str, Tree], shapes: Shapes) -> tuple[Reading, Shap
     try:
         if ref[:2] == PODS:
             return _resize(request, ref), None
-        resource = mapping(request.get("resource"), "request.resource")
-        shape = _shape(resource.get("version"), shapes[ref[:2]]) if not scale and ref[:2] in shapes else None
+        shape = None
+        if not scale and ref[:2] in shapes:
+            version = mapping(request.get("resource"), "request.resource").get("version")
+            shape = _shape(version, shapes[ref[:2]])
         return _write(request, ref, shape, scale=scale), shape
     except (BodyError, ObjectError) as error:
         return _unreadable(error, ref), None
