@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.ledger import pod_costs
-from extauthz.core.ledger.accounts import Difference, charge_one, highest
+from extauthz.core.ledger.accounts import Difference, charge_one, highest, rise
 from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.observations import _REMEMBERED, Pods
 from extauthz.core.ledger.pending_write import Event, PendingWrite
@@ -330,3 +330,8 @@ def test_a_template_that_comes_to_an_owner_with_a_replica_set_of_no_pods_is_grow
     ask = Asker(gate([quota("b", {"requests.cpu": "99"}, namespaces={}, workloads={"team": "b"})], *family))
     given = patch(path("web-1", resource="replicasets"), {"metadata": {"ownerReferences": owned_by("web")}})
     assert ask(given).reason == "fits"
+
+
+def test_the_least_that_is_more_is_a_rise():
+    once, twice = (charge_one(count, {"requests.cpu": 1}, {}) for count in (1, 2))
+    assert (rise(once, twice), rise(twice, once)) == ({"requests.cpu": 1}, {})
