@@ -52,6 +52,10 @@ class Population:
         return tuple(f"team-{i:06}-prod" for i in range(len(self.workspaces)))
 
     @property
+    def kinds(self) -> tuple[()]:
+        return ()
+
+    @property
     def limit_ranges(self) -> dict[str, tuple[()]]:
         return {}
 
