@@ -15,6 +15,7 @@ from extauthz.testing.gate import SERVE, Gate
 from . import check, inputs
 from .figures import median_ratio
 from .h2load import Connection
+from .population import Population
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,31 +27,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="NAME=COMMAND",
         help="a Python that has extauthz: 3.13=/opt/v/bin/python, or 3.13='chroot /machine /opt/v/bin/python'",
     )
-    parser.add_argument("--rounds", type=int, default=15, help="for each Python, in turn (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="few workloads and short rounds: does it run?")
     asked = parser.parse_args(arguments)
+    size = check.QUICK if asked.quick else check.FULL
     with ExitStack() as stack:
         servers = {
-            name: _server(stack, shlex.split(command))
+            name: _server(stack, shlex.split(command), size.population)
             for name, _, command in (each.partition("=") for each in asked.pythons)
         }
         for server in servers.values():
-            server.warm_up(check.FULL.seconds)
-        for number in range(asked.rounds):
+            server.warm_up(size.seconds)
+        for number in range(size.rounds):
             for server in list(servers.values())[:: 1 if number % 2 else -1]:
-                server.measure(check.FULL.seconds)
+                server.measure(size.seconds)
     first = next(iter(servers.values()))
     for name, server in servers.items():
         ratio = median_ratio(first.costs, server.costs)
         print(f"{name}: {1e6 / median(server.costs):.0f} µs a check, {ratio:.2f} of the first")
 
 
-def _server(stack: ExitStack, python: list[str]) -> check.Server:
+def _server(stack: ExitStack, python: list[str], population: Population) -> check.Server:
     directory, logs = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
-    files = inputs.write(check.FULL.population, directory)
+    files = inputs.write(population, directory)
     serve = [*python, *SERVE[1:]]
     gate = stack.enter_context(Gate(files.quotas, files.state, logs / "gate.log", inputs.UNBOUNDED, serve=serve))
     connection = stack.enter_context(Connection(gate.port, check.METHOD))
-    return check.Server(gate.pid, connection, check.growing(check.checks(check.FULL.population)))
+    return check.Server(gate.pid, connection, check.growing(check.checks(population)))
 
 
 if __name__ == "__main__":
