@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe.episodes import AT_ONCE, Episodes, outlook
@@ -138,3 +139,19 @@ def test_workloads_that_come_and_go_leave_no_episodes():
     for _ in range(5_000 // AT_ONCE):
         episodes.look(lambda refused: refused if refused.ref is not None and refused.ref.name in lives else None)
     assert {one.ref.name for one in episodes.open()} == lives
+
+
+def test_ten_minutes_of_workloads_that_come_and_go_leave_no_more_open_than_live():
+    world, living, most = World(), 300, 0
+    born_each_s = 8
+    for second in range(600):
+        for number in range(born_each_s):
+            name = f"w{second * born_each_s + number}"
+            world.gate.observe(*observe(workload(name, 1)))
+            world.episodes.decided(world.ask(scale(name, 9)), float(second))
+            gone = second * born_each_s + number - living
+            if gone >= 0:
+                world.gate.observe(WorkloadRef("apps", "deployments", "team-a", f"w{gone}"), None)
+        world.look()
+        most = max(most, len(world.episodes))
+    assert living < most <= living + AT_ONCE
