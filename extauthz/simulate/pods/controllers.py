@@ -138,15 +138,20 @@ class Controllers:
         wanted, surge, unavailable = _fences(tree)
         total = sum(_count(one) for one in sets)
         new = next((one for one in sets if cpu_of(one) == cpu_of(tree)), None)
+        if self._scaled(tree, sets, wanted + surge):
+            return
         if new is None:
             self._create(REPLICA_SET, objects.replica_set(tree, max(min(wanted, wanted + surge - total), 0)))
-        elif not self._scaled(tree, sets, new, wanted + surge):
+        else:
             self._rolled(tree, sets, new, total, wanted, surge, unavailable)
 
-    def _scaled(self, tree: Tree, sets: list[Tree], new: Tree, allowed: int) -> bool:
-        """Whether the count of the Deployment has changed since: then its ReplicaSets are scaled in proportion."""
+    def _scaled(self, tree: Tree, sets: list[Tree], allowed: int) -> bool:
+        """Whether the count of the Deployment has changed since: then its ReplicaSets are scaled in proportion.
+
+        Before a rollout goes on, and before it begins (``syncDeployment``: ``isScalingEvent``).
+        """
         wanted = tree["spec"]["replicas"]
-        active = [one for one in sets if _count(one)] or [new]
+        active = [one for one in sets if _count(one)]
         if all(_desired(one) == wanted for one in active):
             return False
         if len(active) == 1:
