@@ -193,7 +193,7 @@ class Controllers:
 
     def _set(self, one: Tree, replicas: int, desired: int) -> None:
         metadata = {**one["metadata"], "annotations": {"desired": str(desired)}}
-        self._put(REPLICA_SET, {**one, "metadata": metadata, "spec": {**one["spec"], "replicas": replicas}})
+        self._put(REPLICA_SET, objects.with_spec({**one, "metadata": metadata}, replicas=replicas))
 
     # ReplicaSets and what an operator does: pods one by one.
 
@@ -219,7 +219,8 @@ class Controllers:
             self._delete(POD, _key(self._random.choice(pods)))
         else:
             ready = sum(1 for one in pods if one["status"]["phase"] == "Running")
-            self._put(kind, objects.with_status(tree, replicas=len(pods), readyReplicas=ready))
+            seen = {"observedGeneration": tree["metadata"].get("generation", 1)}
+            self._put(kind, objects.with_status(tree, **seen, replicas=len(pods), readyReplicas=ready))
 
     # StatefulSets.
 
