@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
@@ -21,7 +21,7 @@ class Namespace:
     """What matters of a namespace for coverage."""
 
     labels: Mapping[str, str]
-    covered: bool = False
+    covered: bool = field(init=False)
     """Some quota may cover some workload in it."""
     everything: Nodes | None = None
     """The quotas of all its workloads, if no candidate looks at workload labels."""

@@ -154,7 +154,6 @@ class Observations:
             owner = entry.observed.owner if entry.observed is not None else None
             if owner is not None and owner[:2] == (group, kind):
                 self._move(entry, entry.observed)
-                self._ownership.forget_gone(entry)
 
     def _there(self, kind: Kind) -> Iterator[WorkloadRef]:
         yield from (ref for ref in self._workloads.observed(kind) if not is_group(ref))
@@ -191,7 +190,6 @@ class Observations:
             entry = self._workloads.get(claim)
             if entry is not None:
                 self._move(entry, entry.observed)
-                self._ownership.forget_gone(entry)
 
     def _settle_resizes(self, ref: WorkloadRef, version: str) -> None:
         """Each was for one version of the pod: at a newer one it has landed, or cannot."""
@@ -215,7 +213,6 @@ class Observations:
         else:
             self._move(entry, observed)
         self._settle_observed(entry, before)
-        self._ownership.forget_gone(entry)
 
     def _move(self, entry: Entry, observed: Observed | None) -> None:
         touched = self._ownership.touched(entry, observed)
@@ -237,7 +234,7 @@ class Observations:
                 self._usage.book(one, NOWHERE, self._usage.add_up(one))
             else:
                 self._usage.unbook(one)
-        for one in touched[1:]:
+        for one in touched:
             self._ownership.forget_gone(one)
 
     def _settle_observed(self, entry: Entry, before: Observed | None) -> None:

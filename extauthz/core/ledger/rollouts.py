@@ -36,7 +36,7 @@ def beyond(count: int, each: Amounts, others: Iterable[Others]) -> dict[str, int
     >>> beyond(5, {"requests.cpu": 2}, [Others({"requests.cpu": 4}, 2), Others({"requests.cpu": 1}, 9)])
     {'requests.cpu': 4}
     """
-    dearer = [one for one in others if one.cost is not each and one.most > 0]
+    dearer = [one for one in others if one.cost is not each]
     extra: dict[str, int] = {}
     for key in {key for one in dearer for key in one.cost}:
         own, left = each.get(key, 0), count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extauthz.core.footprint import LimitRangeDefaults
+from extauthz.core.ledger import observations
 from extauthz.core.ledger.pending_write import Event
 from extauthz.core.model import Observed, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
@@ -54,6 +55,16 @@ def test_a_deletion_is_remembered_by_its_latest_version():
     ask = asker()
     ask.gate.observe(WEB, None, version="60")
     ask.gate.observe(WEB, None, version="52")
+    ask.gate.observe(WEB, seen(9, "59"))
+    assert books(ask) == (0, 0)
+
+
+def test_what_is_there_takes_no_place_among_the_deletions_that_are_remembered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(observations, "_REMEMBERED", 2)
+    ask = asker()
+    ask.gate.observe(WEB, None, version="60")
+    for number in range(3):
+        ask.gate.observe(WEB._replace(name=f"w{number}"), seen(0, "61", f"w{number}"), version="61")
     ask.gate.observe(WEB, seen(9, "59"))
     assert books(ask) == (0, 0)
 

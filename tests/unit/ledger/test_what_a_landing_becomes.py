@@ -245,3 +245,53 @@ def test_a_whole_new_state_has_left_nothing():
     known = [(one.ref, one.observed) for one in world.gate.ledger.workloads if one.observed is not None]
     observations.replace(known)
     assert (world.charged, world.gate.ledger.drift()) == (10, {})
+
+
+def test_a_count_that_lands_unseen_before_a_template_leaves_pods_of_the_one_before():
+    world = World(100, replicas=0, cpu="4")
+    assert world.gate.decide(builders.shown(world.gate, builders.scale("web", 5)), "d", 0.0).pending_write
+    world.lands(5, "1", generation=3, seen=1)
+    assert world.charged == 5 * 4
+
+
+# Which objects may come before which.
+
+
+def admitted(world: World, replicas: int, cpu: str, *, on: int) -> None:
+    """An object that the API server may store on that version, counted from the one that is seen."""
+    version = str(int(world.web["metadata"]["resourceVersion"]) + on)
+    new, old = (world.of_web(*what, generation=2, seen=1) for what in ((replicas, cpu), (1, "1")))
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"] = version
+    assert world.ask(new, old).pending_write
+
+
+@pytest.mark.parametrize(
+    ("dearer_on", "more_on", "charged"),
+    [(0, 1, 10 * 4), (1, 0, 10), (0, 0, 10)],
+    ids=["more may find the dearer pod", "the dearer pod finds more", "one of both"],
+)
+@pytest.mark.parametrize("is_dearer_first", [True, False])
+def test_an_object_finds_what_one_on_an_earlier_version_may_have_left(
+    dearer_on: int, more_on: int, charged: int, is_dearer_first: bool
+):
+    world = World(100, replicas=1, cpu="1")
+    both = [(1, "4", dearer_on), (10, "500m", more_on)]
+    for replicas, cpu, on in both if is_dearer_first else reversed(both):
+        admitted(world, replicas, cpu, on=on)
+    assert world.charged == charged
+
+
+def test_what_is_made_anew_does_not_find_what_is_changed_before():
+    world = World(100, replicas=1, cpu="1")
+    admitted(world, 1, "4", on=0)
+    made = workload("web", 10, {"cpu": "500m"}, uid="another")
+    assert world.ask(made, made, operation="CREATE", oldObject=None).pending_write
+    assert world.charged == 10
+
+
+def test_of_two_creates_one_is_stored():
+    world = World(100, replicas=1, cpu="1")
+    for number, (replicas, cpu) in enumerate([(1, "4"), (10, "500m")]):
+        made = workload("new", replicas, {"cpu": cpu}, uid=f"uid-{number}")
+        assert world.ask(made, made, operation="CREATE", oldObject=None).pending_write
+    assert world.charged == 1 + 5

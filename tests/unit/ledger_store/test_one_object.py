@@ -315,6 +315,8 @@ async def test_an_object_of_another_release_is_left_alone_and_nothing_is_granted
         refused = await gate.ask(scale("api", 2))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
         assert "its format is 99" in refused.sentence
+        less = await gate.ask(scale("web", 1))
+        assert (less.verdict, less.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable"), "nobody could know of it"
         assert (await gate.ask(scale("web", 0))).verdict is Verdict.ALLOW
         assert await store.get() == theirs
         assert gate.gate.ledger.pending.follows(granted.id)
