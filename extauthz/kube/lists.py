@@ -107,7 +107,7 @@ def _decode(text: str, at: int) -> tuple[Tree, int]:
 
 
 def _deep(tree: Tree) -> bool:
-    """Whether anything is nested deeper than ``MAX_DEPTH``. Level by level, as it may be nested deeper than Python goes."""
+    """Whether anything is nested deeper than ``MAX_DEPTH``, level by level: Python may not go as deep itself."""
     level, depth = [tree], 0
     while level and depth <= MAX_DEPTH:
         inner = (each.values() if isinstance(each, dict) else each for each in level)
