@@ -122,7 +122,7 @@ class Lately:
         self._join(at_s, tops, tiers)
         horizon = self._views.horizon(now_s)
         views = list(self._views.believable(horizon))
-        for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
+        for quota, resource in [(one.quota, one.resource) for one in decision.evidence.shortages]:
             least = min(limit or 0 for limit in self._views.limits(horizon, quota, resource))
             total = sum(
                 top.amounts()[resource]
