@@ -168,6 +168,7 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
         template=intern(prune(spec)),
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
+        selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
         annotations=metadata.annotations_text(given.get("annotations")),
     )
 

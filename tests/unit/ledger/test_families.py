@@ -628,3 +628,65 @@ def test_a_stateful_set_that_is_created_with_claims_of_its_name_there_is_charged
     assert used + reserved >= 10
     see(ask, db(2))
     assert books(ask, key=STORAGE)[0] == 10
+
+
+# What a Deployment takes up.
+
+MADE = {"app": "web", "pod-template-hash": "1"}
+
+
+def left(replicas: int, cpu: str, **more: Any) -> dict[str, Any]:
+    """A ReplicaSet that a Deployment has made and left, as by ``--cascade=orphan``."""
+    return revision("web-1", replicas, **({"labels": MADE, "ownerReferences": [], "requests": {"cpu": cpu}} | more))
+
+
+@pytest.mark.parametrize(
+    "there",
+    [left(1, "4"), left(1, "4", ownerReferences=owned_by("web", "of-the-one-before"))],
+    ids=["left", "of one that has gone"],
+)
+def test_a_deployment_may_bring_a_dearer_replica_set_that_it_takes_up_to_its_own_count(there: dict[str, Any]):
+    """Its controller takes that for a change of the count, which comes before a rollout."""
+    ask = asker(there, hard={"requests.cpu": "12"})
+    assert ask(create(web(3))).verdict is Verdict.DENY, "4 + 3·4 CPU"
+    made = ask(create(web(2)))
+    assert (made.verdict, books(ask)) == (Verdict.ALLOW, (4, 8))
+    see(ask, web(2))
+    assert books(ask) == (12, 0), "nobody has taken it up yet"
+    see(ask, revision("web-1", 2, labels=MADE, requests={"cpu": "4"}))
+    assert books(ask) == (8, 0)
+    see(ask, revision("web-1", 0, labels=MADE, requests={"cpu": "4"}))
+    assert books(ask) == (2, 0)
+    assert not ask.gate.ledger.drift()
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        left(2, "1"),
+        left(0, "4"),
+        left(1, "4", labels={"app": "web"}),
+        left(1, "4", labels={**MADE, "app": "other"}),
+        left(1, "4", ownerReferences=owned_by("other")),
+        left(1, "4", labels={"app": "web"}, ownerReferences=owned_by("web", "of-the-one-before")),
+    ],
+    ids=["as dear", "no pods", "made by no Deployment", "not selected", "another's", "named by hand"],
+)
+def test_a_replica_set_that_it_does_not_take_up_or_that_is_no_dearer_costs_by_itself_alone(there: dict[str, Any]):
+    ask = asker(there)
+    used, _ = books(ask)
+    assert ask(create(web(2))).verdict is Verdict.ALLOW
+    assert books(ask) == (used, 2)
+
+
+@pytest.mark.parametrize("change", [None, left(0, "4"), left(1, "4", labels={"app": "other"})])
+def test_one_that_is_left_counts_with_a_deployment_that_is_there_until_it_has_gone(change: dict[str, Any] | None):
+    ask = asker(web(2))
+    see(ask, left(1, "4"))
+    assert books(ask) == (12, 0)
+    assert ask(scale("web", 1)).pending_write
+    ref, _ = workloads.observe(left(1, "4"))
+    see(ask, (ref, None) if change is None else change)
+    assert books(ask)[0] == 2 + (4 if change and change["spec"]["replicas"] else 0)
+    assert not ask.gate.ledger.ownership._left or change is not None
+    assert not ask.gate.ledger.drift()
