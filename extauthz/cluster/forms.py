@@ -49,10 +49,17 @@ class _Volume(TypedDict, total=False):
     name: str
 
 
+class _DeviceClaim(TypedDict, total=False):
+    name: str
+    resourceClaimName: str | None
+    resourceClaimTemplateName: str | None
+
+
 class _Pod(TypedDict, total=False):
     containers: list[_Container]
     initContainers: list[_Container]
     overhead: _Texts
+    resourceClaims: list[_DeviceClaim]
     resources: _Resources
     runtimeClassName: str
     volumes: list[_Volume]

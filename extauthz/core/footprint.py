@@ -41,6 +41,9 @@ UNSPECIFIED: Final[Mapping[str, str]] = MappingProxyType(
 """Quota keys that each container has to speak of where a quota limits them, as ResourceQuota has it (``validationSet``
 in ``pkg/quota/v1/evaluator/core/pods.go``), and the keys under which pods that do not are counted."""
 
+UNKNOWN_DEVICES: Final = "unknown devices"
+"""The key under which pods are counted that claim devices of which it is not known what they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class LimitRangeDefaults:
@@ -97,6 +100,8 @@ def per_pod(
     result["pods"] = result["count/pods"] = NANO
     for claim, at, _ in _claims(tree, spec, path):
         _add(result, _claim(claim, at, default_storage_class))
+    if unknown_devices(tree):
+        result[UNKNOWN_DEVICES] = NANO
     return result
 
 
@@ -120,6 +125,15 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
             if silent:
                 missing[key] = tuple(sorted(silent))
     return missing
+
+
+def unknown_devices(template: Tree) -> tuple[str, ...]:
+    """The claims of devices that a pod makes and of which it is not known what they take, by name. Raises
+    FootprintError."""
+    path = "template.spec"
+    spec = mapping(mapping(mapping(template, "").get("template"), "template").get("spec"), path)
+    listed = items(spec.get("resourceClaims"), f"{path}.resourceClaims")
+    return tuple(text(claim, "name", at) or "" for claim, at in listed)
 
 
 def per_claim(template: Tree, default_storage_class: str = "") -> tuple[int, dict[str, dict[str, int]]]:

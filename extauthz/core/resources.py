@@ -16,6 +16,9 @@ _NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _COMPUTE: Final = "cpu|memory|ephemeral-storage"
 _EXTENDED: Final = rf"(?:deviceclass\.resource\.kubernetes\.io/|(?!\S*kubernetes\.io/){_DOMAIN}){_NAME}"
 
+DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+"""What follows a DeviceClass in the key of its devices (``ResourceClaimsPerClass`` in ``k8s.io/api/core/v1``)."""
+
 
 class Treatment(StrEnum):
     """What the gate does about a quota key."""
@@ -176,6 +179,11 @@ def canonical(key: str) -> str:
     if family.treatment is Treatment.NOT_COUNTED:
         raise ResourceKeyError(key, family.raised_by, match.expand(family.canonical))
     return match.expand(family.canonical)
+
+
+def is_device(key: str) -> bool:
+    """Whether claims of devices may raise a key: it is of a device class, or of an extended resource."""
+    return key.endswith(DEVICES) or (key.startswith("requests.") and "/" in key)
 
 
 def treatment(key: str) -> Treatment:

@@ -15,7 +15,15 @@ from functools import lru_cache
 
 from cachetools import LRUCache
 
-from extauthz.core.footprint import UNSPECIFIED, FootprintError, LimitRangeDefaults, per_claim, per_pod, unspecified
+from extauthz.core.footprint import (
+    UNSPECIFIED,
+    FootprintError,
+    LimitRangeDefaults,
+    per_claim,
+    per_pod,
+    unknown_devices,
+    unspecified,
+)
 from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PRICED_EACH, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Shared, highest
 from extauthz.core.model import Amounts, Labels, Observed, Template, Tree, WorkloadRef
@@ -123,6 +131,14 @@ class PodCosts:
             FootprintError: the template is none that the API server would accept.
         """
         return unspecified(json.loads(template.text), self.limit_ranges(namespace))
+
+    def unknown_devices(self, template: Template) -> tuple[str, ...]:
+        """The claims of devices of a pod of which it is not known what they take, by name.
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        return unknown_devices(json.loads(template.text))
 
     def claims(self, template: Template) -> tuple[int, Mapping[str, Amounts]]:
         """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
