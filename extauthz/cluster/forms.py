@@ -75,9 +75,10 @@ class _Template(TypedDict, total=False):
 
 
 class _Spec(_Pod, total=False):
-    """Of a Pod, of what has a template of one, or of a claim."""
+    """Of a Pod, of what has a template of one, or of a claim of a volume or of devices."""
 
     completions: int | None
+    devices: Tree
     ordinals: Tree
     parallelism: int | None
     replicas: int | None

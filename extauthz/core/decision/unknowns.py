@@ -179,7 +179,7 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         setting = policy.on(Unknown.FOOTPRINT, grown, who)
         yield _NotKnown(setting, "unknown-footprint", "does not know what one of its pods costs")
     if growth.unknown_devices:
-        why = f"does not know what devices its claim {_unknown_devices(asked, proposal)} takes"
+        why = ": ".join(("does not know what devices its pods take", *_unknown_devices(asked, proposal)))
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unknown_devices, who), "unknown-footprint", why)
     if growth.unpriced:
         concerned = [node for node in grown if node.quota.name in growth.unpriced]
@@ -188,10 +188,12 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, concerned, who), "unknown-usage", why)
 
 
-def _unknown_devices(asked: Case, proposal: Proposal) -> str:
-    """The names of claims of which it is not known what they take, the first few."""
+def _unknown_devices(asked: Case, proposal: Proposal) -> Iterator[str]:
+    """What is not known, the first few by name; nothing, if it is no template of the write."""
     found: dict[str, None] = {}
     for template in templates(asked, proposal):
         with suppress(FootprintError):
-            found |= dict.fromkeys(asked.state.ledger.pod_costs.unknown_devices(template))
-    return ", ".join(f'"{texts.cut(name, texts.MAX_NAME)}"' for name in list(found)[:MAX_CLAIMS])
+            found |= dict.fromkeys(asked.state.ledger.pod_costs.unknown_devices(asked.ref.namespace, template))
+    if found:
+        names = ", ".join(f'"{texts.cut(name, texts.MAX_NAME)}"' for name in list(found)[:MAX_CLAIMS])
+        yield f"ResourceClaimTemplate {names}"

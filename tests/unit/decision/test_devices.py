@@ -9,10 +9,11 @@ import pytest
 from extauthz.core.decision.unknowns import MAX_CLAIMS
 from extauthz.core.model import Decision, Verdict
 from extauthz.core.queries import Queries
-from extauthz.testing.builders import Asker, create, gate, quota, scale, workload
+from extauthz.testing.builders import Asker, create, gate, owned_by, quota, scale, workload
 
 GPUS = {"requests.nvidia.com/gpu": "14"}
 CPU = {"requests.cpu": "99"}
+WHY = "does not know what devices its pods take"
 
 
 def claiming(name: str = "train", replicas: int = 1, *claims: str, **more: Any) -> dict[str, Any]:
@@ -35,15 +36,20 @@ def unknown(decision: Decision) -> str:
 
 def test_more_pods_that_claim_devices_are_no_growth_of_nothing_where_devices_are_limited():
     ask = asker(claiming())
-    assert unknown(ask(scale("train", 40))) == 'does not know what devices its claim "gpu" takes'
+    assert unknown(ask(scale("train", 40))) == f'{WHY}: ResourceClaimTemplate "gpu-template"'
     assert ask(scale("train", 0)).verdict is Verdict.ALLOW
 
 
 def test_a_new_workload_too_and_its_claims_are_named_the_first_few():
     names = [f"c{at}" for at in range(MAX_CLAIMS + 2)]
     why = unknown(asker()(create(claiming("new", 2, *names))))
-    named = ", ".join(f'"{one}"' for one in names[:MAX_CLAIMS])
-    assert why == f"does not know what devices its claim {named} takes"
+    named = ", ".join(f'"{one}-template"' for one in names[:MAX_CLAIMS])
+    assert why == f"{WHY}: ResourceClaimTemplate {named}"
+
+
+def test_pods_of_an_old_template_too_which_no_name_is_told_of():
+    old = claiming("web-1", 1, kind="ReplicaSet", ownerReferences=owned_by("web"), labels={"app": "web"})
+    assert unknown(asker(workload("web", 2), old)(scale("web", 5))) == WHY
 
 
 def test_where_no_devices_are_limited_they_bear_on_nothing():
