@@ -163,8 +163,9 @@ class Template:
     """What replicas multiply: a pod template and, for a StatefulSet, its volume claim templates.
 
     Pruned to what costs: ``resources`` of containers with their names, ``restartPolicy`` of init containers,
-    ``overhead``, ``runtimeClassName``, pod-level ``resources``; of claims the name, ``resources.requests.storage`` and
-    ``storageClassName``. Equal templates are one object (``objects.workloads``).
+    ``overhead``, ``runtimeClassName``, ``resourceClaims``, pod-level ``resources``; of volume claims
+    the name, ``resources.requests.storage`` and ``storageClassName``. Equal templates are one object
+    (``objects.workloads``).
     """
 
     text: bytes

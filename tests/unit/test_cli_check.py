@@ -264,3 +264,40 @@ def test_it_reads_files_only_and_says_how_to_get_them(flag: str, given: str, che
     code, _, error = check("{}", f"--{flag}", given)
     assert code == 64
     assert f"--{flag}: files are read here, not {given}; save them first: kubectl get" in error.replace(":/p", "://p")
+
+
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+TRAIN = """\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {workspace: acme}}}
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceClaimTemplate
+  metadata: {name: one-gpu, namespace: a}
+  spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: train, namespace: a, uid: u1, resourceVersion: "5"}
+  spec:
+    replicas: 2
+    selector: {matchLabels: {app: train}}
+    template:
+      spec:
+        containers: [{name: c}]
+        resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+"""
+
+
+@pytest.mark.parametrize(("replicas", "code"), [("4", 0), ("5", 1)])
+def test_devices_are_counted_by_the_claims_of_pods(replicas: str, code: int, check: Check) -> None:
+    hard = f'spec:\n  namespaceSelector: {{matchLabels: {{workspace: acme}}}}\n  hard: {{{DEVICES}: "4"}}\n'
+    (check.directory / "q.yaml").write_text(
+        f"apiVersion: extauthz.dev/v1alpha1\nkind: WorkspaceQuota\nmetadata: {{name: acme}}\n{hard}"
+    )
+    (check.directory / "s.yaml").write_text(TRAIN)
+    places = ["--quotas", f"{check.directory}/q.yaml", "--state", f"{check.directory}/s.yaml"]
+    got, out, err = check.run("check", "deploy/train", "-n", "a", "--replicas", replicas, *places, "-o", "json")
+    assert (got, err) == (code, "")
+    sentence = json.loads(out)["sentence"]
+    assert code == 0 or f"requested: {DEVICES}=3, used: {DEVICES}=2, limited: {DEVICES}=4" in sentence

@@ -273,7 +273,7 @@ def _judges(asked: Case, proposal: Proposal) -> list[Judge]:
     judges: list[Judge] = []
     if proposal.joins is not None:
         judges.append(unknowns.unseen_owner)  # it names an owner that the gate does not know
-    if asked.adds and not (is_certain and not (step.after.unknown or growth.unpriced or growth.illegible)):
+    if asked.adds and not (is_certain and not (step.after.unknown or growth.is_uncertain)):
         judges.append(unknowns.uncertain)  # something that bears on what it takes is not known
     if growth.unspecified and not asked.resizes:
         judges.append(weighing.must_specify)  # more pods do not say what they need of what a quota limits

@@ -144,7 +144,7 @@ def _denies(asked: Case, node: QuotaNode) -> bool:
 def _containers(asked: Case, proposal: Proposal) -> Mapping[str, tuple[str, ...]]:
     """By resource, the names of containers that say nothing of it: the first few."""
     found: dict[str, set[str]] = {}
-    for template in _templates(asked, proposal):
+    for template in templates(asked, proposal):
         try:
             silent = asked.state.ledger.pod_costs.unspecified(asked.ref.namespace, template)
         except FootprintError:
@@ -157,7 +157,7 @@ def _containers(asked: Case, proposal: Proposal) -> Mapping[str, tuple[str, ...]
     }
 
 
-def _templates(asked: Case, proposal: Proposal) -> Iterable[Template]:
+def templates(asked: Case, proposal: Proposal) -> Iterable[Template]:
     """The one that it brings; of a count those that it may multiply.
 
     Of each write the first: server-side apply may also leave less, as its manager owned what it leaves out, and nobody

@@ -10,10 +10,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from extauthz.core.footprint import UNSPECIFIED
+from extauthz.core.footprint import UNKNOWN_DEVICES, UNSPECIFIED
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
+from extauthz.core.resources import is_device
 
 
 class Shared(dict[str, int]):
@@ -161,6 +162,11 @@ class Position(NamedTuple):
     """What each replica costs, if only the count of the head may change."""
 
     @property
+    def takes_unknown_devices(self) -> bool:
+        """Some pod claims devices, and it is not known which."""
+        return UNKNOWN_DEVICES in self.envelope.amounts
+
+    @property
     def settled(self) -> Position:
         """Where it counts without pending writes. Only if ``pod`` is known."""
         assert self.pod is not None, "other writes than of the count are under way"
@@ -250,6 +256,14 @@ class Growth(NamedTuple):
     """Quotas whose limits are not known. Everything that they cover counts as growth."""
     unspecified: tuple[tuple[QuotaNode, str], ...]
     """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
+    unknown_devices: Nodes
+    """Quotas that enforce and limit devices, under which more pods claim some of which it is not known what they are.
+    """
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Something that bears on it is not known: of quotas, of what they have in use, or of devices."""
+        return bool(self.unpriced or self.illegible or self.unknown_devices)
 
     def beside(self, other: Growth) -> Growth:
         """Of two steps that one write does, one after the other. A quota tells of the first that does not fit."""
@@ -260,6 +274,7 @@ class Growth(NamedTuple):
             tuple(dict.fromkeys((*self.unpriced, *other.unpriced))),
             tuple(dict.fromkeys((*self.illegible, *other.illegible))),
             tuple(dict.fromkeys((*self.unspecified, *other.unspecified))),
+            tuple(dict.fromkeys((*self.unknown_devices, *other.unknown_devices))),
         )
 
 
@@ -272,7 +287,7 @@ _NOTHING_RESERVED: dict[str, int] = {}
 
 
 class _Account:
-    __slots__ = ("reserved", "unbounded", "unpriced", "used", "workloads")
+    __slots__ = ("reserved", "unbounded", "unbounded_of_devices", "unpriced", "used", "workloads")
 
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
@@ -281,6 +296,8 @@ class _Account:
         self.unpriced = 0
         self.unbounded = 0
         """Those of them that no child of the quota bounds."""
+        self.unbounded_of_devices = 0
+        """Those of these of which it is only not known what devices they take."""
         self.workloads = 0
 
     def copy(self) -> _Account:
@@ -288,11 +305,16 @@ class _Account:
         other = _Account()
         other.used, other.reserved = dict(self.used), dict(self.reserved)
         other.unpriced, other.unbounded, other.workloads = self.unpriced, self.unbounded, self.workloads
+        other.unbounded_of_devices = self.unbounded_of_devices
         return other
 
     def of(self, key: str) -> tuple[int, int]:
         """Used and reserved of a key, nano-units."""
         return self.used.get(key, 0), self.reserved.get(key, 0)
+
+    def is_unbounded(self, key: str) -> bool:
+        """Whether it is not known what some workload takes of a key, and no child of the quota bounds that."""
+        return self.unbounded > (0 if is_device(key) else self.unbounded_of_devices)
 
     def own_reserved(self) -> dict[str, int]:
         """``reserved``, to be changed."""
@@ -310,6 +332,7 @@ class _Account:
         used = {f"used {key}": amount for key, amount in self.used.items()}
         reserved = {f"reserved {key}": amount for key, amount in self.reserved.items()}
         counts = {"workloads of unknown cost": self.unpriced, "of these bounded by no child": self.unbounded}
+        counts |= {"of these only for their devices": self.unbounded_of_devices}
         return {**used, **reserved, "workloads": self.workloads, **counts}
 
 
@@ -358,11 +381,12 @@ class Accounts:
         if _only_reserves(before, after):
             self._reserve(difference(before.envelope, after.envelope), after.envelope_in)
             return
+        is_unknown = any(at.unknown or at.takes_unknown_devices for at in (before, after))
         for node in _either(before.envelope_in, after.envelope_in):
             account = self._accounts.get(node)
             if account is None:
                 account = self._accounts[node] = _Account()
-            if before.unknown or after.unknown:
+            if is_unknown:
                 self._count_unknown(node, account, before, -1)
                 self._count_unknown(node, account, after, 1)
             if before.used_in is not after.used_in:
@@ -381,11 +405,13 @@ class Accounts:
                     assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
 
     def _count_unknown(self, node: QuotaNode, account: _Account, at: Position, times: int) -> None:
-        if not at.unknown or node not in at.envelope_in:
+        of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
+        if not (at.unknown or of_devices) or node not in at.envelope_in:
             return
         account.unpriced += times
         if not any(one.parent is node and one.bounds for one in at.envelope_in):
             account.unbounded += times
+            account.unbounded_of_devices += times * of_devices
         if account.unpriced:
             self._unknown.add(node)
         else:
@@ -402,7 +428,7 @@ class Accounts:
             if child.parent is node and child.bounds:
                 account = self._accounts[child]
                 left = account.available(key, child.hard[key]) - (growth if child in grows else 0)
-                if not account.unbounded:
+                if not account.is_unbounded(key):
                     left = min(left, self._set_aside(child, key, growth, grows))
                 aside += max(left, 0)
         return aside
@@ -430,6 +456,7 @@ class Accounts:
         unpriced: list[str] = []
         illegible: list[str] = []
         grows: list[QuotaNode] = []
+        of_devices: list[QuotaNode] = []
         risen = rise(before.envelope, after.envelope)
         above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
         unknown = after.unknown and step.multiplies_unknown
@@ -443,25 +470,35 @@ class Accounts:
             if not risen_here and not above_here and not grows_here:
                 continue  # what grows nothing passes, however far over the quota is
             account = self._accounts.get(node, _UNTOUCHED)
+            takes = node.limits_devices and (UNKNOWN_DEVICES in risen_here or UNKNOWN_DEVICES in above_here)
+            grows_here = grows_here or takes or node.illegible  # of an illegible one nobody can tell what it limits
+            is_unpriced = grows_here and account.unbounded > 0
             available, growth_of = account.available, risen_here.get
             for key, hard in node.hard.items():
                 growth = growth_of(key, 0)
                 if growth or key in above_here:
                     grows_here = True
+                    is_unpriced = is_unpriced or account.is_unbounded(key)
                     aside = self._set_aside(node, key, growth, after.envelope_in) if self._unknown else 0
                     if growth > available(key, hard) - aside:
                         asked, used, reserved = growth or above_here[key], *account.of(key)
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard)
                         (audited if audits else refused).append(short)
-            if node.illegible:  # nobody can tell what it limits
-                grows_here = True
+            if node.illegible:
                 illegible.append(node.quota.name)
             if grows_here and not audits:
                 grows.append(node)
-                if account.unbounded:
-                    unpriced.append(node.quota.name)
-        unspecified = _unspecified(step, risen, above)
-        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
+                of_devices += [node] if takes else []
+                unpriced += [node.quota.name] if is_unpriced else []
+        return Growth(
+            tuple(refused),
+            tuple(audited),
+            tuple(grows),
+            tuple(unpriced),
+            tuple(illegible),
+            _unspecified(step, risen, above),
+            tuple(of_devices),
+        )
 
     def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
         """The highest count that would fit in place of the proposed one; ``None``: no count is bound, or not even zero
@@ -518,7 +555,8 @@ class Accounts:
 
 
 def _same_counts(some: _Account, others: _Account) -> bool:
-    return (some.workloads, some.unpriced, some.unbounded) == (others.workloads, others.unpriced, others.unbounded)
+    counts = ("workloads", "unpriced", "unbounded", "unbounded_of_devices")
+    return all(getattr(some, name) == getattr(others, name) for name in counts)
 
 
 def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
@@ -573,6 +611,7 @@ def _only_reserves(before: Position, after: Position) -> bool:
         and after.used_in is before.used_in
         and after.envelope_in is before.envelope_in is after.used_in
         and after.unknown == before.unknown
+        and after.takes_unknown_devices == before.takes_unknown_devices
     )
 
 

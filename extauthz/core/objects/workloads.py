@@ -130,6 +130,7 @@ _TEMPLATES: Final = WeakValueDictionary[bytes, Template]()
 """Templates that are in use. Nothing stays of a refused write."""
 
 _CONTROLLERS: Final = REPLICATION_CONTROLLERS[1]
+_CLAIMED: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -289,7 +290,15 @@ def _pod(tree: Tree, path: str) -> Tree:
         pod["overhead"] = overhead
     if runtime := text(spec.get("runtimeClassName"), f"{path}.runtimeClassName"):
         pod["runtimeClassName"] = runtime
+    if claims := [_device_claim(item, at) for item, at in items(spec.get("resourceClaims"), f"{path}.resourceClaims")]:
+        pod["resourceClaims"] = claims
     return pod | _resources(spec, path)
+
+
+def _device_claim(item: Mapping[str, Tree], path: str) -> Tree:
+    """A claim of devices, that there is or that is made for each pod (KEP-4381)."""
+    kept = {key: text(item.get(key), f"{path}.{key}") for key in ("name", *_CLAIMED)}
+    return {key: value for key, value in kept.items() if value}
 
 
 def _container(item: Mapping[str, Tree], path: str) -> Tree:

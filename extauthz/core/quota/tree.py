@@ -13,6 +13,7 @@ from extauthz.core.quota.policies import rules
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.selectors import Anchor, LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
+from extauthz.core.resources import is_device
 
 # Finds the few quotas whose selectors may match some labels, without trying them all.
 
@@ -65,7 +66,19 @@ def _choices(selectors: Sequence[LabelSelector | None]) -> list[tuple[Place, ...
 class QuotaNode:
     """One quota at its place in the tree. It is equal only to itself, so it can be a key of the ledger's accounts."""
 
-    __slots__ = ("_lineage", "audits", "bounds", "hard", "illegible", "index", "parent", "quota", "root", "rules")
+    __slots__ = (
+        "_lineage",
+        "audits",
+        "bounds",
+        "hard",
+        "illegible",
+        "index",
+        "limits_devices",
+        "parent",
+        "quota",
+        "root",
+        "rules",
+    )
 
     def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int, hard: Amounts) -> None:
         self.quota = quota
@@ -73,6 +86,7 @@ class QuotaNode:
         self.hard = hard
         """The quota's limits. Equal ones are one object: workspaces are many, and their plans are few."""
         self.audits = quota.mode is Mode.AUDIT
+        self.limits_devices = any(map(is_device, hard))
         self.illegible = quota.illegible
         self.rules = rules(quota.policies)
         self.parent = parent
