@@ -29,6 +29,19 @@ class Usage:
         self._standing: set[Entry] = set()
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
+        self._loading = False
+
+    # The first load.
+
+    def load(self) -> None:
+        """Count nothing until ``loaded``: each object of a family would count all of it anew."""
+        self._loading = True
+
+    def loaded(self) -> None:
+        """Count all that has come, pending writes among it. Does nothing unless ``load`` was called."""
+        if self._loading:
+            self._loading = False
+            self._put_in_force(self._recount())
 
     # What bears on the positions of many.
 
@@ -84,7 +97,7 @@ class Usage:
 
     def add_up(self, head: Entry) -> Position:
         """The position of a workload that is charged by itself, worked out."""
-        return position(head, self._coverage, self._pod_costs)
+        return NOWHERE if self._loading else position(head, self._coverage, self._pod_costs)
 
     def position(self, head: Entry) -> Position:
         """The same, if it is kept."""
