@@ -309,6 +309,8 @@ class Shortage(NamedTuple):
     used: int
     reserved: int
     hard: int
+    kept: int = 0
+    """What guarantees keep of it for others, where that is why it does not fit."""
 
 
 class Unspecified(NamedTuple):

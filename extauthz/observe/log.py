@@ -302,6 +302,7 @@ def _add_counts(fields: Fields, decision: Decision) -> None:
 
 def _shortage(row: Shortage) -> Fields:
     amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
+    amounts |= {"kept": row.kept} if row.kept else {}
     texts = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}
     return {"quota": "/".join(row.path), "resource": row.resource, **texts}
 

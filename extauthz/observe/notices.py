@@ -167,6 +167,7 @@ def _name(ref: WorkloadRef) -> str:
 
 def _shortage(row: Shortage) -> Tree:
     amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
+    amounts |= {"kept": row.kept} if row.kept else {}
     printed = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}
     return {"quota": "/".join(row.path), "resource": row.resource} | printed
 

@@ -225,8 +225,15 @@ class Checks:
             others = [one for one in pending if one.key == key]
             before[key] |= judge.reachable(known, promise.only_on, others)
             after[key] = judge.reachable(known, promise.only_on, [*others, promise])
-        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, by, view, after))
+        charged = {**before, key: {*before[key], *self._charged_still(promise, before[key])}}
+        bound = partial(self._bound, horizon, by, view, after)
+        wrong = judge.wrong(view, before, after, promise, was, bound, charged)
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
+
+    def _charged_still(self, promise: Promise, states: Iterable[State]) -> set[State]:
+        others = self._lately.beside(self.gates_s(self._views.last[0]), promise)
+        ends = (judge.landed(one, other) for one in states for other in others)
+        return {one for one in ends if one is not None}
 
     def landed(
         self, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str

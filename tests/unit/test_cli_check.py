@@ -149,6 +149,7 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
         "requested": {"text": "2", "nanos": 2 * 10**9},
         "used": {"text": "3", "nanos": 3 * 10**9},
         "reserved": {"text": "0", "nanos": 0},
+        "kept": {"text": "0", "nanos": 0},
         "hard": {"text": "4", "nanos": 4 * 10**9},
     }
 

@@ -6,7 +6,7 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from extauthz.core.footprint import LimitRangeDefaults
@@ -164,9 +164,9 @@ class Usage:
 
     def drift(self) -> Mapping[tuple[str, str], int]:
         """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
-        fresh = {(row.quota, row.resource): row.used + row.reserved for row in self._recount().rows()}
-        kept = {(row.quota, row.resource): row.used + row.reserved for row in self.rows()}
-        return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
+        fresh, kept = _numbers(self._recount().rows()), _numbers(self.rows())
+        both = ((key, kept.get(key, 0) - fresh.get(key, 0)) for key in fresh.keys() | kept.keys())
+        return {key: more for key, more in both if more}
 
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
@@ -190,6 +190,15 @@ class Usage:
         finally:
             if self._recounting is recount:
                 self._recounting = None
+
+
+def _numbers(rows: Iterable[UsageRow]) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        found[row.quota, row.resource] = row.used + row.reserved
+        if row.kept:
+            found[row.quota, f"kept {row.resource}"] = row.kept
+    return found
 
 
 class _Recount:

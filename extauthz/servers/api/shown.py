@@ -30,6 +30,9 @@ def quota(use: QuotaUse) -> Json:
                 "used": quantities.format(row.used, row.resource),
                 "reserved": quantities.format(row.reserved, row.resource),
                 "hard": quantities.format(row.hard, row.resource),
+                "kept": quantities.format(row.kept, row.resource),
+                "guaranteed": quantities.format(row.guaranteed, row.resource),
+                "borrowed": quantities.format(row.borrowed, row.resource),
                 "over": row.used + row.reserved > row.hard,
             }
             for row in use.rows
@@ -58,6 +61,7 @@ def headroom(ref: WorkloadRef, found: Headroom) -> Json:
         "observedReplicas": found.observed,
         "resourceVersion": found.version,
         "bound": shortage(found.bound) if found.bound is not None else None,
+        "guaranteedReplicas": found.guaranteed,
         "certain": found.is_certain,
         "auditReplicas": found.audited,
         "auditBound": shortage(found.audits) if found.audits is not None else None,
@@ -124,7 +128,7 @@ def refusal(decided: Decision) -> str | None:
     return decided.refusal.value if decided.refusal is not None else None
 
 
-AMOUNTS = ("requested", "used", "reserved", "hard")
+AMOUNTS = ("requested", "used", "reserved", "kept", "hard")
 """Of a shortage."""
 
 
