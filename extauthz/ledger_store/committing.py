@@ -329,7 +329,7 @@ class Committer:
         waiter.decision = decision
         if decision.pending_write is None:
             return self._answer(waiter, decision)
-        if self.replica.holds and decision.grows:
+        if self.replica.holds and decision.evidence.grows:
             return self._take_back(waiter, "hold", HELD)
         if self.replica.is_full(decision.pending_write):
             why = "has no room in the ledger: too many writes under this quota may still land; try again shortly"
@@ -431,5 +431,5 @@ def _refused(decision: Decision, reason: str, why: str) -> Decision:
     """The same write, not granted."""
     sentence = sentences.unavailable(decision.ref, why)
     return decision._replace(
-        verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, pending_write=None, pends=False
+        verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, pending_write=None, todo=None
     )

@@ -16,6 +16,7 @@ from extauthz.core.kinds import (
     BY_NAME,
     CLAIMS,
     DEPLOYMENTS,
+    DEVICE_CLAIMS,
     LET_GO,
     PODS,
     REPLICA_SETS,
@@ -27,6 +28,8 @@ from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import Claims, split, stem_of, stems
 from extauthz.core.model import ANY_LABELS, Observed, OwnerRef, Template, WorkloadRef
 from extauthz.core.objects.metadata import selects
+
+_CLAIMS = (CLAIMS, DEVICE_CLAIMS)
 
 _MADE: Final = "pod-template-hash="
 """The label that a Deployment's controller gives to what it makes, and by nobody else."""
@@ -48,7 +51,7 @@ class Ownership:
         self._claimants: dict[WorkloadRef, dict[WorkloadRef, None]] = {}
         """Stem to the live StatefulSets that name their claims so: two may, and the first has them."""
         self._pods: dict[WorkloadRef, tuple[WorkloadRef, str]] = {}
-        """Claim of an ephemeral volume to the group of its pod, and the volume."""
+        """Claim of an ephemeral volume, or of devices, to the group of its pod, and which of its claims it is."""
         self._left: dict[str, dict[WorkloadRef, Entry]] = {}
         """By namespace: ReplicaSets that a Deployment has made and left."""
 
@@ -192,7 +195,7 @@ class Ownership:
             self._workloads.drop(entry)
 
     def set_pods(self, claim: WorkloadRef, pods: WorkloadRef | None, volume: str) -> None:
-        """Note whose ephemeral volume a claim is; ``None``: no pod's that exists."""
+        """Note whose claim it is, of an ephemeral volume or of devices; ``None``: no pod's that exists."""
         self._pods.pop(claim, None)
         if pods is not None:
             self._pods[claim] = pods, volume
@@ -228,9 +231,9 @@ class Ownership:
     def _named(self, ref: WorkloadRef, shown: Observed | None) -> WorkloadRef | None:
         if shown is None:
             return None
-        if ref[:2] != CLAIMS:
-            return self._owner_ref(ref, shown.owner)
-        return ref if ref in self._pods else stem_of(ref)
+        if ref in self._pods:
+            return ref
+        return stem_of(ref) if ref[:2] == CLAIMS else self._owner_ref(ref, shown.owner)
 
     def _owner(self, named: WorkloadRef | None) -> Entry | None:
         if named is None:
@@ -288,7 +291,7 @@ class Ownership:
         head, shown = self._owner(self._owners.get(child.ref)), child.shown
         if head is None or shown is None:
             return
-        if child.ref[:2] == CLAIMS:
+        if child.ref[:2] in _CLAIMS:
             head.claims = head.claims or Claims()
             head.claims.add(child.ref, shown, head.ref, self._pods.get(child.ref, (None, None))[1])
         elif not self._covers(head.ref, head.observed, child.ref, shown, is_there=child.observed is not None):
@@ -305,7 +308,7 @@ class Ownership:
         head, child.head = child.head, None
         if head is None:
             return
-        if child.ref[:2] == CLAIMS:
+        if child.ref[:2] in _CLAIMS:
             assert head.claims is not None, "it was added"
             head.claims.remove(child.ref)
         elif child.ref[:2] == PODS:

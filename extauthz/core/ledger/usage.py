@@ -6,7 +6,8 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import NOWHERE, Accounts, Difference, Position, UsageRow
@@ -14,8 +15,11 @@ from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.model import Amounts, WorkloadRef
+from extauthz.core.model import Amounts, Template, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
+
+ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
+"""The label of a namespace that lets claims of devices have administrators' access (``DRAAdminNamespaceLabelKey``)."""
 
 
 class Usage:
@@ -29,6 +33,19 @@ class Usage:
         self._standing: set[Entry] = set()
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
+        self._loading = False
+
+    # The first load.
+
+    def load(self) -> None:
+        """Count nothing until ``loaded``: each object of a family would count all of it anew."""
+        self._loading = True
+
+    def loaded(self) -> None:
+        """Count all that has come, pending writes among it. Does nothing unless ``load`` was called."""
+        if self._loading:
+            self._loading = False
+            self._put_in_force(self._recount())
 
     # What bears on the positions of many.
 
@@ -46,12 +63,23 @@ class Usage:
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace (``None``: it is gone). Only its own workloads are counted anew."""
         if self._coverage.labels(name) != labels:
-            self._move_namespace(name, lambda: self._coverage.set_labels(name, labels))
+            self._move_namespace(name, lambda: self._set_labels(name, labels))
 
     def observe_limit_ranges(self, name: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Take all LimitRanges of a namespace. Only its own workloads are counted anew."""
         if self._pod_costs.limit_ranges(name) != tuple(ranges):
             self._move_namespace(name, lambda: self._pod_costs.set_limit_ranges(name, ranges))
+
+    def observe_claim_templates(self, name: str, templates: Mapping[str, Template]) -> None:
+        """Take all ResourceClaimTemplates of a namespace. Only its own workloads are counted anew."""
+        if self._pod_costs.claim_templates(name) != templates:
+            self._move_namespace(name, lambda: self._pod_costs.set_claim_templates(name, templates))
+
+    def observe_device_class(self, name: str, extended: str) -> None:
+        """Take the extended resource that devices of a DeviceClass are too (empty: none), and count anew."""
+        if self._pod_costs.extended.get(name, "") != extended:
+            self._pod_costs.set_extended(name, extended)
+            self._put_in_force(self._recount())
 
     def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
         """Take what a RuntimeClass adds to its pods (``None``: it is gone), and count anew."""
@@ -64,6 +92,10 @@ class Usage:
         if self._pod_costs.default_storage_class != name:
             self._pod_costs.set_default_storage_class(name)
             self._put_in_force(self._recount())
+
+    def _set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
+        self._coverage.set_labels(name, labels)
+        self._pod_costs.set_for_admins(name, (labels or {}).get(ADMIN_ACCESS) == "true")
 
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
         heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]
@@ -84,7 +116,7 @@ class Usage:
 
     def add_up(self, head: Entry) -> Position:
         """The position of a workload that is charged by itself, worked out."""
-        return position(head, self._coverage, self._pod_costs)
+        return NOWHERE if self._loading else position(head, self._coverage, self._pod_costs)
 
     def position(self, head: Entry) -> Position:
         """The same, if it is kept."""
@@ -132,9 +164,9 @@ class Usage:
 
     def drift(self) -> Mapping[tuple[str, str], int]:
         """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
-        fresh = {(row.quota, row.resource): row.used + row.reserved for row in self._recount().rows()}
-        kept = {(row.quota, row.resource): row.used + row.reserved for row in self.rows()}
-        return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
+        fresh, kept = _numbers(self._recount().rows()), _numbers(self.rows())
+        both = ((key, kept.get(key, 0) - fresh.get(key, 0)) for key in fresh.keys() | kept.keys())
+        return {key: more for key, more in both if more}
 
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
@@ -158,6 +190,15 @@ class Usage:
         finally:
             if self._recounting is recount:
                 self._recounting = None
+
+
+def _numbers(rows: Iterable[UsageRow]) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        found[row.quota, row.resource] = row.used + row.reserved
+        if row.kept:
+            found[row.quota, f"kept {row.resource}"] = row.kept
+    return found
 
 
 class _Recount:

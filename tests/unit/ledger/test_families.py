@@ -221,7 +221,7 @@ def test_a_stateful_set_costs_the_dearest_revision_that_it_may_still_run():
     assert books(ask) == (6, 0)
     assert ask(scale("db", 3, resource="statefulsets")).verdict is Verdict.ALLOW
     assert books(ask) == (6, 3)
-    assert ask(scale("db", 4, resource="statefulsets")).fits == 3
+    assert ask(scale("db", 4, resource="statefulsets")).evidence.fits == 3
     see(ask, *pods(2, owner("db", "StatefulSet"), cpu=3, labels="app=db"))
     assert books(ask) == (6, 3), "its pods run that revision"
     see(ask, (old_revision(3)[0], None))
@@ -312,7 +312,7 @@ def test_a_stateful_set_that_is_made_is_charged_the_claims_that_it_finds_under_a
     ask = two_by_team()
     see(ask, *left_by_team_b(0, 1, 2, 3))
     made = ask(create(db(2, labels={"team": "a"})))
-    assert (made.verdict, made.reason, made.fits) == (Verdict.DENY, "exceeded-quota", None)
+    assert (made.verdict, made.reason, made.evidence.fits) == (Verdict.DENY, "exceeded-quota", None)
     assert storage_of(ask) == {"a": (0, 0), "b": (20, 0)}
 
 
@@ -320,7 +320,7 @@ def test_pods_beyond_the_count_are_no_room_for_a_larger_one():
     ask = asker(workload("web-1", 1, kind="ReplicaSet"), hard={"pods": "9"})
     see(ask, *pods(3, owner("web-1"), labels="app=web-1"))
     refused = ask(scale("web-1", 50, resource="replicasets"))
-    assert (refused.verdict, refused.fits, books(ask, key="pods")) == (Verdict.DENY, 7, (3, 0))
+    assert (refused.verdict, refused.evidence.fits, books(ask, key="pods")) == (Verdict.DENY, 7, (3, 0))
 
 
 def test_claims_that_a_create_would_find_are_charged_no_longer_once_it_has_ended():
@@ -455,7 +455,7 @@ def test_how_much_still_fits_is_exact_where_claims_are_there_already():
     ask = asker(db(1), hard={STORAGE: "22"})
     see(ask, *claims(0, 1, 3))
     denied = ask(scale("db", 9, resource="statefulsets"))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 4)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 4)
     assert ask(scale("db", 4, resource="statefulsets")).verdict is Verdict.ALLOW
 
 

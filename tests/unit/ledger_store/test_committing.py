@@ -240,7 +240,7 @@ async def test_a_workload_of_two_trees_is_charged_in_both_at_every_gate():
         granted = await first.ask(scale("web", 7))
         assert granted.verdict is Verdict.ALLOW
         await until(lambda: granted.id in second.agreed)
-        assert (await second.ask(scale("api", 1))).shortages[0].quota == "gpu"
+        assert (await second.ask(scale("api", 1))).evidence.shortages[0].quota == "gpu"
         first.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
         await until(lambda: not second.gate.ledger.pending.follows(granted.id))
         assert (await second.ask(scale("api", 1))).verdict is Verdict.ALLOW
