@@ -82,7 +82,6 @@ class Cluster:
         if not isinstance(found, NotACount):
             return found, None
         at, _ = place(request)
-        self.version += 1  # two creates of a name have two UIDs
         made, old = self.copy(), self.objects.get(at)
         if not made.lands(request):
             return None
