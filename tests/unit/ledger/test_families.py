@@ -681,7 +681,8 @@ def test_a_replica_set_that_it_does_not_take_up_or_that_is_no_dearer_costs_by_it
 
 @pytest.mark.parametrize("change", [None, left(0, "4"), left(1, "4", labels={"app": "other"})])
 def test_one_that_is_left_counts_with_a_deployment_that_is_there_until_it_has_gone(change: dict[str, Any] | None):
-    ask = asker(web(2))
+    ask = asker(web(2), workload("other", 0))
+    assert ask(create(workload("new", 0))).pending_write
     see(ask, left(1, "4"))
     assert books(ask) == (12, 0)
     assert ask(scale("web", 1)).pending_write
