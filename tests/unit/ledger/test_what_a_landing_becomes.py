@@ -254,6 +254,15 @@ def test_a_count_that_lands_unseen_before_a_template_leaves_pods_of_the_one_befo
     assert world.charged == 5 * 4
 
 
+def test_of_two_templates_that_were_left_the_one_that_is_replaced_goes_first():
+    world = World(100, replicas=2, cpu="4")
+    world.lands(2, "2", generation=2, seen=2)
+    world.lands(2, "1", generation=3, seen=2)
+    assert world.charged == 2 * 4
+    world.all_watches_are_there()
+    assert world.charged == 2 * 2, "its controller has not acted on the last one yet"
+
+
 # Which objects may come before which.
 
 
