@@ -6,7 +6,8 @@ The worst that promises can do, in whatever order they land, must fit every quot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from itertools import count, takewhile
 
 from extauthz.core.model import Tree
@@ -28,8 +29,9 @@ COUNTED = frozenset((*COLLECTIONS, CLAIMS))
 class ReferenceModel:
     """Reads the API server's own state."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._server = server
+        self._clock = clock
         self.promises: dict[str, Promise] = {}
         """Promises by decision."""
         self._left_behind: tuple[int, dict[Key, State]] = (-1, {})
@@ -37,7 +39,10 @@ class ReferenceModel:
 
     def quotas(self) -> dict[str, Quota]:
         """By name."""
-        return {name: quota(tree) for (_, name), tree in self._server.objects(QUOTAS).items()}
+        return self._quotas(self._clock())
+
+    def _quotas(self, at_s: float) -> dict[str, Quota]:
+        return {name: quota(tree, at_s) for (_, name), tree in self._server.objects(QUOTAS).items()}
 
     def workloads(self) -> dict[Key, State]:
         """Everything that exists, claims that were left behind included."""
@@ -103,8 +108,21 @@ class ReferenceModel:
 
     def view(self) -> View:
         """The quotas in force now."""
+        return self._view(self._clock())
+
+    def views_near(self, within_s: float) -> list[View]:
+        """As they were and will be so near to now, where something changes by itself."""
+        now_s = self._clock()
+        specs = [tree["spec"] for tree in self._server.objects(QUOTAS).values()]
+        edges = {
+            _seconds(one[edge]) for spec in specs for one in spec.get("overrides", ()) for edge in ("from", "until")
+        }
+        near = [edge_s for edge_s in sorted(edges) if abs(edge_s - now_s) <= within_s]
+        return [self._view(at_s) for at_s in (now_s - within_s, *near)] if near else []
+
+    def _view(self, at_s: float) -> View:
         namespaces = {name: _labels(tree) for (_, name), tree in self._server.objects(NAMESPACES).items()}
-        return View(self.quotas(), namespaces, {})
+        return View(self._quotas(at_s), namespaces, {})
 
     def charges(self) -> Charges:
         """What is in use now."""
@@ -147,9 +165,12 @@ def _of_claims(claims: list[Tree]) -> State:
     return State(0, 0, _labels(claims[0]).get("tier", ""), CLAIM_GI, Members(claims=len(claims)))
 
 
-def quota(tree: Tree) -> Quota:
-    """A WorkspaceQuota as it is written."""
+def quota(tree: Tree, at_s: float) -> Quota:
+    """A WorkspaceQuota as it is written, at a time."""
     spec = tree["spec"]
+    for one in spec.get("overrides", ()):
+        if _seconds(one["from"]) <= at_s < _seconds(one["until"]):
+            spec = {**spec, **{field: {**spec.get(field, {}), **one[field]} for field in ("hard", "guaranteed")}}
     namespaces = (spec.get("namespaceSelector") or {}).get("matchLabels")
     workloads = (spec.get("workloadSelector") or {}).get("matchLabels") or {}
     hard, guaranteed = (
@@ -157,6 +178,10 @@ def quota(tree: Tree) -> Quota:
     )
     name, parent = tree["metadata"]["name"], spec.get("parent") or ""
     return Quota(name, parent, namespaces, workloads, hard, guaranteed, most(spec.get("policies")))
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _amount(key: str, value: str) -> int:
