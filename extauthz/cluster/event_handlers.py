@@ -18,7 +18,7 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import BY_KEY
 from extauthz.core.ledger.pending_write import is_newer
-from extauthz.core.model import Observed, Tree, WorkloadRef
+from extauthz.core.model import Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.metadata import place_of, version_of
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.resourcelists import FootprintError
@@ -211,6 +211,7 @@ class Context:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._limit_ranges: dict[str, dict[str, LimitRangeDefaults]] = {}
+        self._claim_templates: dict[str, dict[str, Template]] = {}
         self._classes: dict[Place, object_readers.ClaimClass] = {}
 
     def namespace(self, place: Place, value: object_readers.NamespaceLabels | None) -> None:
@@ -227,6 +228,21 @@ class Context:
         if not ranges:
             del self._limit_ranges[namespace]
         self._gate.observe_limit_ranges(namespace, [ranges[name] for name in sorted(ranges)])
+
+    def claim_template(self, place: Place, value: object_readers.ClaimTemplate | None) -> None:
+        """A ResourceClaimTemplate. All of its namespace are passed on together."""
+        namespace, name = place
+        templates = self._claim_templates.setdefault(namespace, {})
+        templates.pop(name, None)
+        if value is not None:
+            templates[name] = value.takes
+        if not templates:
+            del self._claim_templates[namespace]
+        self._gate.observe_claim_templates(namespace, templates)
+
+    def device_class(self, place: Place, value: object_readers.DeviceClass | None) -> None:
+        """A DeviceClass and the extended resource that it stands for."""
+        self._gate.observe_device_class(place[1], value.extended if value is not None else "")
 
     def runtime_class(self, place: Place, value: object_readers.PodOverhead | None) -> None:
         """A RuntimeClass and its overhead."""

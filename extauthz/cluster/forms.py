@@ -49,10 +49,17 @@ class _Volume(TypedDict, total=False):
     name: str
 
 
+class _DeviceClaim(TypedDict, total=False):
+    name: str
+    resourceClaimName: str | None
+    resourceClaimTemplateName: str | None
+
+
 class _Pod(TypedDict, total=False):
     containers: list[_Container]
     initContainers: list[_Container]
     overhead: _Texts
+    resourceClaims: list[_DeviceClaim]
     resources: _Resources
     runtimeClassName: str
     volumes: list[_Volume]
@@ -68,9 +75,10 @@ class _Template(TypedDict, total=False):
 
 
 class _Spec(_Pod, total=False):
-    """Of a Pod, of what has a template of one, or of a claim."""
+    """Of a Pod, of what has a template of one, or of a claim of a volume or of devices."""
 
     completions: int | None
+    devices: Tree
     ordinals: Tree
     parallelism: int | None
     replicas: int | None

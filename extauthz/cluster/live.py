@@ -28,6 +28,8 @@ from extauthz.kube.resource import Resource
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 
 
@@ -43,16 +45,21 @@ REPLICA_SETS = _watched(kinds.REPLICA_SETS)
 REPLICATION_CONTROLLERS = _watched(kinds.REPLICATION_CONTROLLERS)
 JOBS = _watched(kinds.JOBS)
 CLAIMS = _watched(kinds.CLAIMS)
+DEVICE_CLAIMS = _watched(kinds.DEVICE_CLAIMS)
 PODS = _watched(kinds.PODS)
 
 PHASES: tuple[tuple[Resource, ...], ...] = (
-    (NAMESPACES, LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, REVISIONS),
+    (NAMESPACES, LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, DEVICE_CLASSES, CLAIM_TEMPLATES, REVISIONS),
     (DEPLOYMENTS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS),
-    (REPLICA_SETS, CLAIMS),
+    (REPLICA_SETS, CLAIMS, DEVICE_CLAIMS),
     (PODS,),
 )
-"""What is watched. Each phase is listed when the one before is in: what bears on costs before what costs, and owners
-before what they own, so that nothing has to be counted twice."""
+"""What is watched, as far as the server has it. Each phase is listed when the one before is in: what bears on costs
+before what costs, and owners before what they own, so that nothing has to be counted twice."""
+
+OPTIONAL = (DEVICE_CLASSES, CLAIM_TEMPLATES, DEVICE_CLAIMS)
+"""Not every API server has these: before Kubernetes 1.34 there is no ``resource.k8s.io/v1``. Where there are none,
+nothing is waited for, and each is looked for again."""
 
 GIVE_UP_S = 30.0
 """How long a custom resource is waited for that the API server refuses to list. Its operator may be broken or the
@@ -89,12 +96,14 @@ def feeds(gate: Gate, invalid: InvalidObjects, prices: PodPrices) -> dict[Kind, 
         NAMESPACES: Notes(NAMESPACES, object_readers.namespace_labels, context.namespace, invalid),
         LIMIT_RANGES: Notes(LIMIT_RANGES, object_readers.container_defaults, context.limit_range, invalid),
         RUNTIME_CLASSES: Notes(RUNTIME_CLASSES, object_readers.pod_overhead, context.runtime_class, invalid),
+        DEVICE_CLASSES: Notes(DEVICE_CLASSES, object_readers.device_class, context.device_class, invalid),
+        CLAIM_TEMPLATES: Notes(CLAIM_TEMPLATES, object_readers.claim_template, context.claim_template, invalid),
         STORAGE_CLASSES: Notes(STORAGE_CLASSES, object_readers.claim_class, context.storage_class, invalid),
         REVISIONS: revisions,
         STATEFUL_SETS: StatefulSets(STATEFUL_SETS, gate, invalid, revisions),
         PODS: Pods(PODS, gate, invalid, prices),
     }
-    for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS, CLAIMS):
+    for resource in (DEPLOYMENTS, REPLICATION_CONTROLLERS, JOBS, REPLICA_SETS, CLAIMS, DEVICE_CLAIMS):
         made[resource] = Workloads(resource, object_readers.COUNTED[resource.group, resource.kind], gate, invalid)
     return {(resource.group, resource.plural): feed for resource, feed in made.items()}
 
@@ -207,7 +216,8 @@ class LiveCluster:
         """Policies that keep something of objects may look at every field."""
         is_known = (resource.group, resource.kind) in object_readers.COUNTED and not self._gate.policies.at(KEEP)
         form = Counted if is_known else None
-        return Reflector(self._connection, resource, listed, clock=self._clock, form=form)
+        on_absent = listed.first.set if resource in OPTIONAL else None
+        return Reflector(self._connection, resource, listed, clock=self._clock, form=form, on_absent=on_absent)
 
     def serves(self, kind: Kind) -> bool:
         """Whether objects of a (group, resource) can exist, as far as is known."""
@@ -275,7 +285,8 @@ class LiveCluster:
         """Every watch as it is now."""
         now_s = self._clock()
         for resource, reflector in self._reflectors.items():
-            yield watch(resource, reflector, now_s, self._started_s)
+            if not reflector.absent:
+                yield watch(resource, reflector, now_s, self._started_s)
 
     # Custom resources.
 

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
-from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
+from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import workloads
+from extauthz.core.objects import devices, workloads
 from extauthz.core.objects.fields import MAX_REPLICAS, boolean, items, mapping, replicas, text
 from extauthz.core.objects.metadata import controller, labels_text, plain_selector, required, version_of
 from extauthz.core.objects.metadata import observed as observed_as
@@ -61,6 +61,23 @@ class ClaimClass(NamedTuple):
     is_default: bool
 
 
+class ClaimTemplate(NamedTuple):
+    """A ResourceClaimTemplate."""
+
+    namespace: str
+    name: str
+    takes: Template
+    """The devices that each of its claims may take."""
+
+
+class DeviceClass(NamedTuple):
+    """A DeviceClass."""
+
+    name: str
+    extended: str
+    """The extended resource that its devices are too; empty: none."""
+
+
 def unreadable(root: Tree) -> Observed:
     """What counts of a workload that cannot be read: that it is there, and as far as they can be read, whose it is."""
     metadata = root["metadata"]
@@ -103,6 +120,17 @@ def claim_class(root: Tree) -> ClaimClass:
     return ClaimClass(required(metadata, "name"), created, any(annotations.get(key) == "true" for key in _IS_DEFAULT))
 
 
+def claim_template(root: Tree) -> ClaimTemplate:
+    """Reads a ResourceClaimTemplate."""
+    metadata = mapping(root.get("metadata"), "metadata")
+    return ClaimTemplate(required(metadata, "namespace"), required(metadata, "name"), devices.claim_template(root))
+
+
+def device_class(root: Tree) -> DeviceClass:
+    """Reads a DeviceClass."""
+    return DeviceClass(required(mapping(root.get("metadata"), "metadata"), "name"), devices.extended_name(root))
+
+
 def default_class(classes: Iterable[ClaimClass]) -> str:
     """The newest default class, of equally new ones the first by name: ``GetDefaultClass``, volume/util."""
     defaults = [one for one in classes if one.is_default]
@@ -133,6 +161,11 @@ def pod(root: Tree) -> Workload | None:
 def claim(root: Tree) -> Workload:
     """A PersistentVolumeClaim, as a workload of one replica. Raises ObjectError."""
     return observed_as(*CLAIMS, root, 1, workloads.claim_template(root))
+
+
+def device_claim(root: Tree) -> Workload:
+    """A ResourceClaim, as a workload of one replica. Raises ObjectError."""
+    return observed_as(*DEVICE_CLAIMS, root, 1, devices.claim(root))
 
 
 def job(root: Tree) -> Workload | None:
@@ -204,7 +237,7 @@ def _pruned(spec: Tree) -> Template:
 
 
 COUNTED: Mapping[tuple[str, str], Callable[[Tree], Workload | None]] = {
-    name: {PODS: pod, CLAIMS: claim, JOBS: job}.get(kind.key, workloads.observe)
+    name: {PODS: pod, CLAIMS: claim, DEVICE_CLAIMS: device_claim, JOBS: job}.get(kind.key, workloads.observe)
     for name, kind in BY_NAME.items()
     if kind.key != REVISIONS
 }

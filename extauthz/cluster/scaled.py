@@ -92,13 +92,13 @@ class PodPrices:
 def dearest(templates: Iterable[Template]) -> Template | None:
     """One template that costs what the dearest of several does, resource by resource; ``None`` if that cannot be told.
 
-    Claims of generic ephemeral volumes are those of all together.
+    Claims, of generic ephemeral volumes and of devices, are those of all together.
     """
     several = list(templates)
     if len(several) == 1:
         return several[0]
     highest: dict[str, int] = {}
-    volumes: list[Tree] = []
+    claims: dict[str, list[Tree]] = {"volumes": [], "resourceClaims": []}
     for template in several:
         tree = json.loads(template.text)
         try:
@@ -106,9 +106,10 @@ def dearest(templates: Iterable[Template]) -> Template | None:
         except FootprintError:
             return None
         highest |= {key: max(amount, highest.get(key, 0)) for key, amount in cost.items()}
-        volumes += [one for one in tree["template"]["spec"].get("volumes", ()) if "ephemeral" in one]
+        for key, listed in claims.items():
+            listed += [one for one in tree["template"]["spec"].get(key, ()) if one not in listed]
     resources = {kind: _of_kind(highest, f"{kind}.") for kind in ("requests", "limits")}
-    pod = {"containers": [{"name": "dearest", "resources": resources}], "volumes": volumes}
+    pod = {"containers": [{"name": "dearest", "resources": resources}]} | claims
     return workloads.intern({"template": {"spec": pod}})
 
 

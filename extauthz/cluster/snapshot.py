@@ -11,7 +11,7 @@ from extauthz.cluster.object_readers import ClaimClass, Workload
 from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.kinds import STATEFUL_SETS
-from extauthz.core.model import Amounts, Observed, Tree, WorkloadRef
+from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
 from extauthz.core.objects.custom import TEMPLATE, Keys, Shape
 from extauthz.core.objects.fields import mapping
 from extauthz.core.objects.metadata import kind_of
@@ -31,6 +31,10 @@ class Snapshot:
     """Pods and volume claims among them, each of one replica; the ledger tells whose they are."""
     overheads: Mapping[str, Amounts]
     """RuntimeClass to what it adds to each of its pods, nano-units."""
+    claim_templates: Mapping[str, Mapping[str, Template]]
+    """ResourceClaimTemplates by namespace and name, with the devices that each of their claims may take."""
+    device_classes: Mapping[str, str]
+    """DeviceClass to the extended resource that its devices are too; empty: none."""
     default_storage_class: str
     """The storage class of claims that name none; empty: there is none."""
     not_counted: Mapping[str, int]
@@ -57,6 +61,8 @@ class SnapshotBuilder:
         self._old_revisions: set[tuple[str, str]] = set()
         """Namespace and name of revisions that StatefulSets may still run."""
         self._overheads: dict[str, Amounts] = {}
+        self._claim_templates: dict[str, dict[str, Template]] = {}
+        self._device_classes: dict[str, str] = {}
         self._classes: list[ClaimClass] = []
         self._not_counted: Counter[str] = Counter()
 
@@ -88,6 +94,8 @@ class SnapshotBuilder:
             limit_ranges={name: tuple(ranges) for name, ranges in self._limit_ranges.items()},
             workloads=(*self._workloads.items(), *old),
             overheads=self._overheads,
+            claim_templates=self._claim_templates,
+            device_classes=self._device_classes,
             default_storage_class=object_readers.default_class(self._classes),
             kinds=tuple(
                 (group, kind, scalable.resource.plural, custom_readers.shapes(scalable, template))
@@ -136,6 +144,14 @@ class SnapshotBuilder:
         name, overhead = object_readers.pod_overhead(root)
         self._overheads[name] = overhead
 
+    def _take_claim_template(self, root: Tree) -> None:
+        namespace, name, takes = object_readers.claim_template(root)
+        self._claim_templates.setdefault(namespace, {})[name] = takes
+
+    def _take_device_class(self, root: Tree) -> None:
+        name, extended = object_readers.device_class(root)
+        self._device_classes[name] = extended
+
     def _take_storage_class(self, root: Tree) -> None:
         self._classes.append(object_readers.claim_class(root))
 
@@ -148,6 +164,8 @@ _TAKERS: Mapping[tuple[str, str], Callable[[SnapshotBuilder, Tree], str | None]]
     ("", "LimitRange"): SnapshotBuilder._take_limit_range,
     ("apps", "ControllerRevision"): SnapshotBuilder._take_revision,
     ("node.k8s.io", "RuntimeClass"): SnapshotBuilder._take_runtime_class,
+    ("resource.k8s.io", "ResourceClaimTemplate"): SnapshotBuilder._take_claim_template,
+    ("resource.k8s.io", "DeviceClass"): SnapshotBuilder._take_device_class,
     ("storage.k8s.io", "StorageClass"): SnapshotBuilder._take_storage_class,
 }
 """(API group, kind) to the handler of objects that do not count by themselves."""

@@ -25,11 +25,13 @@ from extauthz.core.resourcelists import (
     resource_list,
     text,
 )
+from extauthz.core.resources import DEVICES
 
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _POD_LEVEL: Final = ("cpu", "memory")
 _HUGEPAGES: Final = "hugepages-"
 _DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Begins the extended resource that each DeviceClass has (``ResourceDeviceClassPrefix``)."""
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _NONE: Final[Mapping[str, Amounts]] = MappingProxyType({})
 
@@ -41,6 +43,9 @@ UNSPECIFIED: Final[Mapping[str, str]] = MappingProxyType(
 """Quota keys that each container has to speak of where a quota limits them, as ResourceQuota has it (``validationSet``
 in ``pkg/quota/v1/evaluator/core/pods.go``), and the keys under which pods that do not are counted."""
 
+UNKNOWN_DEVICES: Final = "unknown devices"
+"""The key under which pods are counted that claim devices of which it is not known what they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class LimitRangeDefaults:
@@ -48,6 +53,20 @@ class LimitRangeDefaults:
 
     requests: tuple[tuple[str, int], ...] = ()
     limits: tuple[tuple[str, int], ...] = ()
+
+
+class DeviceTerms(NamedTuple):
+    """What bears on the devices that pods of one namespace take."""
+
+    claims: Mapping[str, Tree] = MappingProxyType({})
+    """ResourceClaimTemplate to what a claim made from it may take (``objects.devices``)."""
+    extended: Mapping[str, str] = MappingProxyType({})
+    """DeviceClass to the extended resource that its devices are too."""
+    for_admins: bool = False
+    """Claims may have administrators' access, which takes a device from nobody."""
+
+
+NO_TERMS: Final = DeviceTerms()
 
 
 class _Container(NamedTuple):
@@ -76,10 +95,12 @@ def per_pod(
     *,
     overheads: Mapping[str, Amounts] = _NONE,
     default_storage_class: str = "",
+    terms: DeviceTerms = NO_TERMS,
 ) -> dict[str, int]:
     """Nano-units per quota key that one pod of ``{"template": …, "volumeClaimTemplates": […]}`` costs.
 
-    ``{"claim": …}`` costs what such a volume claim does, ``{"resize": …}`` what it says. ``overheads`` maps a
+    ``{"claim": …}`` costs what such a volume claim does, ``{"devices": …}`` what such a claim of devices does,
+    ``{"resize": …}`` what it says. ``overheads`` maps a
     RuntimeClass to what ``parse_runtime_class`` said of it. Fields that cost nothing are ignored, so the tree may be
     pruned. Raises FootprintError. Limits below requests, unknown resource names and the like are not looked for: the
     API server refuses them, so that counting them takes nothing from anyone.
@@ -89,6 +110,8 @@ def per_pod(
         return dict(tree["resize"])
     if "claim" in tree:
         return _claim(mapping(tree["claim"], "claim"), "claim", default_storage_class)
+    if "devices" in tree:
+        return _device_claim(tree, terms)
     if tree.get("template") is None:
         raise FootprintError("no-template", "template", "there is no pod template")
     path = "template.spec"
@@ -97,6 +120,9 @@ def per_pod(
     result["pods"] = result["count/pods"] = NANO
     for claim, at, _ in _claims(tree, spec, path):
         _add(result, _claim(claim, at, default_storage_class))
+    _add(result, _as_devices(result, terms))
+    for claim in _device_claims(spec, path, terms).values():
+        _add(result, claim)
     return result
 
 
@@ -108,7 +134,7 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
     for CPU. Raises FootprintError.
     """
     tree = mapping(template, "")
-    if "claim" in tree or "resize" in tree:
+    if not tree.keys().isdisjoint({"claim", "devices", "resize"}):
         return {}
     path = "template.spec"
     pod, own = _pod(mapping(mapping(tree.get("template"), "template").get("spec"), path), path, limit_ranges)
@@ -122,16 +148,28 @@ def unspecified(template: Tree, limit_ranges: Sequence[LimitRangeDefaults] = ())
     return missing
 
 
-def per_claim(template: Tree, default_storage_class: str = "") -> tuple[int, dict[str, dict[str, int]]]:
+def per_claim(
+    template: Tree, default_storage_class: str = "", terms: DeviceTerms = NO_TERMS
+) -> tuple[int, dict[str, dict[str, int]]]:
     """A StatefulSet's first ordinal (else 0), and what each claim that is made for one pod costs.
 
-    By name of the claim template; where there is none, of the ephemeral volume. Raises FootprintError.
+    By name of the claim template; where there is none, of the ephemeral volume or, as ``of_devices`` has it, of the
+    claim of devices. Raises FootprintError.
     """
     tree = mapping(template, "")
-    spec = mapping(mapping(tree.get("template"), "template").get("spec"), "template.spec")
+    path = "template.spec"
+    spec = mapping(mapping(tree.get("template"), "template").get("spec"), path)
     start = mapping(tree.get("ordinals"), "ordinals").get("start", 0)
-    claims = _claims(tree, {} if tree.get("volumeClaimTemplates") else spec, "template.spec")
-    return start, {name: _claim(claim, at, default_storage_class) for claim, at, name in claims}
+    spec = {} if tree.get("volumeClaimTemplates") else spec
+    found = {name: _claim(claim, at, default_storage_class) for claim, at, name in _claims(tree, spec, path)}
+    extended = _extended(spec, path, terms)
+    return start, found | _device_claims(spec, path, terms) | ({of_devices(""): extended} if extended else {})
+
+
+def of_devices(name: str) -> str:
+    """How ``per_claim`` names a claim of devices of a pod; no volume has such a name. The empty one is that which the
+    scheduler makes for extended resources."""
+    return f"resourceClaims/{name}"
 
 
 def parse_limit_range(tree: Tree) -> LimitRangeDefaults:
@@ -290,6 +328,67 @@ def _claim(claim: Mapping[str, Tree], path: str, default_class: str) -> _Amounts
     prefix = f"{storage_class}.storageclass.storage.k8s.io/"
     by_class = {f"{prefix}{name}": amount for name, amount in cost.items()}
     return cost | {"count/persistentvolumeclaims": NANO} | (by_class if storage_class else {})
+
+
+# Devices.
+
+
+def _device_claims(spec: Mapping[str, Tree], path: str, terms: DeviceTerms) -> dict[str, _Amounts]:
+    """What the claims cost that are made for each pod. One that is there already counts by itself, once."""
+    return {
+        of_devices(text(claim, "name", at) or ""): _device_claim(terms.claims.get(name, _UNSEEN), terms)
+        for claim, at in items(spec.get("resourceClaims"), f"{path}.resourceClaims")
+        if (name := text(claim, "resourceClaimTemplateName", at))
+    }
+
+
+_UNSEEN: Final[Tree] = {"devices": {}, "unknown": True}
+
+
+def unknown_devices(template: Tree, terms: DeviceTerms) -> list[str]:
+    """The ResourceClaimTemplates of a pod of which it is not known what devices they take. Raises FootprintError."""
+    path = "template.spec"
+    spec = mapping(mapping(mapping(template, "").get("template"), "template").get("spec"), path)
+    listed = items(spec.get("resourceClaims"), f"{path}.resourceClaims")
+    names = [name for claim, at in listed if (name := text(claim, "resourceClaimTemplateName", at))]
+    return [name for name in names if terms.claims.get(name, _UNSEEN).get("unknown")]
+
+
+def _device_claim(claim: Mapping[str, Tree], terms: DeviceTerms) -> _Amounts:
+    """What such a claim of devices costs (``Usage`` in resource_claims.go)."""
+    cost: _Amounts = {}
+    for kind in ("devices",) if terms.for_admins else ("devices", "admin"):
+        for device_class, count in claim.get(kind, {}).items():
+            _add(cost, dict.fromkeys(_keys(device_class, terms), count * NANO))
+    return cost | ({UNKNOWN_DEVICES: NANO} if claim.get("unknown") else {})
+
+
+def _keys(device_class: str, terms: DeviceTerms) -> list[str]:
+    """Under which keys devices of a class count (``addExtendedResourceQuota`` in resource_claims.go, KEP-5004)."""
+    name = terms.extended.get(device_class)
+    extended = [f"requests.{name}", f"requests.{_DEVICE_CLASS}{device_class}"] if name else []
+    return [f"{device_class}{DEVICES}", *extended]
+
+
+def _as_devices(requests: Mapping[str, int], terms: DeviceTerms) -> _Amounts:
+    """What a pod that requests extended resources costs besides, where these are devices of a class (KEP-5004)."""
+    more: _Amounts = {}
+    prefix = f"requests.{_DEVICE_CLASS}"
+    named = {key.removeprefix(prefix) for key in requests if key.startswith(prefix)}
+    for device_class in sorted({*named, *terms.extended}):
+        keys = _keys(device_class, terms)
+        asked = {key: requests.get(key, 0) for key in {f"{prefix}{device_class}", *keys[1:2]}}
+        total = sum(asked.values())
+        _add(more, {key: above for key in keys if (above := total - asked.get(key, 0))})
+    return more
+
+
+def _extended(spec: Mapping[str, Tree], path: str, terms: DeviceTerms) -> _Amounts:
+    """What a pod requests of extended resources, as devices too."""
+    pod, _ = _pod(spec, path, ())
+    requests = {f"requests.{name}": amount for name, amount in pod.requests().items() if is_extended(name)}
+    _add(requests, _as_devices(requests, terms))
+    return requests
 
 
 def _storage_class(claim: Mapping[str, Tree], path: str, default_class: str) -> str:

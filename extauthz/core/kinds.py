@@ -17,6 +17,7 @@ REPLICA_SETS: Final[Kind] = ("apps", "replicasets")
 REVISIONS: Final[Kind] = ("apps", "controllerrevisions")
 REPLICATION_CONTROLLERS: Final[Kind] = ("", "replicationcontrollers")
 JOBS: Final[Kind] = ("batch", "jobs")
+DEVICE_CLAIMS: Final[Kind] = ("resource.k8s.io", "resourceclaims")
 PODS: Final[Kind] = ("", "pods")
 CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
 RESIZES: Final[Kind] = ("", "pods/resize")
@@ -107,6 +108,7 @@ KINDS: Final = (
         priced_each=True,
     ),
     WorkloadKind(CLAIMS, "PersistentVolumeClaim", "v1", (), priced_each=True),
+    WorkloadKind(DEVICE_CLAIMS, "ResourceClaim", "v1", (), priced_each=True),
 )
 
 BY_KEY: Final[Mapping[Kind, WorkloadKind]] = {kind.key: kind for kind in KINDS}

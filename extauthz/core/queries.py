@@ -228,7 +228,7 @@ class Queries:
         more = {key: amount - used.get(key, 0) for key, amount in at.envelope.amounts.items()}
         replicas = head.observed.replicas if head.observed is not None else 0
         reserved = {key: amount for key, amount in more.items() if amount}
-        return WorkloadUse(head.ref, replicas, used, reserved, not at.unknown)
+        return WorkloadUse(head.ref, replicas, used, reserved, not (at.unknown or at.takes_unknown_devices))
 
     # What fits.
 
@@ -240,7 +240,7 @@ class Queries:
         observed = entry.observed.replicas if entry.observed is not None else 0
         version = entry.observed.resource_version if entry.observed is not None else ""
         most = self._propose(entry, MAX_REPLICAS)
-        is_certain = not (most.step.after.unknown or most.growth.unpriced or most.growth.illegible)
+        is_certain = not (most.step.after.unknown or most.growth.is_uncertain)
         fits, bound = self._fitting(entry, most) if most.growth.shortages else (None, None)
         found = Headroom(fits, bound, observed, version, is_certain, guaranteed=self._guaranteed(entry, most, fits))
         return self._audited(entry, found) if most.growth.audit else found
@@ -260,7 +260,7 @@ class Queries:
         short = tuple(row for row in growth.shortages if row.quota in bound or row.quota in refused)
         fits = self._ledger.largest_replicas(ref, _count(replicas), proposal) if short else None
         observed = entry.observed.replicas if entry.observed is not None else 0
-        is_certain = not (proposal.step.after.unknown or growth.unpriced or growth.illegible)
+        is_certain = not (proposal.step.after.unknown or growth.is_uncertain)
         alone = proposal.step.this_write_only.envelope.amounts
         never_fits = any(alone.get(row.resource, 0) > row.hard for row in short)
         return WouldGrow(observed, short, fits, never_fits, is_certain)

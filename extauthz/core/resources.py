@@ -16,6 +16,9 @@ _NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _COMPUTE: Final = "cpu|memory|ephemeral-storage"
 _EXTENDED: Final = rf"(?:deviceclass\.resource\.kubernetes\.io/|(?!\S*kubernetes\.io/){_DOMAIN}){_NAME}"
 
+DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+"""What follows a DeviceClass in the key of its devices (``ResourceClaimsPerClass`` in ``k8s.io/api/core/v1``)."""
+
 
 class Treatment(StrEnum):
     """What the gate does about a quota key."""
@@ -60,8 +63,8 @@ def _not_counted(title: str, pattern: str, why: str, cure: str = "remove the key
 
 
 _REPLICAS: Final = "replicas and pod templates"
-_CLAIMS: Final = "replicas of StatefulSets with claim templates, and of pods with ephemeral volume claims"
-_NO_OVERCOMMIT: Final = "it cannot be overcommitted, so that its requests equal its limits"
+_CLAIMS: Final = "replicas with volume claims of their own"
+_NO_OVERCOMMIT: Final = "its requests equal its limits"
 
 TABLE: Final[tuple[Family, ...]] = (
     _gated(
@@ -91,6 +94,11 @@ TABLE: Final[tuple[Family, ...]] = (
         f"{_CLAIMS}, where they name the class",
     ),
     _gated(
+        f"`<class>{DEVICES}`",
+        rf"[a-z0-9][-a-z0-9.]*{re.escape(DEVICES)}",
+        "replicas with claims of devices of their own",
+    ),
+    _gated(
         "`count/deployments.apps`, `count/statefulsets.apps`",
         r"count/(?:deployments|statefulsets)\.apps",
         "creating one",
@@ -112,12 +120,6 @@ TABLE: Final[tuple[Family, ...]] = (
         r"limits\.(hugepages-\S+)",
         f"ResourceQuota has no limits of huge pages: {_NO_OVERCOMMIT}",
         r'use "requests.\1"',
-    ),
-    _not_counted(
-        "`<class>.deviceclass.resource.k8s.io/devices`",
-        r"\S+\.deviceclass\.resource\.k8s\.io/devices",
-        "devices of ResourceClaims are not counted",
-        "remove the key, and keep the ResourceQuota of each namespace for them",
     ),
     _not_counted(
         "any other `<class>.storageclass.storage.k8s.io/<name>`",
@@ -176,6 +178,11 @@ def canonical(key: str) -> str:
     if family.treatment is Treatment.NOT_COUNTED:
         raise ResourceKeyError(key, family.raised_by, match.expand(family.canonical))
     return match.expand(family.canonical)
+
+
+def is_device(key: str) -> bool:
+    """Whether claims of devices may raise a key: it is of a device class, or of an extended resource."""
+    return key.endswith(DEVICES) or (key.startswith("requests.") and "/" in key)
 
 
 def treatment(key: str) -> Treatment:

@@ -49,6 +49,7 @@ _NEEDED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("apps", ("deployments", "statefulsets", "replicasets", "controllerrevisions"), _LIST_WATCH),
     ("batch", ("jobs",), _LIST_WATCH),
     ("node.k8s.io", ("runtimeclasses",), _LIST_WATCH),
+    ("resource.k8s.io", ("deviceclasses", "resourceclaims", "resourceclaimtemplates"), _LIST_WATCH),
     ("storage.k8s.io", ("storageclasses",), _LIST_WATCH),
     (names.GROUP, ("workspacequotas",), _LIST_WATCH),
     (names.GROUP, ("workspacequotas/status",), ("patch",)),

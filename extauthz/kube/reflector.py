@@ -78,6 +78,7 @@ class Reflector(Generic[Item]):
 
     Args:
         form: the fields that watches bring of an object, as of ``lists.reading``; ``None``: all.
+        on_absent: called where the server has no such collection; ``None``: it must have.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Reflector(Generic[Item]):
         watch_s: float = WATCH_S,
         streams_lists: bool = True,
         form: type | None = None,
+        on_absent: Callable[[], None] | None = None,
     ) -> None:
         self.resource = resource
         self._connection = connection
@@ -106,6 +108,9 @@ class Reflector(Generic[Item]):
         self._backoff = Backoff(clock)
         self._streams_lists = streams_lists
         self._form = form
+        self._on_absent = on_absent
+        self.absent = False
+        """The server has no such collection, and need not have. It may come to have it."""
         self._stream_failed = False
         """A streamed list began and did not end. The next list comes in pages."""
         self._opened_s: float | None = None
@@ -224,7 +229,7 @@ class Reflector(Generic[Item]):
         self.relists += self.synced
         await self._handler.replaced(items, version)
         self._handler.reached(version)
-        self.synced = True
+        self.synced, self.absent = True, False
         self._stream_failed = False
         self._heard(version)
 
@@ -254,6 +259,9 @@ class Reflector(Generic[Item]):
             return 0.0 if self._stood() else self._backoff.failed()
         if error.status == 410:
             self.version = ""
+        if error.status == 404 and self._on_absent is not None and not self.synced:
+            self.absent = True
+            self._on_absent()
         cure = f" ({CURES[error.status]})" if error.status in CURES else ""
         self.last_error = f"{self.resource.group_resource}: {error}{cure}"
         return max(self._backoff.failed(), min(error.retry_after_s or 0.0, RETRY_AFTER_AT_MOST_S))

@@ -85,7 +85,7 @@ def denied_demand(rows: Iterable[UsageRow], waiting: Iterable[Waiting]) -> Level
     """By how much a limit would have to be higher for all that is refused because of it."""
     wanted: dict[tuple[str, str], int] = {}
     for one in waiting:
-        for short in one.latest.shortages:
+        for short in one.latest.evidence.shortages:
             key = (short.quota, short.resource)
             wanted[key] = wanted.get(key, 0) + short.requested
     found: dict[tuple[str, ...], float] = {}
@@ -118,11 +118,11 @@ def _episodes(waiting: Iterable[Waiting], shown: set[tuple[str, str]]) -> dict[s
 
 def refusing(decision: Decision) -> Iterator[Shortage | Unspecified]:
     """What refuses: each quota and resource."""
-    yield from decision.shortages
-    yield from (row for row in decision.unspecified if not row.audits)
+    yield from decision.evidence.shortages
+    yield from (row for row in decision.evidence.unspecified if not row.audits)
 
 
 def auditing(decision: Decision) -> Iterator[Shortage | Unspecified]:
     """What would refuse, and only audits."""
-    yield from decision.audit
-    yield from (row for row in decision.unspecified if row.audits)
+    yield from decision.evidence.audit
+    yield from (row for row in decision.evidence.unspecified if row.audits)

@@ -183,6 +183,7 @@ _POD = "spec.template.spec"
 _SAME = (
     f"{_POD}.overhead",
     f"{_POD}.runtimeClassName",
+    f"{_POD}.resourceClaims",
     f"{_POD}.resources",
     f"{_POD}.volumes",
     "spec.template.metadata.labels",

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from extauthz.core.model import Decision, Verdict
+from extauthz.core.model import COMMIT, Decision, Verdict
 
 from . import judge
 from .excuses import Excuses, Grant
@@ -155,7 +155,7 @@ class Checks:
         quota covers anything in its namespace it passes anyway."""
         if not question.is_undecided:
             self.broken("on Envoy a write is a count", f"{decision.id} is decided, and got {decision.reason}")
-        elif decision.pends:
+        elif decision.todo is COMMIT:
             self.broken("on Envoy a write is a count", f"{decision.id} is an object, and is followed")
         elif decision.reason == "no-quota":
             late = self._views.horizon(at_s)
@@ -203,7 +203,7 @@ class Checks:
         ):
             self.broken("no policy is passed over", f"{decision.id} was allowed, and policies forbid it")
         was = frozenset(one for one in been if one is not None)
-        self._excuses.grants[decision.id] = Grant(at_s, by, decision.uncovered, known, was)
+        self._excuses.grants[decision.id] = Grant(at_s, by, decision.evidence.uncovered, known, was)
 
     def _wrong_by(
         self,

@@ -135,7 +135,8 @@ class Lately:
         horizon = self._views.horizon(now_s)
         near = self._reference.views_near(CLOCKS_S)
         views = [*self._views.believable(horizon), *near]
-        for quota, resource, kept in [(one.quota, one.resource, one.kept) for one in decision.shortages]:
+        shortages = decision.evidence.shortages
+        for quota, resource, kept in [(one.quota, one.resource, one.kept) for one in shortages]:
             soon = [view.quotas[quota].hard.get(resource) for view in near if quota in view.quotas]
             least = min(limit or 0 for limit in (*self._views.limits(horizon, quota, resource), *soon))
             total = sum(

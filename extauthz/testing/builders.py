@@ -11,7 +11,17 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.intake.read import read
-from extauthz.core.model import Amounts, Decision, NotACount, Observed, Reading, Request, Requester, WorkloadRef
+from extauthz.core.model import (
+    Amounts,
+    Decision,
+    NotACount,
+    Observed,
+    Reading,
+    Request,
+    Requester,
+    Template,
+    WorkloadRef,
+)
 from extauthz.core.objects.custom import Shape
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.policies import Compile
@@ -108,6 +118,8 @@ class Snapshot:
     workloads: list[tuple[WorkloadRef, Observed]]
     limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = field(default_factory=dict)
     overheads: dict[str, Amounts] = field(default_factory=dict)
+    claim_templates: dict[str, dict[str, Template]] = field(default_factory=dict)
+    device_classes: dict[str, str] = field(default_factory=dict)
     default_storage_class: str = ""
     kinds: tuple[tuple[str, str, str, Mapping[str, Shape]], ...] = ()
 

@@ -22,7 +22,9 @@ from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import owned_by, pod, quota, workload
 
 Tree = Any
-COUNTED = ("pods", "requests.cpu", "requests.memory", "limits.memory", "count/deployments.apps", "count/pods")
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+COUNTED = ("pods", "requests.cpu", "requests.memory", "limits.memory", "count/deployments.apps", "count/pods", DEVICES,
+           "requests.example.com/gpu")  # fmt: skip
 KEYS = dict.fromkeys(COUNTED, "1000")
 QUOTAS = [quota("acme", KEYS), quota("gold", KEYS, namespaces={}, workloads={"tier": "gold"})]
 RESOURCES = {(one.group, one.kind): (one.group, one.plural) for phase in PHASES for one in phase}
@@ -71,6 +73,42 @@ def job(name: str, **more: Tree) -> Tree:
     return obj("batch/v1", "Job", name, spec, **more)
 
 
+def takes(count: int, **more: Tree) -> Tree:
+    """The spec of a claim of so many devices of the class ``gpu``."""
+    return {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "gpu", "count": count} | more}]}}
+
+
+def claim_template(count: int) -> Tree:
+    return obj("resource.k8s.io/v1", "ResourceClaimTemplate", "gpus", {"spec": takes(count)})
+
+
+def device_claim(name: str, count: int, pod: str = "", **annotations: str) -> Tree:
+    owner = [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": f"uid-{pod}", "controller": True}]
+    metadata = {"annotations": annotations, "ownerReferences": owner if pod else []}
+    return obj("resource.k8s.io/v1", "ResourceClaim", name, takes(count), metadata=metadata)
+
+
+def made_for(pod: str, count: int) -> Tree:
+    return device_claim(f"{pod}-gpus-x7", count, pod, **{"resource.kubernetes.io/pod-claim-name": "gpus"})
+
+
+def claiming(one: Tree) -> Tree:
+    spec = one["spec"].get("template", one)["spec"]
+    spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
+    return one
+
+
+GPUS = {
+    "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
+    "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"},
+}  # fmt: skip
+CREW = claiming(workload("crew", 2, kind="ReplicaSet"))
+
+
+def of_crew(name: str) -> Tree:
+    return claiming(bare_pod(name, **of("crew", "ReplicaSet")))
+
+
 LIMITS = {"limits": [{"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"cpu": "2"}}]}
 ACME = namespace(workspace="acme")
 
@@ -114,6 +152,23 @@ CASES: dict[str, tuple[list[Tree], dict[str, int]]] = {
     "stateful-set-amid-a-rollout": (
         [ACME, stateful_set("db-1", "db-2"), revision("db-1", "9"), revision("db-2", "1")],
         {"acme pods": 3, "acme requests.cpu": 27},
+    ),
+    "claims-of-devices-to-come": ([ACME, claim_template(3), CREW], {f"acme {DEVICES}": 6}),
+    "claim-of-a-pod-that-is-charged": (
+        [ACME, claim_template(3), CREW, of_crew("crew-1"), made_for("crew-1", 3)],
+        {f"acme {DEVICES}": 6},
+    ),
+    "claim-from-before-its-template-was-made-anew": (
+        [ACME, claim_template(1), CREW, of_crew("crew-1"), of_crew("crew-2"), made_for("crew-1", 3)],
+        {f"acme {DEVICES}": 4},
+    ),
+    "claim-of-a-bare-pod": (
+        [ACME, claim_template(2), claiming(bare_pod("p")), made_for("p", 2)],
+        {f"acme {DEVICES}": 2},
+    ),
+    "claim-of-nobody": ([ACME, device_claim("shared", 4), made_for("gone", 1)], {f"acme {DEVICES}": 5}),
+    "devices-that-are-an-extended-resource": (
+        [ACME, GPUS, claim_template(3), CREW], {f"acme {DEVICES}": 6, "acme requests.example.com/gpu": 6},
     ),
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ NANO = 10**9
 WITHIN_S = 60.0
 EVERYTHING = (
     "namespaces,limitranges,runtimeclasses,storageclasses,deployments,statefulsets,replicasets,replicationcontrollers,"
-    "controllerrevisions,jobs,pods,persistentvolumeclaims"
+    "controllerrevisions,jobs,pods,persistentvolumeclaims,deviceclasses,resourceclaimtemplates,resourceclaims"
 )
 COUNTED = ("pods", "requests.cpu", "requests.memory", "limits.memory", "count/pods", "count/deployments.apps")
 

@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.cli.report import as_json, as_table
-from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Evidence, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.servers.api import shown
 
 QUOTAS = """\
@@ -172,22 +172,22 @@ def test_a_dry_run_is_shown_as_one(check: Check) -> None:
 def test_what_an_audit_would_refuse_is_shown_beside_the_verdict() -> None:
     row = Shortage("q", ("q",), "pods", 10**9, 10**9, 0, 10**9)
     allowed = Decision("1", Verdict.ALLOW, "fits", "fits", WorkloadRef("", "pods", "n", "p"), Operation.CREATE)
-    out = as_table(shown.decision(Decision("1", Verdict.ALLOW, "fits", "fits", audit=(row,))))
+    out = as_table(shown.decision(Decision("1", Verdict.ALLOW, "fits", "fits", evidence=Evidence(audit=(row,)))))
     assert "would be refused, but only audited, by:\n  quota  resource  requested  used  reserved  hard\n  q " in out
     assert "operation  create\n" in as_table(shown.decision(allowed))
-    audited = shown.decision(Decision("1", Verdict.ALLOW, "fits", "", audit=(row,)))
+    audited = shown.decision(Decision("1", Verdict.ALLOW, "fits", "", evidence=Evidence(audit=(row,))))
     assert json.loads(as_json(audited))["audit"][0]["quota"] == "q"
 
 
 def test_what_pods_would_have_to_state_for_a_quota_that_audits_is_shown_too() -> None:
     rows = (Unspecified("q", ("q",), "requests.cpu", ("c",), True),)
-    allowed = Decision("1", Verdict.ALLOW, "fits", "fits", unspecified=rows)
+    allowed = Decision("1", Verdict.ALLOW, "fits", "fits", evidence=Evidence(unspecified=rows))
     only_audited = "would be refused, but only audited: pods must specify requests.cpu for q\n"
     assert only_audited in as_table(shown.decision(allowed))
     assert json.loads(as_json(shown.decision(allowed)))["unspecified"] == [
         {"quota": "q", "path": ["q"], "resource": "requests.cpu", "containers": ["c"], "audits": True}
     ]
-    denied = allowed._replace(verdict=Verdict.DENY, unspecified=(rows[0]._replace(audits=False),))
+    denied = allowed._replace(verdict=Verdict.DENY, evidence=Evidence(unspecified=(rows[0]._replace(audits=False),)))
     assert "only audited" not in as_table(shown.decision(denied))
 
 
@@ -265,3 +265,40 @@ def test_it_reads_files_only_and_says_how_to_get_them(flag: str, given: str, che
     code, _, error = check("{}", f"--{flag}", given)
     assert code == 64
     assert f"--{flag}: files are read here, not {given}; save them first: kubectl get" in error.replace(":/p", "://p")
+
+
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+TRAIN = """\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {workspace: acme}}}
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceClaimTemplate
+  metadata: {name: one-gpu, namespace: a}
+  spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: train, namespace: a, uid: u1, resourceVersion: "5"}
+  spec:
+    replicas: 2
+    selector: {matchLabels: {app: train}}
+    template:
+      spec:
+        containers: [{name: c}]
+        resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+"""
+
+
+@pytest.mark.parametrize(("replicas", "code"), [("4", 0), ("5", 1)])
+def test_devices_are_counted_by_the_claims_of_pods(replicas: str, code: int, check: Check) -> None:
+    hard = f'spec:\n  namespaceSelector: {{matchLabels: {{workspace: acme}}}}\n  hard: {{{DEVICES}: "4"}}\n'
+    (check.directory / "q.yaml").write_text(
+        f"apiVersion: extauthz.dev/v1alpha1\nkind: WorkspaceQuota\nmetadata: {{name: acme}}\n{hard}"
+    )
+    (check.directory / "s.yaml").write_text(TRAIN)
+    places = ["--quotas", f"{check.directory}/q.yaml", "--state", f"{check.directory}/s.yaml"]
+    got, out, err = check.run("check", "deploy/train", "-n", "a", "--replicas", replicas, *places, "-o", "json")
+    assert (got, err) == (code, "")
+    sentence = json.loads(out)["sentence"]
+    assert code == 0 or f"requested: {DEVICES}=3, used: {DEVICES}=2, limited: {DEVICES}=4" in sentence

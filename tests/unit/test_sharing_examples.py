@@ -89,3 +89,15 @@ def test_a_time_without_a_zone_is_told_with_the_cure(run, capsys):
         run(NOW + "2027-02-01T12:00:00", "launch.yaml")
     assert ended.value.code == 64
     assert "no time of RFC 3339; write for example 2027-02-01T12:00:00Z, with a zone" in capsys.readouterr().err
+
+
+def test_the_override_in_force_is_told_with_its_end_and_the_next_with_its_begin(run):
+    _, shown = run("top -o json --now 2027-02-01T12:00:00Z", "launch.yaml")
+    assert (
+        '"override": { "name": "launch", "reason": "rented for the launch", "until": "2027-03-01T00:00:00Z" }' in shown
+    )
+    _, shown = run("top -o json --now 2027-01-01T12:00:00Z", "launch.yaml")
+    assert (
+        '"nextOverride": { "name": "launch", "reason": "rented for the launch", "from": "2027-02-01T00:00:00Z" }'
+        in shown
+    )

@@ -10,7 +10,7 @@ from extauthz.core.decision.bounds import Bounds
 from extauthz.core.decision.policy import Policy
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.model import Amounts, Kind, Observed, WorkloadRef
+from extauthz.core.model import Amounts, Kind, Observed, Template, WorkloadRef
 from extauthz.core.objects.custom import Customs, Shape
 from extauthz.core.policies import Policies
 from extauthz.core.quota.tree import QuotaTree
@@ -26,6 +26,14 @@ class ClusterSnapshot(Protocol):
     @property
     def overheads(self) -> Mapping[str, Amounts]:
         """RuntimeClass to what each of its pods costs besides its containers."""
+
+    @property
+    def claim_templates(self) -> Mapping[str, Mapping[str, Template]]:
+        """ResourceClaimTemplates by namespace and name, with the devices that each of their claims may take."""
+
+    @property
+    def device_classes(self) -> Mapping[str, str]:
+        """DeviceClass to the extended resource that its devices are too; empty: none."""
 
     @property
     def default_storage_class(self) -> str:
@@ -77,6 +85,8 @@ class ClusterState:
         self.reached = observations.reached
         self.observe_namespace = usage.observe_namespace
         self.observe_limit_ranges = usage.observe_limit_ranges
+        self.observe_claim_templates = usage.observe_claim_templates
+        self.observe_device_class = usage.observe_device_class
         self.observe_runtime_class = usage.observe_runtime_class
         self.observe_default_storage_class = usage.observe_default_storage_class
         self.usage = usage.rows
@@ -130,9 +140,13 @@ class ClusterState:
             self.observe_kind(*custom)
         for runtime_class in {*ledger.pod_costs.overheads, *state.overheads}:
             self.observe_runtime_class(runtime_class, state.overheads.get(runtime_class))
+        for device_class in {*ledger.pod_costs.extended, *state.device_classes}:
+            self.observe_device_class(device_class, state.device_classes.get(device_class, ""))
         self.observe_default_storage_class(state.default_storage_class)
-        for name in {*ledger.coverage.namespaces, *state.namespaces, *state.limit_ranges}:
+        known = {*ledger.coverage.namespaces, *ledger.pod_costs.namespaces}
+        for name in {*known, *state.namespaces, *state.limit_ranges, *state.claim_templates}:
             self.observe_limit_ranges(name, state.limit_ranges.get(name, ()))
+            self.observe_claim_templates(name, state.claim_templates.get(name, {}))
             self.observe_namespace(name, state.namespaces.get(name))
         ledger.observations.replace(state.workloads)
         self.state_synced(True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
+from extauthz.core import texts
 from extauthz.core.decision import sentences
 from extauthz.core.decision.cluster_state import ClusterState
 from extauthz.core.decision.known import Case, Grounds
+from extauthz.core.decision.weighing import templates
+from extauthz.core.footprint import FootprintError
 from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (
     ANY_LABELS,
@@ -79,8 +83,8 @@ def missing(asked: Case) -> Decision | None:
         reason = "unknown-namespace"
     else:
         return None
-    answer = asked.unavailable(reason, why, _setting(asked, Unknown.WORKLOAD))
-    return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, asked.write.ref))
+    needs = NeedsFetch(Fetch.WORKLOAD, asked.write.ref)
+    return asked.unavailable(reason, why, _setting(asked, Unknown.WORKLOAD), needs)
 
 
 def _outdated(asked: Case) -> Decision | None:
@@ -111,8 +115,8 @@ def unseen_owner(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision 
         return grounds
     owner = joins.owner.ref
     why = f'has not seen its owner, {owner.resource} "{owner.name}", so cannot tell what that comes to'
-    answer = asked.unavailable("unknown-workload", why, _setting(asked, Unknown.WORKLOAD))
-    return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, owner))
+    needs = NeedsFetch(Fetch.WORKLOAD, owner)
+    return asked.unavailable("unknown-workload", why, _setting(asked, Unknown.WORKLOAD), needs)
 
 
 def uncertain(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
@@ -145,6 +149,10 @@ def _left(left_s: float) -> str:
     return sentences.about(left_s) if left_s > 0 else "a little longer"
 
 
+MAX_CLAIMS: Final = 8
+"""Names in a sentence."""
+
+
 class _NotKnown(NamedTuple):
     """Something that the gate does not know, and what to do about it."""
 
@@ -170,8 +178,22 @@ def _not_known(asked: Case, proposal: Proposal) -> Iterator[_NotKnown]:
     if proposal.step.after.unknown:
         setting = policy.on(Unknown.FOOTPRINT, grown, who)
         yield _NotKnown(setting, "unknown-footprint", "does not know what one of its pods costs")
+    if growth.unknown_devices:
+        why = ": ".join(("does not know what devices its pods take", *_unknown_devices(asked, proposal)))
+        yield _NotKnown(policy.on(Unknown.FOOTPRINT, growth.unknown_devices, who), "unknown-footprint", why)
     if growth.unpriced:
         concerned = [node for node in grown if node.quota.name in growth.unpriced]
         names = ", ".join(growth.unpriced)
         why = f"does not know what quota {names} has in use: some workload has no known cost"
         yield _NotKnown(policy.on(Unknown.FOOTPRINT, concerned, who), "unknown-usage", why)
+
+
+def _unknown_devices(asked: Case, proposal: Proposal) -> Iterator[str]:
+    """What is not known, the first few by name; nothing, if it is no template of the write."""
+    found: dict[str, None] = {}
+    for template in templates(asked, proposal):
+        with suppress(FootprintError):
+            found |= dict.fromkeys(asked.state.ledger.pod_costs.unknown_devices(asked.ref.namespace, template))
+    if found:
+        names = ", ".join(f'"{texts.cut(name, texts.MAX_NAME)}"' for name in list(found)[:MAX_CLAIMS])
+        yield f"ResourceClaimTemplate {names}"

@@ -262,7 +262,7 @@ def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None)
     """What of an object counts. Raises BodyError, ObjectError."""
     found = described(ref.resource, given) if shape is None else custom.described(shape, given)
     size = len(found.template.text) if found.template is not None else 0
-    if size + len(found.labels) + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
+    if size + len(found.labels) + len(found.selector or "") + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
         raise _too_much()
     return found
 

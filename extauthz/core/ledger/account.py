@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from extauthz.core.model import Amounts
 from extauthz.core.quota.tree import QuotaNode
+from extauthz.core.resources import is_device
 
 _NOTHING: dict[str, int] = {}
+_SAID = ("used", "reserved", "kept", "workloads", "unpriced", "unbounded", "unbounded_of_devices")
 
 
 class Account:
@@ -21,7 +23,7 @@ class Account:
         node: the quota; ``None``: one without guarantees.
     """
 
-    __slots__ = ("idle", "kept", "reserved", "unbounded", "unpriced", "used", "workloads")
+    __slots__ = ("idle", "kept", "reserved", "unbounded", "unbounded_of_devices", "unpriced", "used", "workloads")
 
     def __init__(self, node: QuotaNode | None = None) -> None:
         self.used: dict[str, int] = {}
@@ -34,6 +36,8 @@ class Account:
         self.unpriced = 0
         self.unbounded = 0
         """Those of them that no child of the quota bounds."""
+        self.unbounded_of_devices = 0
+        """Those of these of which it is only not known what devices they take."""
         self.workloads = 0
 
     def keep_all(self, node: QuotaNode) -> None:
@@ -46,11 +50,16 @@ class Account:
         other.used, other.reserved = dict(self.used), dict(self.reserved)
         other.kept, other.idle = dict(self.kept), dict(self.idle)
         other.unpriced, other.unbounded, other.workloads = self.unpriced, self.unbounded, self.workloads
+        other.unbounded_of_devices = self.unbounded_of_devices
         return other
 
     def of(self, key: str) -> tuple[int, int]:
         """Used and reserved of a key."""
         return self.used.get(key, 0), self.reserved.get(key, 0)
+
+    def is_unbounded(self, key: str) -> bool:
+        """Whether it is not known what some workload takes of a key, and no child of the quota bounds that."""
+        return self.unbounded > (0 if is_device(key) else self.unbounded_of_devices)
 
     def own_reserved(self) -> dict[str, int]:
         """``reserved``, to be changed."""
@@ -72,15 +81,12 @@ class Account:
         reserved = {f"reserved {key}": amount for key, amount in self.reserved.items()}
         kept = {f"kept {key}": amount for key, amount in self.kept.items()}
         counts = {"workloads of unknown cost": self.unpriced, "of these bounded by no child": self.unbounded}
+        counts |= {"of these only for their devices": self.unbounded_of_devices}
         return {**used, **reserved, **kept, "workloads": self.workloads, **counts}
 
     def same(self, other: Account) -> bool:
         """Whether both say the same."""
-        counts = (self.workloads, self.unpriced, self.unbounded)
-        return (
-            (self.used, self.reserved, self.kept) == (other.used, other.reserved, other.kept)
-            and counts == (other.workloads, other.unpriced, other.unbounded)
-        )  # fmt: skip
+        return all(getattr(self, name) == getattr(other, name) for name in _SAID)
 
 
 def settle(accounts: Mapping[QuotaNode, Account], nodes: Iterable[QuotaNode]) -> None:

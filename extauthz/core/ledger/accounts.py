@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from extauthz.core.footprint import UNSPECIFIED
+from extauthz.core.footprint import UNKNOWN_DEVICES, UNSPECIFIED
 from extauthz.core.ledger.account import Account, kept_beyond, settle
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.model import Amounts, Shortage
@@ -163,6 +163,11 @@ class Position(NamedTuple):
     """What each replica costs, if only the count of the head may change."""
 
     @property
+    def takes_unknown_devices(self) -> bool:
+        """Some pod claims devices, and it is not known which."""
+        return UNKNOWN_DEVICES in self.envelope.amounts
+
+    @property
     def settled(self) -> Position:
         """Where it counts without pending writes. Only if ``pod`` is known."""
         assert self.pod is not None, "other writes than of the count are under way"
@@ -261,6 +266,14 @@ class Growth(NamedTuple):
     """Quotas whose limits are not known. Everything that they cover counts as growth."""
     unspecified: tuple[tuple[QuotaNode, str], ...]
     """Quotas, also those that only audit, and keys of theirs of which more pods state nothing."""
+    unknown_devices: Nodes
+    """Quotas that enforce and limit devices, under which more pods claim some of which it is not known what they are.
+    """
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Something that bears on it is not known: of quotas, of what they have in use, or of devices."""
+        return bool(self.unpriced or self.illegible or self.unknown_devices)
 
     def beside(self, other: Growth) -> Growth:
         """Of two steps that one write does, one after the other. A quota tells of the first that does not fit."""
@@ -271,6 +284,7 @@ class Growth(NamedTuple):
             tuple(dict.fromkeys((*self.unpriced, *other.unpriced))),
             tuple(dict.fromkeys((*self.illegible, *other.illegible))),
             tuple(dict.fromkeys((*self.unspecified, *other.unspecified))),
+            tuple(dict.fromkeys((*self.unknown_devices, *other.unknown_devices))),
         )
 
 
@@ -331,12 +345,13 @@ class Accounts:
         if _only_reserves(before, after):
             self._reserve(difference(before.envelope, after.envelope), after.envelope_in)
             return
+        is_unknown = any(at.unknown or at.takes_unknown_devices for at in (before, after))
         nodes = _either(before.envelope_in, after.envelope_in)
         for node in nodes:
             account = self._accounts.get(node)
             if account is None:
                 account = self._accounts[node] = Account(node)
-            if before.unknown or after.unknown:
+            if is_unknown:
                 self._count_unknown(node, account, before, -1)
                 self._count_unknown(node, account, after, 1)
             if before.used_in is not after.used_in:
@@ -357,11 +372,13 @@ class Accounts:
             settle(self._accounts, nodes)
 
     def _count_unknown(self, node: QuotaNode, account: Account, at: Position, times: int) -> None:
-        if not at.unknown or node not in at.envelope_in:
+        of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
+        if not (at.unknown or of_devices) or node not in at.envelope_in:
             return
         account.unpriced += times
         if not any(one.parent is node and one.bounds for one in at.envelope_in):
             account.unbounded += times
+            account.unbounded_of_devices += times * of_devices
         if account.unpriced:
             self._unknown.add(node)
         else:
@@ -378,7 +395,7 @@ class Accounts:
             if child.parent is node and child.bounds:
                 account = self._accounts[child]
                 left = account.available(key, child.hard[key]) - (growth if child in grows else 0)
-                if not account.unbounded:
+                if not account.is_unbounded(key):
                     left = min(left, self._set_aside(child, key, growth, grows))
                 aside += max(left, 0)
         return aside
@@ -409,6 +426,7 @@ class Accounts:
         unpriced: list[str] = []
         illegible: list[str] = []
         grows: list[QuotaNode] = []
+        of_devices: list[QuotaNode] = []
         risen = rise(before.envelope, after.envelope)
         above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
         unknown, some_unknown = after.unknown and step.multiplies_unknown, self._unknown
@@ -423,11 +441,15 @@ class Accounts:
             if not risen_here and not above_here and not grows_here:
                 continue  # what grows nothing passes, however far over the quota is
             account = self._accounts.get(node, _UNTOUCHED)
+            takes = node.limits_devices and (UNKNOWN_DEVICES in risen_here or UNKNOWN_DEVICES in above_here)
+            grows_here = grows_here or takes or node.illegible  # of an illegible one nobody can tell what it limits
+            is_unpriced = grows_here and account.unbounded > 0
             available, growth_of = account.available, risen_here.get
             for key, hard in node.hard.items():
                 growth = growth_of(key, 0)
                 if growth or key in above_here:
                     grows_here = True
+                    is_unpriced = is_unpriced or (account.unbounded > 0 and account.is_unbounded(key))
                     aside = self._set_aside(node, key, growth, after.envelope_in) if some_unknown else 0
                     others = kept.get((node, key), 0) if kept else 0
                     if growth > available(key, hard) - (max(aside, others)):
@@ -435,15 +457,21 @@ class Accounts:
                         others = others if growth > available(key, hard) - others else 0
                         short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard, others)
                         (audited if audits else refused).append(short)
-            if node.illegible:  # nobody can tell what it limits
-                grows_here = True
+            if node.illegible:
                 illegible.append(node.quota.name)
             if grows_here and not audits:
                 grows.append(node)
-                if account.unbounded:
-                    unpriced.append(node.quota.name)
-        unspecified = _unspecified(step, risen, above)
-        return Growth(tuple(refused), tuple(audited), tuple(grows), tuple(unpriced), tuple(illegible), unspecified)
+                of_devices += [node] if takes else []
+                unpriced += [node.quota.name] if is_unpriced else []
+        return Growth(
+            tuple(refused),
+            tuple(audited),
+            tuple(grows),
+            tuple(unpriced),
+            tuple(illegible),
+            _unspecified(step, risen, above),
+            tuple(of_devices),
+        )
 
     def _kept_beyond(
         self, step: Step, risen: Amounts, above: Amounts, *, stays: bool
@@ -600,6 +628,7 @@ def _only_reserves(before: Position, after: Position) -> bool:
         and after.used_in is before.used_in
         and after.envelope_in is before.envelope_in is after.used_in
         and after.unknown == before.unknown
+        and after.takes_unknown_devices == before.takes_unknown_devices
     )
 
 

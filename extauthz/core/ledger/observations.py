@@ -14,13 +14,13 @@ from typing import Final, TypeVar
 
 from cachetools import FIFOCache
 
-from extauthz.core.kinds import PODS, RESIZES
+from extauthz.core.kinds import DEVICE_CLAIMS, PODS, RESIZES
 from extauthz.core.ledger.accounts import NOWHERE
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.ownership import Ownership
 from extauthz.core.ledger.pending_write import Event, is_newer
 from extauthz.core.ledger.pending_writes import PendingWrites
-from extauthz.core.ledger.pod_costs import ephemeral
+from extauthz.core.ledger.pod_costs import claimed_by, ephemeral
 from extauthz.core.ledger.rollouts import LeftTemplates, Rollouts
 from extauthz.core.ledger.usage import Usage
 from extauthz.core.model import Kind, Labels, Observed, OwnerRef, Template, WorkloadRef
@@ -49,6 +49,10 @@ class Observations:
         """Pods to the claims of their ephemeral volumes. Few have any."""
         self._claiming: dict[WorkloadRef, tuple[WorkloadRef | None, str]] = {}
         """Claims whose pod has come, gone, or changed its group."""
+        self._made_for: dict[WorkloadRef, WorkloadRef] = {}
+        """Claims of devices to the pod that they were made for."""
+        self._devices: dict[WorkloadRef, dict[WorkloadRef, str]] = {}
+        """Pods to the claims of devices that were made for them, and which of theirs each is."""
         self._rollouts = Rollouts()
         """Templates that were left, and may still run."""
         self._resized: dict[WorkloadRef, str] = {}
@@ -169,6 +173,8 @@ class Observations:
             self._take_claims(ref, observed)
             self._pods.put(ref, observed)
             observed = observed if observed is None or observed.owner is None else None
+        elif ref[:2] == DEVICE_CLAIMS:
+            self._take_device_claim(ref, observed)
         self._take_one(ref, observed)
 
     def _take_claims(self, ref: WorkloadRef, pod: Observed | None) -> None:
@@ -178,6 +184,22 @@ class Observations:
             self._ephemeral[ref] = after
         for claim, volume in (known | after).items():
             self._claiming[claim] = ref if claim in after else None, volume
+        for claim, name in self._devices.get(ref, {}).items():
+            self._claiming[claim] = ref if pod is not None else None, name
+
+    def _take_device_claim(self, ref: WorkloadRef, claim: Observed | None) -> None:
+        """Note the pod that a claim was made for, which may be seen before it or after."""
+        before = self._made_for.pop(ref, None)
+        if before is not None:
+            del self._devices[before][ref]
+            if not self._devices[before]:
+                del self._devices[before]
+        pod, name = (claimed_by(ref, claim) if claim is not None else None) or (None, "")
+        if pod is not None:
+            self._made_for[ref] = pod
+            self._devices.setdefault(pod, {})[ref] = name
+        is_there = pod is not None and (self._pods.group(pod) is not None or self._workloads.get(pod) is not None)
+        self._claiming[ref] = pod if is_there else None, name
 
     def _take_groups(self) -> None:
         for ref, observed in self._pods.changes():
@@ -228,6 +250,8 @@ class Observations:
             entry.expected = entry.shown
         entry.observed = observed
         self._ownership.regroup(entry)
+        for one in touched:
+            self._ownership.find_strays(one)
         for ref, old in before:
             self._usage.shift(ref, old, NOWHERE)
         for one in touched:

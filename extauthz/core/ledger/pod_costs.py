@@ -12,11 +12,24 @@ import json
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from extauthz.core.footprint import UNSPECIFIED, FootprintError, LimitRangeDefaults, per_claim, per_pod, unspecified
-from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PRICED_EACH, STATEFUL_SETS
+from extauthz.core.footprint import (
+    NO_TERMS,
+    UNSPECIFIED,
+    DeviceTerms,
+    FootprintError,
+    LimitRangeDefaults,
+    of_devices,
+    per_claim,
+    per_pod,
+    unknown_devices,
+    unspecified,
+)
+from extauthz.core.kinds import CLAIMS, DEPLOYMENTS, PODS, PRICED_EACH, STATEFUL_SETS
 from extauthz.core.ledger.accounts import Shared, highest
 from extauthz.core.model import Amounts, Labels, Observed, Template, Tree, WorkloadRef
 from extauthz.core.quantities import NANO
@@ -24,7 +37,20 @@ from extauthz.core.quantities import NANO
 _CACHED_CLAIMS = 4_096
 
 _Costs = dict[bytes, Amounts]
-"""What one pod of a template costs under some limit ranges, by the template's text."""
+"""What one pod of a template costs in some namespaces, by the template's text."""
+
+
+class _Terms(NamedTuple):
+    """What in a namespace bears on costs there."""
+
+    ranges: tuple[LimitRangeDefaults, ...] = ()
+    claims: tuple[tuple[str, Template], ...] = ()
+    """ResourceClaimTemplates by name, with what they take."""
+    for_admins: bool = False
+    """Claims of devices may have administrators' access."""
+
+
+_PLAIN = _Terms()
 
 
 class PodCosts:
@@ -41,13 +67,16 @@ class PodCosts:
         """How many footprints are kept by template. Others are worked out again."""
         self._required: frozenset[str] = frozenset()
         """Keys of ``UNSPECIFIED`` that some quota limits."""
-        self._limit_ranges: dict[str, tuple[LimitRangeDefaults, ...]] = {}
-        self._costs: dict[tuple[LimitRangeDefaults, ...], _Costs] = {}
-        """Shared by all namespaces whose limit ranges are equal."""
-        self._plain = self._costs_under(())
-        self._ranged: dict[str, _Costs] = {}
-        """Namespaces with limit ranges to their costs; all others have ``_plain``."""
-        self._claims: LRUCache[bytes, tuple[int, Mapping[str, Amounts]]] = LRUCache(_CACHED_CLAIMS)
+        self.extended: dict[str, str] = {}
+        """DeviceClass to the extended resource that its devices are too."""
+        self._terms: dict[str, _Terms] = {}
+        """Of namespaces that have any."""
+        self._costs: dict[_Terms, _Costs] = {}
+        """Shared by all namespaces whose terms are equal."""
+        self._plain = self._costs_under(_PLAIN)
+        self._own: dict[str, _Costs] = {}
+        """Namespaces with terms to their costs; all others have ``_plain``."""
+        self._claims: LRUCache[tuple[bytes, _Terms], tuple[int, Mapping[str, Amounts]]] = LRUCache(_CACHED_CLAIMS)
         self._sizes: dict[tuple[tuple[str, int], ...], Shared] = {}
 
     def require(self, limited: Set[str]) -> None:
@@ -58,29 +87,63 @@ class PodCosts:
             self._forget()
 
     def limit_ranges(self, namespace: str) -> tuple[LimitRangeDefaults, ...]:
-        """The costs of a namespace, known or not: its limit ranges may come before it."""
-        return self._limit_ranges.get(namespace, ())
+        """Those of a namespace, known or not: they may come before it."""
+        return self._terms.get(namespace, _PLAIN).ranges
 
     def set_limit_ranges(self, namespace: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Replace the limit ranges of a namespace."""
-        self._limit_ranges.pop(namespace, None)
-        self._ranged.pop(namespace, None)
-        if ranges:
-            self._limit_ranges[namespace] = tuple(ranges)
-            self._ranged[namespace] = self._costs_under(tuple(ranges))
+        self._set(namespace, self._terms.get(namespace, _PLAIN)._replace(ranges=tuple(ranges)))
 
-    def _costs_under(self, ranges: tuple[LimitRangeDefaults, ...]) -> _Costs:
-        """The table that namespaces with equal limit ranges share. Tables of old ranges are dropped."""
-        if len(self._costs) > 2 * len(self._limit_ranges) + 1:
-            used = {(), *self._limit_ranges.values()}
+    @property
+    def namespaces(self) -> Set[str]:
+        """Those in which something bears on costs."""
+        return self._terms.keys()
+
+    def claim_templates(self, namespace: str) -> Mapping[str, Template]:
+        """The ResourceClaimTemplates of a namespace, with what they take."""
+        return dict(self._terms.get(namespace, _PLAIN).claims)
+
+    def set_claim_templates(self, namespace: str, templates: Mapping[str, Template]) -> None:
+        """Replace the ResourceClaimTemplates of a namespace."""
+        claims = tuple(sorted(templates.items(), key=itemgetter(0)))
+        self._set(namespace, self._terms.get(namespace, _PLAIN)._replace(claims=claims))
+
+    def set_for_admins(self, namespace: str, for_admins: bool) -> None:
+        """Whether claims of devices may have administrators' access in a namespace."""
+        self._set(namespace, self._terms.get(namespace, _PLAIN)._replace(for_admins=for_admins))
+
+    def _set(self, namespace: str, terms: _Terms) -> None:
+        self._terms.pop(namespace, None)
+        self._own.pop(namespace, None)
+        if terms != _PLAIN:
+            self._terms[namespace] = terms
+            self._own[namespace] = self._costs_under(terms)
+
+    def _costs_under(self, terms: _Terms) -> _Costs:
+        """The table that namespaces with equal terms share. Tables of old terms are dropped."""
+        if len(self._costs) > 2 * len(self._terms) + 1:
+            used = {_PLAIN, *self._terms.values()}
             self._costs = {key: costs for key, costs in self._costs.items() if key in used}
-        return self._costs.setdefault(ranges, {})
+        return self._costs.setdefault(terms, {})
+
+    def _devices(self, terms: _Terms) -> DeviceTerms:
+        if terms is _PLAIN and not self.extended:
+            return NO_TERMS
+        claims = {name: json.loads(template.text) for name, template in terms.claims}
+        return DeviceTerms(claims, self.extended, terms.for_admins)
 
     def set_overhead(self, runtime_class: str, overhead: Amounts | None) -> None:
         """Replace what a RuntimeClass adds to each of its pods, or forget it (``None``)."""
         self.overheads.pop(runtime_class, None)
         if overhead is not None:
             self.overheads[runtime_class] = overhead
+        self._forget()
+
+    def set_extended(self, device_class: str, name: str) -> None:
+        """Replace the extended resource that the devices of a DeviceClass are too; empty: none."""
+        self.extended.pop(device_class, None)
+        if name:
+            self.extended[device_class] = name
         self._forget()
 
     def set_default_storage_class(self, name: str) -> None:
@@ -100,20 +163,26 @@ class PodCosts:
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        costs = self._ranged.get(namespace, self._plain)
+        costs = self._own.get(namespace, self._plain)
         cost = costs.get(template.text)
         if cost is None:
             if len(costs) >= self.max_footprints:
                 costs.clear()
                 self._sizes.clear()
-            cost = self._per_pod(json.loads(template.text), self.limit_ranges(namespace))
+            cost = self._per_pod(json.loads(template.text), self._terms.get(namespace, _PLAIN))
             cost = costs[template.text] = self._share(cost)
         return cost
 
-    def _per_pod(self, tree: Tree, ranges: Sequence[LimitRangeDefaults]) -> dict[str, int]:
-        cost = per_pod(tree, ranges, overheads=self.overheads, default_storage_class=self.default_storage_class)
+    def _per_pod(self, tree: Tree, terms: _Terms) -> dict[str, int]:
+        cost = per_pod(
+            tree,
+            terms.ranges,
+            overheads=self.overheads,
+            default_storage_class=self.default_storage_class,
+            terms=self._devices(terms),
+        )
         if self._required:
-            cost |= {UNSPECIFIED[key]: NANO for key in unspecified(tree, ranges) if key in self._required}
+            cost |= {UNSPECIFIED[key]: NANO for key in unspecified(tree, terms.ranges) if key in self._required}
         return cost
 
     def unspecified(self, namespace: str, template: Template) -> Mapping[str, tuple[str, ...]]:
@@ -124,15 +193,26 @@ class PodCosts:
         """
         return unspecified(json.loads(template.text), self.limit_ranges(namespace))
 
-    def claims(self, template: Template) -> tuple[int, Mapping[str, Amounts]]:
-        """A StatefulSet's first ordinal, and what a claim of each of its claim templates costs, by name.
+    def unknown_devices(self, namespace: str, template: Template) -> list[str]:
+        """The ResourceClaimTemplates of a pod of which it is not known what devices they take, by name.
 
         Raises:
             FootprintError: the template is none that the API server would accept.
         """
-        found = self._claims.get(template.text)
+        return unknown_devices(json.loads(template.text), self._devices(self._terms.get(namespace, _PLAIN)))
+
+    def claims(self, namespace: str, template: Template) -> tuple[int, Mapping[str, Amounts]]:
+        """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``).
+
+        Raises:
+            FootprintError: the template is none that the API server would accept.
+        """
+        terms = self._terms.get(namespace, _PLAIN)
+        found = self._claims.get((template.text, terms))
         if found is None:
-            found = self._claims[template.text] = per_claim(json.loads(template.text), self.default_storage_class)
+            tree = json.loads(template.text)
+            found = per_claim(tree, self.default_storage_class, self._devices(terms))
+            self._claims[template.text, terms] = found
         return found
 
     def _share(self, cost: dict[str, int]) -> Shared:
@@ -203,10 +283,10 @@ class NamespaceCosts:
         return each
 
     def claims(self, template: Template | None) -> tuple[int, Mapping[str, Amounts]]:
-        """A StatefulSet's first ordinal, and what one claim of each of its claim templates costs, by name."""
+        """A StatefulSet's first ordinal, and what each claim that is made for one pod costs (``per_claim``)."""
         if template is not None:
             try:
-                return self.pod_costs.claims(template)
+                return self.pod_costs.claims(self._namespace, template)
             except FootprintError:
                 pass
         self.unknown = True
@@ -243,29 +323,30 @@ def _percent_of(percent: int, count: int) -> int:
 class Claims:
     """The claims that exist of one StatefulSet: ordinals by claim template and size, of which there are few.
 
-    Or of a group of pods that are alike: by ephemeral volume and size, each as if it were of ordinal 0.
+    Or of a group of pods that are alike: by ephemeral volume or claim of devices and size, each as if it were of
+    ordinal 0.
     """
 
     def __init__(self) -> None:
         self._ordinals: dict[tuple[str, Template | None], list[int]] = {}
-        self._places: dict[str, tuple[tuple[str, Template | None], int, Labels]] = {}
+        self._places: dict[WorkloadRef, tuple[tuple[str, Template | None], int, Labels]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._places)
 
     def add(self, ref: WorkloadRef, observed: Observed, owner: WorkloadRef, volume: str | None = None) -> None:
-        """Add a claim that exists; ``volume``: its ephemeral volume."""
+        """Add a claim that exists; ``volume``: its ephemeral volume, or which claim of devices it is of a pod."""
         stem, ordinal = split(ref.name)
         if volume is not None:
             group, ordinal = (volume, observed.template), 0
         else:
             group = stem.removesuffix(f"-{owner.name}"), observed.template
         insort(self._ordinals.setdefault(group, []), ordinal)
-        self._places[ref.name] = group, ordinal, observed.labels
+        self._places[ref] = group, ordinal, observed.labels
 
     def remove(self, ref: WorkloadRef) -> None:
         """Forget one."""
-        group, ordinal, _ = self._places.pop(ref.name)
+        group, ordinal, _ = self._places.pop(ref)
         self._ordinals[group].remove(ordinal)
         if not self._ordinals[group]:
             del self._ordinals[group]
@@ -273,10 +354,10 @@ class Claims:
     def those(self, keep: Callable[[Labels], bool]) -> Claims | None:
         """The claims with labels that ``keep`` is true of; ``None``: there are none."""
         kept = Claims()
-        for name, (group, ordinal, labels) in self._places.items():
+        for ref, (group, ordinal, labels) in self._places.items():
             if keep(labels):
                 insort(kept._ordinals.setdefault(group, []), ordinal)
-                kept._places[name] = group, ordinal, labels
+                kept._places[ref] = group, ordinal, labels
         return kept or None
 
     def beside(self, count: int, templates: Iterable[Template | None], costs: NamespaceCosts) -> Amounts:
@@ -290,8 +371,11 @@ class Claims:
     def _beside(self, count: int, template: Template | None, costs: NamespaceCosts) -> Iterator[tuple[str, int]]:
         start, wanted = costs.claims(template)
         total: dict[str, int] = {}
+        left: dict[str, int] = {}
         for (claim, size), ordinals in self._ordinals.items():
             taken_up = bisect_left(ordinals, start + count) - bisect_left(ordinals, start)
+            taken_up = min(taken_up, left.get(claim, count))  # anybody can say that a claim of devices is a pod's
+            left[claim] = left.get(claim, count) - taken_up
             asked = wanted.get(claim, {})
             for key, amount in costs.one(size).items():
                 shared = taken_up * min(amount, asked.get(key, 0))
@@ -331,6 +415,14 @@ def ephemeral(pod: WorkloadRef, observed: Observed | None) -> dict[WorkloadRef, 
     if observed is None or observed.template is None:
         return {}
     return {WorkloadRef(*CLAIMS, pod.namespace, f"{pod.name}-{name}"): name for name in _volumes(observed.template)}
+
+
+def claimed_by(claim: WorkloadRef, observed: Observed) -> tuple[WorkloadRef, str] | None:
+    """The pod that a claim of devices was made for, and which of its claims it is; ``None``: for none."""
+    owner = observed.owner
+    if observed.template is None or owner is None or (owner.group, owner.kind) != ("", "Pod"):
+        return None
+    return WorkloadRef(*PODS, claim.namespace, owner.name), of_devices(json.loads(observed.template.text)["of"])
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.accounts import NOWHERE, Accounts, Difference, Position, UsageRow
@@ -14,8 +15,11 @@ from extauthz.core.ledger.coverage import Coverage
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.envelope import position
 from extauthz.core.ledger.pod_costs import PodCosts
-from extauthz.core.model import Amounts, WorkloadRef
+from extauthz.core.model import Amounts, Template, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
+
+ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
+"""The label of a namespace that lets claims of devices have administrators' access (``DRAAdminNamespaceLabelKey``)."""
 
 
 class Usage:
@@ -59,12 +63,23 @@ class Usage:
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Take the labels of a namespace (``None``: it is gone). Only its own workloads are counted anew."""
         if self._coverage.labels(name) != labels:
-            self._move_namespace(name, lambda: self._coverage.set_labels(name, labels))
+            self._move_namespace(name, lambda: self._set_labels(name, labels))
 
     def observe_limit_ranges(self, name: str, ranges: Sequence[LimitRangeDefaults]) -> None:
         """Take all LimitRanges of a namespace. Only its own workloads are counted anew."""
         if self._pod_costs.limit_ranges(name) != tuple(ranges):
             self._move_namespace(name, lambda: self._pod_costs.set_limit_ranges(name, ranges))
+
+    def observe_claim_templates(self, name: str, templates: Mapping[str, Template]) -> None:
+        """Take all ResourceClaimTemplates of a namespace. Only its own workloads are counted anew."""
+        if self._pod_costs.claim_templates(name) != templates:
+            self._move_namespace(name, lambda: self._pod_costs.set_claim_templates(name, templates))
+
+    def observe_device_class(self, name: str, extended: str) -> None:
+        """Take the extended resource that devices of a DeviceClass are too (empty: none), and count anew."""
+        if self._pod_costs.extended.get(name, "") != extended:
+            self._pod_costs.set_extended(name, extended)
+            self._put_in_force(self._recount())
 
     def observe_runtime_class(self, name: str, overhead: Amounts | None) -> None:
         """Take what a RuntimeClass adds to its pods (``None``: it is gone), and count anew."""
@@ -77,6 +92,10 @@ class Usage:
         if self._pod_costs.default_storage_class != name:
             self._pod_costs.set_default_storage_class(name)
             self._put_in_force(self._recount())
+
+    def _set_labels(self, name: str, labels: Mapping[str, str] | None) -> None:
+        self._coverage.set_labels(name, labels)
+        self._pod_costs.set_for_admins(name, (labels or {}).get(ADMIN_ACCESS) == "true")
 
     def _move_namespace(self, name: str, change: Callable[[], None]) -> None:
         heads = [entry for entry in self._workloads.in_namespace(name) if entry.head is None]

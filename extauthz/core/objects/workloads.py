@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-import orjson
-
 from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
@@ -130,6 +128,7 @@ _TEMPLATES: Final = WeakValueDictionary[bytes, Template]()
 """Templates that are in use. Nothing stays of a refused write."""
 
 _CONTROLLERS: Final = REPLICATION_CONTROLLERS[1]
+_CLAIMED: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -168,6 +167,7 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
         template=intern(prune(spec)),
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
+        selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
         annotations=metadata.annotations_text(given.get("annotations")),
     )
 
@@ -224,6 +224,8 @@ def _text(tree: Tree) -> bytes:
 
     orjson is ten times as quick, but writes what is not ASCII otherwise, and takes no half of a surrogate pair.
     """
+    import orjson  # of no use to commands that read no object
+
     try:
         quick = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -288,7 +290,15 @@ def _pod(tree: Tree, path: str) -> Tree:
         pod["overhead"] = overhead
     if runtime := text(spec.get("runtimeClassName"), f"{path}.runtimeClassName"):
         pod["runtimeClassName"] = runtime
+    if claims := [_device_claim(item, at) for item, at in items(spec.get("resourceClaims"), f"{path}.resourceClaims")]:
+        pod["resourceClaims"] = claims
     return pod | _resources(spec, path)
+
+
+def _device_claim(item: Mapping[str, Tree], path: str) -> Tree:
+    """A claim of devices, that there is or that is made for each pod (KEP-4381)."""
+    kept = {key: text(item.get(key), f"{path}.{key}") for key in ("name", *_CLAIMED)}
+    return {key: value for key, value in kept.items() if value}
 
 
 def _container(item: Mapping[str, Tree], path: str) -> Tree:

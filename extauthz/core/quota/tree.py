@@ -17,6 +17,7 @@ from extauthz.core.quota.policies import rules
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.selectors import Anchor, LabelSelector
 from extauthz.core.quota.spec import Mode, WorkspaceQuota
+from extauthz.core.resources import is_device
 
 # Finds the few quotas whose selectors may match some labels, without trying them all.
 
@@ -73,8 +74,8 @@ class QuotaNode:
     """One quota at its place in the tree. It is equal only to itself, so it can be a key of the ledger's accounts."""
 
     __slots__ = (
-        "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "next_override",
-        "override", "parent", "promised", "quota", "root", "rules",
+        "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "limits_devices",
+        "next_override", "override", "parent", "promised", "quota", "root", "rules",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +86,7 @@ class QuotaNode:
         self.hard = hard
         """The limits in force. Equal ones are one object: workspaces are many, and their plans are few."""
         self.audits = quota.mode is Mode.AUDIT
+        self.limits_devices = any(map(is_device, hard))
         self.guaranteed: Amounts = _NOTHING if self.audits else guaranteed
         """What is kept for it of every quota above."""
         self.promised: Amounts = _NOTHING

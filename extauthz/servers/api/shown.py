@@ -103,18 +103,18 @@ def decision(decided: Decision) -> Json:
         "scale": decided.scale,
         "dryRun": decided.dry_run,
         "replicas": {"from": decided.replicas_before, "to": decided.replicas},
-        "fits": decided.fits,
-        "shortages": [exact(row) for row in decided.shortages],
-        "audit": [exact(row) for row in decided.audit],
-        "unspecified": [row._asdict() for row in decided.unspecified],
+        "fits": decided.evidence.fits,
+        "shortages": [exact(row) for row in decided.evidence.shortages],
+        "audit": [exact(row) for row in decided.evidence.audit],
+        "unspecified": [row._asdict() for row in decided.evidence.unspecified],
         "policies": policies(decided),
     }
 
 
 def refusing(decided: Decision) -> set[str]:
     """The quotas that its sentence may tell of."""
-    by_quota = {row.quota for row in decided.shortages} | {row.quota for row in decided.unspecified}
-    return by_quota | {row.quota for row in decided.policies if row.quota}
+    by_quota = {row.quota for row in decided.evidence.shortages} | {row.quota for row in decided.evidence.unspecified}
+    return by_quota | {row.quota for row in decided.evidence.policies if row.quota}
 
 
 def policies(decided: Decision) -> list[Json]:
@@ -130,7 +130,7 @@ def policies(decided: Decision) -> list[Json]:
             "replicas": row.replicas,
             "againSeconds": row.again_s,
         }
-        for row in decided.policies
+        for row in decided.evidence.policies
     ]
 
 

@@ -114,7 +114,7 @@ def test_documents_and_directories_do_as_well_as_a_list(tmp_path):
 
 
 def test_an_empty_namespace_list_is_a_snapshot_too(tmp_path):
-    assert load(tmp_path).state == Snapshot({}, {}, (), {}, "", {})
+    assert load(tmp_path).state == Snapshot({}, {}, (), {}, {}, {}, "", {})
 
 
 def test_limit_ranges_runtime_classes_and_storage_classes_are_kept_for_pricing(tmp_path):

@@ -23,7 +23,7 @@ def largest(ask: Asker, now_s: float) -> int | None:
     ask.now_s = now_s
     said = ask(scale("web", 99), charge=False)
     assert said.verdict is Verdict.DENY
-    return said.fits
+    return said.evidence.fits
 
 
 def test_a_decision_is_made_by_the_amounts_of_its_moment():

@@ -85,8 +85,8 @@ async def test_a_write_that_only_audits_counts_once_for_a_resource_that_it_lacks
     silent["spec"]["template"]["spec"]["containers"].append({"name": "silent", "image": "x"})
     world = World(gate([quota("acme", {"requests.cpu": "10"}, mode="Audit")], silent))
     found = world.scale("web", 11)
-    assert found.audit
-    assert found.unspecified
+    assert found.evidence.audit
+    assert found.evidence.unspecified
     assert await world.series("extauthz_quota_audit_refusals_total") == {("acme", "requests.cpu"): 1}
 
 
