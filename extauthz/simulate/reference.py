@@ -6,8 +6,10 @@ The worst that promises can do, in whatever order they land, must fit every quot
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from itertools import count, takewhile
 
 from extauthz.core.model import Tree
@@ -32,6 +34,9 @@ class ReferenceModel:
     def __init__(self, server: ApiServer, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._server = server
         self._clock = clock
+        self._overridden: dict[str, Tree] = {}
+        self._taken_back: deque[tuple[float, str, Tree]] = deque(maxlen=16)
+        """Quotas with overrides that are no more: when they went, and what they were."""
         self.promises: dict[str, Promise] = {}
         """Promises by decision."""
         self._left_behind: tuple[int, dict[Key, State]] = (-1, {})
@@ -39,6 +44,11 @@ class ReferenceModel:
 
     def quotas(self) -> dict[str, Quota]:
         """By name."""
+        there = {name: tree for (_, name), tree in self._server.objects(QUOTAS).items()}
+        for name, tree in self._overridden.items():
+            if there.get(name) is not tree:
+                self._taken_back.append((self._clock(), name, tree))
+        self._overridden = {name: tree for name, tree in there.items() if tree["spec"].get("overrides")}
         return self._quotas(self._clock())
 
     def _quotas(self, at_s: float) -> dict[str, Quota]:
@@ -111,14 +121,25 @@ class ReferenceModel:
         return self._view(self._clock())
 
     def views_near(self, within_s: float) -> list[View]:
-        """As they were and will be so near to now, where something changes by itself."""
+        """As they were and will be so near to now, where something changes by itself; also by overrides that were taken
+        back a moment ago."""
         now_s = self._clock()
-        specs = [tree["spec"] for tree in self._server.objects(QUOTAS).values()]
-        edges = {
-            _seconds(one[edge]) for spec in specs for one in spec.get("overrides", ()) for edge in ("from", "until")
-        }
-        near = [edge_s for edge_s in sorted(edges) if abs(edge_s - now_s) <= within_s]
-        return [self._view(at_s) for at_s in (now_s - within_s, *near)] if near else []
+        found = self._near(self._view, self._server.objects(QUOTAS).values(), within_s)
+        for at_s, name, tree in self._taken_back:
+            if now_s - at_s <= 2 * within_s:
+                found += self._near(partial(self._view_with, name, tree), [tree], within_s)
+        return found
+
+    def _near(self, view: Callable[[float], View], trees: Iterable[Tree], within_s: float) -> list[View]:
+        now_s = self._clock()
+        given = [one for tree in trees for one in tree["spec"].get("overrides", ())]
+        edges = sorted({_seconds(one[edge]) for one in given for edge in ("from", "until")})
+        near = [edge_s for edge_s in edges if abs(edge_s - now_s) <= within_s]
+        return [view(at_s) for at_s in (now_s - within_s, *near)] if near else []
+
+    def _view_with(self, name: str, tree: Tree, at_s: float) -> View:
+        view = self._view(at_s)
+        return view._replace(quotas={**view.quotas, name: quota(tree, at_s)})
 
     def _view(self, at_s: float) -> View:
         namespaces = {name: _labels(tree) for (_, name), tree in self._server.objects(NAMESPACES).items()}
