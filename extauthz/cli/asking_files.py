@@ -41,7 +41,7 @@ def gate(arguments: argparse.Namespace) -> Gate:
             )
     settings = options.settings(arguments)
     made = Gate(policy(settings))
-    made.epoch_s = time.time()
+    made.epoch_s = time.time() if arguments.now is None else arguments.now
     made.load_quotas(quota_file.load(arguments.quotas).tree, 0.0)
     made.load_state(state_file.load(arguments.state, templates(settings.scaled_templates)).state, 0.0)
     return made

@@ -54,6 +54,8 @@ class Survey:
             unasked=self.unasked.get(name, ()),
             lowers=name not in self.unlowered,
             promised=use.node.promised,
+            override=use.node.override,
+            next_override=use.node.next_override,
         )
 
     def _selected(self, use: QuotaUse) -> Selected:

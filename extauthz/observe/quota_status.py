@@ -15,6 +15,7 @@ from typing import NamedTuple
 from extauthz.core import quantities
 from extauthz.core.ledger.accounts import UsageRow
 from extauthz.core.model import Amounts, Tree
+from extauthz.core.quota.overrides import Override, stamp
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing
 from extauthz.observe.serving import Serving, in_force, named
@@ -68,6 +69,10 @@ class Facts(NamedTuple):
     """Something lowers counts in all its namespaces."""
     promised: Amounts = MappingProxyType({})
     """What quotas below are guaranteed together, nano-units."""
+    override: Override | None = None
+    """Other amounts that are in force."""
+    next_override: Override | None = None
+    """Those that begin next."""
 
 
 class Finding(NamedTuple):
@@ -352,6 +357,7 @@ def status_of(facts: Facts, now: str) -> Tree:
         "used": {row.resource: _text(row, row.used) for row in facts.rows},
         "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
         **_shares(facts.rows),
+        **_overrides(facts),
         "summary": _summary(facts.rows),
         "conditions": [_condition(one, facts, before.get(one.type, {}), now) for one in TABLE],
     }
@@ -362,6 +368,16 @@ def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
         "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
         "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
         "borrowed": {row.resource: _text(row, row.borrowed) for row in rows if row.borrowed},
+    }
+
+
+def _overrides(facts: Facts) -> dict[str, dict[str, str]]:
+    now, then = facts.override, facts.next_override
+    return {
+        "override": {"name": now.name, "until": stamp(now.until_s), "reason": now.reason} if now is not None else {},
+        "nextOverride": {"name": then.name, "from": stamp(then.from_s), "reason": then.reason}
+        if then is not None
+        else {},
     }
 
 
@@ -376,6 +392,8 @@ def same(status: Tree, seen: bytes) -> bool:
         "used": {},
         "reserved": {},
         **_shares(()),
+        "override": {},
+        "nextOverride": {},
         "summary": {},
     }  # what is empty may be left out
     return bool({**missing, **there} == status)

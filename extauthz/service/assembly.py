@@ -209,6 +209,7 @@ class Assembly:
             await asyncio.sleep(TICK_S)
             now_s = self._clock()
             self.gate.epoch_s = self._around.wall() - now_s
+            self.gate.turn(now_s)
             self.settlement.tick(now_s)
             self.recent.tick()
             self._tell_limits()

@@ -97,7 +97,7 @@ class ServiceQuotaInput(QuotaInput):
         return Stale(f"{self._endpoint.shown} has not said for {age_s:.0f} s what quotas there are ({error})", True)
 
     def _accept(self, quotas: Quotas) -> None:
-        if self._gate.ledger.coverage.tree is not quotas.tree or not self.known.is_set():
+        if self._gate.written is not quotas.tree or not self.known.is_set():
             self._gate.load_quotas(quotas.tree, self._clock())
             spare_the_collector()
         self._metrics.reload(self.name, "ok", time.time())

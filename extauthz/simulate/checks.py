@@ -13,7 +13,7 @@ from . import judge
 from .excuses import Excuses, Grant
 from .judge import At, Key, Promise, State, States, View
 from .kinds import REPLICA_SET, word_of, workload_of
-from .lately import PENDING_PER_TREE, Lately
+from .lately import CLOCKS_S, PENDING_PER_TREE, Lately
 from .reference import COUNTED, ReferenceModel
 from .views import Horizon, Past, Views, known_of
 from .wire import Question
@@ -187,7 +187,9 @@ class Checks:
         if not promise.creates and not self._lately.is_made(self.gates_s(at_s), own):
             been = [one for one in been if one is not None] or been  # a gate refuses to scale what it has not seen
         over: list[dict[At, str]] = []
-        for view, first in product(self._views.believable(horizon), been):
+        views, near = list(self._views.believable(horizon)), self._reference.views_near(CLOCKS_S)
+        views += [view.promising(near) for view in views if near]
+        for view, first in product(views, been):
             over.append(self._wrong_by(horizon, by, view, pending, promise, been, first))
             if not over[-1]:
                 break
@@ -225,7 +227,8 @@ class Checks:
             others = [one for one in pending if one.key == key]
             before[key] |= judge.reachable(known, promise.only_on, others)
             after[key] = judge.reachable(known, promise.only_on, [*others, promise])
-        charged = {**before, key: {*before[key], *self._charged_still(promise, before[key])}}
+        charged = [{**before, key: {*before[key], one}} for one in self._charged_still(promise, before[key])]
+        charged += [{**before, key: {one}} for one in before[key]]
         bound = partial(self._bound, horizon, by, view, after)
         wrong = judge.wrong(view, before, after, promise, was, bound, charged)
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}

@@ -78,11 +78,11 @@ class Convergence:
                     await self._must_grow(member, key)
 
     def _drop_policies(self) -> None:
-        """Nobody refuses anything but for quota any more."""
+        """Nobody refuses anything but for quota any more, and limits stay what they are."""
         world = self._world
         for (_, name), tree in sorted(world.server.objects(QUOTAS).items()):
-            if tree["spec"].get("policies"):
-                put_policies(world, name, ())
+            if tree["spec"].get("policies") or tree["spec"].get("overrides"):
+                put_policies(world, name, (), overrides=[])
 
     async def _must_be_idle(self) -> None:
         """A gate with nothing to write writes nothing."""

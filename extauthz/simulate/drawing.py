@@ -167,6 +167,12 @@ def _guarantee(random: Random, faults: frozenset[str], workloads: Sequence[str],
     return {"quota": random.randrange(6), "of_hard": random.choice((0.0, 0.4, 0.7, 1.0))}
 
 
+def _override(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    how = {"by": random.choice((-2, -1, 2, 3)), "of_hard": random.choice((0.0, 0.5))}
+    begin_s, for_s = random.choice((1.0, 6.0, 9.0)), random.choice((1.0, 8.0, 20.0))
+    return {"quota": random.randrange(6), "in_s": round(begin_s + random.random(), 3), "for_s": for_s, **how}
+
+
 def _quota_goes(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {"quota": random.randrange(4), "for_s": round(random.choice((0.1, 1.0, 4.0)) * random.random(), 2)}
 
@@ -225,6 +231,7 @@ DRAWN: Final = {
     "edit-ledger": _nothing,
     "policy": _policy,
     "guarantee": _guarantee,
+    "override": _override,
 }
 """Every kind of step."""
 
@@ -257,6 +264,7 @@ FAULT_OF: Final = {
     "edit-ledger": "edited",
     "policy": "policies",
     "guarantee": "guarantees",
+    "override": "overrides",
 }
 """The fault without which a kind does not happen."""
 

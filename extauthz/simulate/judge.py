@@ -127,6 +127,19 @@ class View(NamedTuple):
                 name = self.quotas[name].parent if self.quotas[name].parent in self.quotas else ""
         return found
 
+    def promising(self, others: Iterable[View]) -> View:
+        """The same with the largest guarantees of all."""
+        quotas = dict(self.quotas)
+        for view in others:
+            for name, other in view.quotas.items():
+                if name in quotas:
+                    most = {
+                        key: max(other.guaranteed.get(key, 0), quotas[name].guaranteed.get(key, 0))
+                        for key in other.hard
+                    }
+                    quotas[name] = quotas[name]._replace(guaranteed=most)
+        return self._replace(quotas=quotas)
+
     def covers(self, namespace: str) -> bool:
         """Whether a quota covers a workload in a namespace, under some labels."""
         return any(self.covering(namespace, tier) for tier in ("", "web", "job"))
@@ -212,7 +225,7 @@ def wrong(
     write: Promise,
     was: Iterable[State | None],
     bound: Callable[[str, str], int | None],
-    charged: States | None = None,
+    charged: Iterable[States] = (),
 ) -> dict[At, tuple[int, int]]:
     """Where it was wrong to allow ``write``: what may be in use, and of how much.
 
@@ -221,7 +234,7 @@ def wrong(
         after: the same with the write.
         was: what its workload was lately; each counts as seen. ``None``: it was not there.
         bound: the limit of a quota's resource; ``None``: there is none.
-        charged: as ``before``, with what can land no more and may still be charged; ``None``: nothing is.
+        charged: what it may also be taken for before: with what can land no more, and may still be charged.
     """
     now = view.total(after)
     bounds = {at: bound(*at) for at in now}
@@ -232,13 +245,15 @@ def wrong(
     could = view.total(before)
     raised = [_raised(view, write.key, one, landed(one, write)) for one in was] if beyond else []
     found = {at: what for at, what in beyond.items() if now[at] > could[at] or all(at in one for one in raised)}
-    could = view.total(charged) if charged is not None and kept else could
-    kept_before = view.kept(could) if kept else {}
-    for at, amount in kept.items():
-        most = bounds[at]
-        if most is not None and now[at] + amount > max(most, could[at] + kept_before[at]) and now[at] > could[at]:
-            found.setdefault(at, (now[at] + amount, most))
-    return found
+    taken = {at: (now[at] + amount, most) for at, amount in kept.items() if (most := bounds[at]) is not None}
+    taken = {at: what for at, what in taken.items() if what[0] > what[1]}
+    for states in (before, *charged):
+        if taken:
+            was_there = view.total(states)
+            was_kept = view.kept(was_there)
+            higher = [at for at in taken if now[at] > was_there[at] and taken[at][0] > was_there[at] + was_kept[at]]
+            taken = {at: taken[at] for at in higher}
+    return {**taken, **found}
 
 
 def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[At]:

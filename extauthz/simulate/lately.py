@@ -19,6 +19,11 @@ PENDING_PER_TREE = 16
 """How many allowed writes may be under way under one root quota: few, so that a flood meets the bound."""
 
 
+CLOCKS_S = 8.0
+"""How near to the beginning or the end of an override a gate may go by either: the margin, and how far its clock may be
+off."""
+
+
 class Top(NamedTuple):
     """What a workload may have come to, field by field. It may take room for a landing window."""
 
@@ -128,10 +133,12 @@ class Lately:
             tiers.setdefault(one.key, set()).update([one.tier] if one.tier is not None else [])
         self._join(at_s, tops, tiers)
         horizon = self._views.horizon(now_s)
-        views = list(self._views.believable(horizon))
+        near = self._reference.views_near(CLOCKS_S)
+        views = [*self._views.believable(horizon), *near]
         shortages = decision.evidence.shortages
         for quota, resource, kept in [(one.quota, one.resource, one.kept) for one in shortages]:
-            least = min(limit or 0 for limit in self._views.limits(horizon, quota, resource))
+            soon = [view.quotas[quota].hard.get(resource) for view in near if quota in view.quotas]
+            least = min(limit or 0 for limit in (*self._views.limits(horizon, quota, resource), *soon))
             total = sum(
                 top.amounts()[resource]
                 for key, top in tops.items()

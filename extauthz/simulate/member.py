@@ -66,6 +66,8 @@ class Wiring:
     """A line for the trace."""
     odd: Callable[[str], Odd | None] = lambda name: None
     """The plug-in of the gate of that name, if there is one."""
+    ahead_s: Callable[[str], float] = lambda name: 0.0
+    """By how much its wall clock is ahead."""
 
 
 def settings(window_s: float, ledger: str, objects: str) -> Settings:
@@ -206,7 +208,7 @@ class Member:
             handover,
             wiring.store,
             policies=enlisted(self.odd) if self.odd is not None else (),
-            wall=wiring.loop.time,
+            wall=lambda: wiring.loop.time() + wiring.ahead_s(name),
         )
         self.assembly = Assembly(wiring.settings, around)
         self._connection = SimulatedConnection(wiring.server, link, wiring.loop)

@@ -35,6 +35,7 @@ FAULTS: Mapping[str, str] = {
     "refused-later": "another webhook, or a ResourceQuota, refuses what a gate has admitted",
     "policies": "operators put policies into quotas and take them out; some fail; a plug-in fails, lies and refuses",
     "guarantees": "quotas have siblings, and operators give them guarantees and take these back",
+    "overrides": "operators give quotas other amounts for a while; the clocks of gates are up to 5 s apart",
     "adopted": "ReplicaSets that stand alone are given to a Deployment, and taken from it again",
     "applied": "server-side applies leave out the count, a label or a container that earlier ones had",
     "remade": "StatefulSets are deleted, and made again under the same or other labels; their claims stay",

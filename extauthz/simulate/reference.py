@@ -6,7 +6,10 @@ The worst that promises can do, in whatever order they land, must fit every quot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import partial
 from itertools import count, takewhile
 
 from extauthz.core.model import Tree
@@ -28,8 +31,12 @@ COUNTED = frozenset((*COLLECTIONS, CLAIMS))
 class ReferenceModel:
     """Reads the API server's own state."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._server = server
+        self._clock = clock
+        self._overridden: dict[str, Tree] = {}
+        self._taken_back: deque[tuple[float, str, Tree]] = deque(maxlen=16)
+        """Quotas with overrides that are no more: when they went, and what they were."""
         self.promises: dict[str, Promise] = {}
         """Promises by decision."""
         self._left_behind: tuple[int, dict[Key, State]] = (-1, {})
@@ -37,7 +44,15 @@ class ReferenceModel:
 
     def quotas(self) -> dict[str, Quota]:
         """By name."""
-        return {name: quota(tree) for (_, name), tree in self._server.objects(QUOTAS).items()}
+        there = {name: tree for (_, name), tree in self._server.objects(QUOTAS).items()}
+        for name, tree in self._overridden.items():
+            if there.get(name) is not tree:
+                self._taken_back.append((self._clock(), name, tree))
+        self._overridden = {name: tree for name, tree in there.items() if tree["spec"].get("overrides")}
+        return self._quotas(self._clock())
+
+    def _quotas(self, at_s: float) -> dict[str, Quota]:
+        return {name: quota(tree, at_s) for (_, name), tree in self._server.objects(QUOTAS).items()}
 
     def workloads(self) -> dict[Key, State]:
         """Everything that exists, claims that were left behind included."""
@@ -103,8 +118,32 @@ class ReferenceModel:
 
     def view(self) -> View:
         """The quotas in force now."""
+        return self._view(self._clock())
+
+    def views_near(self, within_s: float) -> list[View]:
+        """As they were and will be so near to now, where something changes by itself; also by overrides that were taken
+        back a moment ago."""
+        now_s = self._clock()
+        found = self._near(self._view, self._server.objects(QUOTAS).values(), within_s)
+        for at_s, name, tree in self._taken_back:
+            if now_s - at_s <= 2 * within_s:
+                found += self._near(partial(self._view_with, name, tree), [tree], within_s)
+        return found
+
+    def _near(self, view: Callable[[float], View], trees: Iterable[Tree], within_s: float) -> list[View]:
+        now_s = self._clock()
+        given = [one for tree in trees for one in tree["spec"].get("overrides", ())]
+        edges = sorted({_seconds(one[edge]) for one in given for edge in ("from", "until")})
+        near = [edge_s for edge_s in edges if abs(edge_s - now_s) <= within_s]
+        return [view(at_s) for at_s in (now_s - within_s, *near)] if near else []
+
+    def _view_with(self, name: str, tree: Tree, at_s: float) -> View:
+        view = self._view(at_s)
+        return view._replace(quotas={**view.quotas, name: quota(tree, at_s)})
+
+    def _view(self, at_s: float) -> View:
         namespaces = {name: _labels(tree) for (_, name), tree in self._server.objects(NAMESPACES).items()}
-        return View(self.quotas(), namespaces, {})
+        return View(self._quotas(at_s), namespaces, {})
 
     def charges(self) -> Charges:
         """What is in use now."""
@@ -147,9 +186,12 @@ def _of_claims(claims: list[Tree]) -> State:
     return State(0, 0, _labels(claims[0]).get("tier", ""), CLAIM_GI, Members(claims=len(claims)))
 
 
-def quota(tree: Tree) -> Quota:
-    """A WorkspaceQuota as it is written."""
+def quota(tree: Tree, at_s: float) -> Quota:
+    """A WorkspaceQuota as it is written, at a time."""
     spec = tree["spec"]
+    for one in spec.get("overrides", ()):
+        if _seconds(one["from"]) <= at_s < _seconds(one["until"]):
+            spec = {**spec, **{field: {**spec.get(field, {}), **one[field]} for field in ("hard", "guaranteed")}}
     namespaces = (spec.get("namespaceSelector") or {}).get("matchLabels")
     workloads = (spec.get("workloadSelector") or {}).get("matchLabels") or {}
     hard, guaranteed = (
@@ -157,6 +199,10 @@ def quota(tree: Tree) -> Quota:
     )
     name, parent = tree["metadata"]["name"], spec.get("parent") or ""
     return Quota(name, parent, namespaces, workloads, hard, guaranteed, most(spec.get("policies")))
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _amount(key: str, value: str) -> int:

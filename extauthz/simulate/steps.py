@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -174,7 +175,7 @@ def _cut(world: World, step: Step, random: Random) -> None:
     guaranteed = {
         key: min(amount, hard[key], key=_number) for key, amount in tree["spec"].get("guaranteed", {}).items()
     }
-    _put_spec(world, tree, hard=hard, guaranteed=guaranteed)
+    _put_spec(world, tree, hard=hard, guaranteed=guaranteed, overrides=[])
 
 
 def _put_spec(world: World, tree: Tree, **fields: Tree) -> None:
@@ -190,8 +191,25 @@ def _guarantee(world: World, step: Step, random: Random) -> None:
         return
     tree = held[step.how["quota"] % len(held)]
     given = {key: _part(amount, step.how["of_hard"]) for key, amount in tree["spec"]["hard"].items()}
-    _put_spec(world, tree, guaranteed=given)
+    _put_spec(world, tree, guaranteed=given, overrides=[])
     world.tell(f"{tree['metadata']['name']} is guaranteed {given}")
+
+
+def _override(world: World, step: Step, random: Random) -> None:
+    """An operator says that a quota will have other amounts for a while."""
+    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
+    if not held:
+        return
+    tree, begin_s = held[step.how["quota"] % len(held)], world.loop.time() + step.how["in_s"]
+    hard = {key: _changed(amount, step.how["by"]) for key, amount in tree["spec"]["hard"].items()}
+    guaranteed = {key: _part(amount, step.how["of_hard"]) for key, amount in hard.items()}
+    times = begin_s, begin_s + step.how["for_s"]
+    begin, end = (datetime.fromtimestamp(at_s, UTC).isoformat() for at_s in times)
+    one = {"name": "for-a-while", "from": begin, "until": end, "hard": hard, "guaranteed": guaranteed}
+    _put_spec(world, tree, overrides=[one])
+    world.tell(f"{tree['metadata']['name']} has {hard} from {begin} until {end}, guaranteed {guaranteed}")
+    for at_s in times:
+        world.loop.call_at(at_s, world.turned, tree["metadata"]["name"])
 
 
 def _part(amount: str, of_it: float) -> str:
@@ -238,9 +256,9 @@ def _policy(world: World, step: Step, random: Random) -> None:
         put_policies(world, held[step.how["quota"] % len(held)][1], step.how["names"])
 
 
-def put_policies(world: World, name: str, policies: tuple[str, ...]) -> None:
+def put_policies(world: World, name: str, policies: tuple[str, ...], **fields: Tree) -> None:
     """Put these policies into a quota, in place of those that it has."""
-    _put_spec(world, world.server.objects(QUOTAS)["", name], policies=written(policies))
+    _put_spec(world, world.server.objects(QUOTAS)["", name], policies=written(policies), **fields)
     world.tell(f"{name} has policies: {', '.join(policies) or 'none'}")
 
 
@@ -318,4 +336,5 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "edit-ledger": restarts.edit_ledger,
     "policy": _policy,
     "guarantee": _guarantee,
+    "override": _override,
 }

@@ -23,7 +23,7 @@ from .loop import VirtualLoop
 from .member import WRITES_AT_MOST, Handover, Member, Wiring, settings
 from .plan import Plan
 from .policies import Odd
-from .reference import ReferenceModel, owner
+from .reference import QUOTAS, ReferenceModel, owner
 from .server import ApiServer
 
 FORGETS_S = 4 * W_S + 60.0
@@ -67,7 +67,7 @@ class World:
         self.plan = plan
         self.loop = VirtualLoop(self.random("order"))
         self.server = ApiServer()
-        self.reference = ReferenceModel(self.server)
+        self.reference = ReferenceModel(self.server, self.loop.time)
         refused_s = FORGETS_S if plan.faults & UNSETTLING else 2.0
         heard_s = W_S if plan.faults & UNSETTLING else HEARD_S
         told = "not-a-count" if plan.entrances == "envoy" else "left-to-webhook"
@@ -96,6 +96,7 @@ class World:
             lambda: f"d{next(ids):015d}",
             self.tell,
             self._odd,
+            self._ahead_s,
         )
         in_memory = plan.ledger == "memory"
         self._handovers = [
@@ -112,6 +113,15 @@ class World:
 
     def _odd(self, name: str) -> Odd | None:
         return Odd(self.random(f"policy {name}"), self.peace) if "policies" in self.plan.faults else None
+
+    def _ahead_s(self, name: str) -> float:
+        """Clocks are up to 5 s apart."""
+        return self.random(f"clock {name[:5]}").uniform(-2.5, 2.5) if "overrides" in self.plan.faults else 0.0
+
+    def turned(self, quota: str) -> None:
+        """Another amount holds from now on, and nobody has written anything."""
+        self.server.pass_version()
+        self.checks.wrote(self.loop.time(), self.server.version, QUOTAS, ("", quota))
 
     def _odds(self) -> Odds:
         lost = 0.05 if "lost" in self.plan.faults else 0.0

@@ -73,6 +73,25 @@ SPECS: dict[str, Tree] = {
             "zero": {"pods": 0},
         }.items()
     },
+    **{
+        f"overrides {name}": {"hard": {"pods": "5"}, "overrides": [{"name": "a", "hard": {"pods": 6}} | fields]}
+        for name, fields in {
+            "good": {"from": "2027-02-01T00:00:00Z", "until": "2027-02-01T01:30:00+01:00"},
+            "not after": {"from": "2027-02-01T00:00:00Z", "until": "2027-02-01T01:00:00+01:00"},
+            "no zone": {"from": "2027-02-01T00:00:00", "until": "2027-02-02T00:00:00Z"},
+            "no time": {"from": "soon", "until": "2027-02-02T00:00:00Z"},
+            "no day": {"from": "2027-02-30T00:00:00Z", "until": "2027-03-02T00:00:00Z"},
+            "no end": {"from": "2027-02-01T00:00:00Z"},
+            "no quantity": {"from": "2027-02-01T00:00:00Z", "until": "2027-02-02T00:00:00Z", "hard": {"pods": "x"}},
+            "not limited": {
+                "from": "2027-02-01T00:00:00Z",
+                "until": "2027-02-02T00:00:00Z",
+                "hard": {"requests.cpu": 1},
+            },
+            "guaranteed": {"from": "2027-02-01T00:00:00Z", "until": "2027-02-02T00:00:00Z", "guaranteed": {"pods": 6}},
+            "unknown": {"from": "2027-02-01T00:00:00Z", "until": "2027-02-02T00:00:00Z", "when": "now"},
+        }.items()
+    },
     "guaranteed without limits": {"guaranteed": {"pods": 1}},
     "guaranteed of a limit that is no quantity": {"hard": {"pods": "5x"}, "guaranteed": {"pods": 1}},
     "nothing": {},

@@ -58,3 +58,46 @@ def test_bad_guarantees_are_told_with_line_field_and_cure(run):
         f"bad.yaml:9: spec.guaranteed[{GPU}]: 9 is above spec.hard, which is 8; lower it, or raise spec.hard" in shown
     )
     assert "bad.yaml:10: spec.guaranteed[requests.cpu]: spec.hard does not limit it; write a limit" in shown
+
+
+NOW = "check deploy/b -n b --replicas 9 --now "
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        ("2027-01-31T12:00:00Z", 1),
+        ("2027-02-01T12:00:00Z", 0),
+        ("2027-03-01T00:00:00Z", 1),
+        ("2027-02-28T23:59:56Z", 1),
+    ],
+    ids=["before", "within", "after", "at the edge"],
+)
+def test_an_override_holds_between_its_times(run, now, code):
+    assert run(NOW + now, "launch.yaml")[0] == code
+
+
+def test_top_and_headroom_look_at_that_time_too(run):
+    _, shown = run("top --now 2027-02-01T12:00:00Z", "launch.yaml")
+    assert f"lab 2 {GPU} 4 0 0 12 0 a 1 {GPU} 0 0 0 8 0 b 1 {GPU} 4 0 0 10 0" in shown
+    code, shown = run("headroom deploy/b -n b --now 2027-02-01T12:00:00Z", "launch.yaml")
+    assert (code, "may have 10" in shown) == (0, True)
+
+
+def test_a_time_without_a_zone_is_told_with_the_cure(run, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(NOW + "2027-02-01T12:00:00", "launch.yaml")
+    assert ended.value.code == 64
+    assert "no time of RFC 3339; write for example 2027-02-01T12:00:00Z, with a zone" in capsys.readouterr().err
+
+
+def test_the_override_in_force_is_told_with_its_end_and_the_next_with_its_begin(run):
+    _, shown = run("top -o json --now 2027-02-01T12:00:00Z", "launch.yaml")
+    assert (
+        '"override": { "name": "launch", "reason": "rented for the launch", "until": "2027-03-01T00:00:00Z" }' in shown
+    )
+    _, shown = run("top -o json --now 2027-01-01T12:00:00Z", "launch.yaml")
+    assert (
+        '"nextOverride": { "name": "launch", "reason": "rented for the launch", "from": "2027-02-01T00:00:00Z" }'
+        in shown
+    )

@@ -14,7 +14,7 @@ import yaml
 Tree: TypeAlias = Any
 
 DEFINITION = Path(__file__).parents[2] / "charts/extauthz/definitions/workspacequotas.yaml"
-WHOLE = ("status.conditions", "status.summary")
+WHOLE = ("status.conditions", "status.override", "status.nextOverride", "status.summary")
 """Of these the fields inside are left out: docs/status.md tells of conditions."""
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from extauthz.cli.flags import credentials, settings
 from extauthz.core.kinds import GATED
+from extauthz.core.quota import overrides
 
 PLACE: Final = "extauthz-system/extauthz"
 """Namespace and Service of a gate, as the chart is installed by default."""
@@ -37,9 +38,27 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="With --quotas: a Kubernetes List of namespaces and workloads."
     )
+    parser.add_argument(
+        "--now",
+        type=moment,
+        metavar="TIME",
+        help="With --quotas: the time at which overrides and policies are looked at, such as 2027-02-01T12:00:00Z.",
+    )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="Default: table.")
     credentials.add(parser)
     settings.add(parser, SETTINGS)
+
+
+def moment(text: str) -> float:
+    """Seconds since 1970 of a time of RFC 3339.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    found = overrides.seconds(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time of RFC 3339; {overrides.TIME_CURE}")
+    return found
 
 
 def workload(text: str) -> tuple[str, str, str]:

@@ -73,7 +73,10 @@ class ClusterState:
         self._plurals: dict[tuple[str, str], str] = {}
         self.customs = Customs(self._plurals, self.shapes)
         self.epoch_s = 0.0
-        """What to add to the gate's clock to get the seconds since 1970. Only policies look at it."""
+        """What to add to the gate's clock to get the seconds since 1970. Policies and overrides look at it."""
+        self.written = self.ledger.coverage.tree
+        """The quotas as they were loaded. In force are their amounts of now."""
+        self._lasts: tuple[float, float] | None = None
         # What sources report, and to whom.
         observations, usage = self.ledger.observations, self.ledger.usage
         self.observe = observations.observe
@@ -95,9 +98,20 @@ class ClusterState:
 
     def load_quotas(self, tree: QuotaTree, now_s: float) -> None:
         """Put a quota tree in force. A cut below what is used is no error: it is zero growth."""
-        self.ledger.usage.set_tree(tree)
+        self.written = tree
+        self._put_in_force(now_s)
         self.quotas_known = True
         self.tick(now_s)
+
+    def _put_in_force(self, now_s: float) -> None:
+        tree = self.written.at(now_s + self.epoch_s)
+        self._lasts = tree.lasts
+        self.ledger.usage.set_tree(tree)
+
+    def turn(self, now_s: float) -> None:
+        """Put those amounts of overrides in force that hold now."""
+        if self._lasts is not None and not self._lasts[0] <= now_s + self.epoch_s < self._lasts[1]:
+            self._put_in_force(now_s)
 
     def enlist(self, policies: Policies) -> None:
         """Ask these policies from now on. They are told what becomes of what is granted from now on."""

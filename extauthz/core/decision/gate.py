@@ -139,6 +139,8 @@ class Gate(ClusterState):
 
     def _looks_at(self, now_s: float) -> None:
         """The time is ``now_s``: the last report about the sources may be too old."""
+        if self._lasts is not None:
+            self.turn(now_s)
         if now_s > self.checked_until_s:
             self.stale("was suspended, and has not looked at its sources since", until_s=now_s)
 

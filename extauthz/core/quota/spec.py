@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from extauthz.core import quantities, resources
 from extauthz.core.model import Amounts, OnUnknown, Tree, Unknown
-from extauthz.core.quota import policies, requesters, selectors
+from extauthz.core.quota import overrides, policies, requesters, selectors
+from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.policies import Compile, QuotaPolicy
 from extauthz.core.quota.problems import Path, Problem, Problems, shown
 from extauthz.core.quota.requesters import Requesters
@@ -28,8 +29,8 @@ _METADATA_FIELDS = (
     "generateName", "selfLink",
 )  # fmt: skip
 _SPEC_FIELDS = (
-    "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "mode", "onUnknown", "requesters",
-    "notify", "policies",
+    "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "overrides", "mode", "onUnknown",
+    "requesters", "notify", "policies",
 )  # fmt: skip
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
@@ -59,6 +60,8 @@ class WorkspaceQuota:
     """Canonical key to nano-units; a key that is not there has no limit."""
     guaranteed: Amounts = field(default_factory=dict)
     """Room that its siblings never get, used or not; of keys of ``hard``, and no more than that."""
+    overrides: tuple[Override, ...] = ()
+    """Other amounts at some times."""
     mode: Mode = Mode.ENFORCE
     on_unknown: Mapping[Unknown, OnUnknown] = field(default_factory=dict)
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
@@ -71,6 +74,18 @@ class WorkspaceQuota:
     generation: int = 0
     illegible: bool = False
     """Its object was never valid. Its limits are not known, so nothing that it covers may grow."""
+
+    def hard_at(self, wall_s: float) -> Amounts:
+        """The limits that hold at a time, in seconds since 1970."""
+        given = [(one, one.hard) for one in self.overrides]
+        some = [overrides.amounts(self.hard, given, at_s) for at_s in overrides.about(self.overrides, wall_s)]
+        return {key: min(one[key] for one in some) for key in self.hard}
+
+    def guaranteed_at(self, wall_s: float) -> Amounts:
+        """The guarantees that hold at a time."""
+        given = [(one, one.guaranteed) for one in self.overrides]
+        some = [overrides.amounts(self.guaranteed, given, at_s) for at_s in overrides.about(self.overrides, wall_s)]
+        return {key: max(one.get(key, 0) for one in some) for key in frozenset[str]().union(*some)}
 
     def matches(self, namespace_labels: Mapping[str, str], workload_labels: Mapping[str, str]) -> bool:
         """Tell whether this quota itself covers a workload. Ancestors are not considered."""
@@ -126,6 +141,7 @@ def salvage(tree: Tree) -> WorkspaceQuota:
         workload_selector=quota.workload_selector if selects else None,
         hard={},
         guaranteed={},
+        overrides=(),
         requesters=None,
         notify=None if "notify" in spoilt else quota.notify,
         policies=(),
@@ -140,14 +156,17 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
     name, generation = _metadata(root.get("metadata"), problems)
     spec = problems.mapping(root.get("spec"), ("spec",))
     problems.unknown_fields(spec, _SPEC_FIELDS, ("spec",))
-    hard = _amounts(spec, "hard", problems)
+    hard = _amounts(spec, "hard", problems, ("spec",))
+    guaranteed = _amounts(spec, "guaranteed", problems, ("spec",), hard)
+    read = lambda fields, field, path: _amounts(fields, field, problems, path)  # noqa: E731
     return WorkspaceQuota(
         name=name,
         parent=_parent(spec.get("parent"), problems),
         namespace_selector=_selector(spec, "namespaceSelector", problems),
         workload_selector=_unless_all(_selector(spec, "workloadSelector", problems)),
         hard=hard,
-        guaranteed=_amounts(spec, "guaranteed", problems, hard),
+        guaranteed=guaranteed,
+        overrides=overrides.parse(spec.get("overrides"), problems, hard, guaranteed, read),
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=requesters.parse(spec.get("requesters"), ("spec", "requesters"), problems),
@@ -227,12 +246,14 @@ def _notify(tree: Tree, problems: Problems) -> tuple[str, ...] | None:
     return tuple(name for name in names if name is not None)
 
 
-def _amounts(spec: Mapping[str, Tree], name: str, problems: Problems, within: Amounts | None = None) -> dict[str, int]:
+def _amounts(
+    fields: Mapping[str, Tree], name: str, problems: Problems, path: Path, within: Amounts | None = None
+) -> dict[str, int]:
     """Read a field of amounts by key. ``within``: the limits that they must have, and not exceed."""
-    path: Path = ("spec", name)
+    path = (*path, name)
     found: dict[str, int] = {}
     written_as: dict[str, str] = {}
-    for written, value in problems.mapping(spec.get(name), path).items():
+    for written, value in problems.mapping(fields.get(name), path).items():
         key = _key(written, (*path, written), problems)
         amount = _amount(key or written, value, (*path, written), problems)
         if key is None or amount is None:

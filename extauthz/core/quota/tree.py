@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from math import inf
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.model import Amounts, OnUnknown, Requester, Unknown
+from extauthz.core.quota.overrides import MARGIN_S, Override, edges
 from extauthz.core.quota.policies import rules
 from extauthz.core.quota.problems import Path, Problem
 from extauthz.core.quota.selectors import Anchor, LabelSelector
@@ -71,23 +74,29 @@ class QuotaNode:
     """One quota at its place in the tree. It is equal only to itself, so it can be a key of the ledger's accounts."""
 
     __slots__ = (
-        "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "limits_devices", "parent",
-        "promised", "quota", "root", "rules",
+        "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "limits_devices",
+        "next_override", "override", "parent", "promised", "quota", "root", "rules",
     )  # fmt: skip
 
-    def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int, hard: Amounts) -> None:
+    def __init__(
+        self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int, hard: Amounts, guaranteed: Amounts
+    ) -> None:
         self.quota = quota
         # What each decision asks for, of quotas that nobody may have asked about for long.
         self.hard = hard
-        """The quota's limits. Equal ones are one object: workspaces are many, and their plans are few."""
+        """The limits in force. Equal ones are one object: workspaces are many, and their plans are few."""
         self.audits = quota.mode is Mode.AUDIT
         self.limits_devices = any(map(is_device, hard))
-        self.guaranteed: Amounts = {} if self.audits else quota.guaranteed
+        self.guaranteed: Amounts = _NOTHING if self.audits else guaranteed
         """What is kept for it of every quota above."""
         self.promised: Amounts = _NOTHING
         """What is kept of it for its children while they use nothing."""
         self.holds: Amounts = _NOTHING
         """What is kept for it and those below it, while they use nothing."""
+        self.override: Override | None = None
+        """One that is in force."""
+        self.next_override: Override | None = None
+        """The one that begins next."""
         self.illegible = quota.illegible
         self.rules = rules(quota.policies)
         self.parent = parent
@@ -158,7 +167,17 @@ class QuotaTreeError(ValueError):
 class QuotaTree:
     """All quotas in force. Immutable: a change of quotas is another tree."""
 
-    __slots__ = ("_by_labels", "_by_namespace", "clamps", "has_policies", "keeps", "limited", "nodes", "warnings")
+    __slots__ = (
+        "_by_labels",
+        "_by_namespace",
+        "clamps",
+        "has_policies",
+        "keeps",
+        "lasts",
+        "limited",
+        "nodes",
+        "warnings",
+    )
 
     nodes: tuple[QuotaNode, ...]
     """Every node, each parent before its children, children by name."""
@@ -177,6 +196,9 @@ class QuotaTree:
     keeps: bool
     """Some quota has a guarantee."""
 
+    lasts: tuple[float, float] | None
+    """From when to when its amounts hold, in seconds since 1970; ``None``: always, as no quota has overrides."""
+
     def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
         self.nodes = nodes
         self.warnings = warnings
@@ -185,6 +207,7 @@ class QuotaTree:
         self.has_policies = any(node.rules is not None for node in nodes)
         self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)
         self.keeps = any(node.guaranteed for node in nodes)
+        self.lasts = (inf, inf) if any(node.quota.overrides for node in nodes) else None
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]
         self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)
         self._by_labels = SelectorIndex(
@@ -220,6 +243,16 @@ class QuotaTree:
         uprooted = {problem.position for problem in problems}
         standing = [replace(quota, parent=None) if at in uprooted else quota for at, quota in enumerate(given)]
         return cls(_plant(standing), tuple(_overtopping(standing))), tuple(problems)
+
+    def at(self, wall_s: float) -> QuotaTree:
+        """The same quotas, with the amounts that hold at a time. It costs their number, if one has overrides."""
+        if self.lasts is None:
+            return self
+        times = sorted({edge + off for node in self.nodes for edge in edges(node.quota.overrides) for off in _TURNS_S})
+        made = QuotaTree(_plant([node.quota for node in self.nodes], wall_s), self.warnings)
+        now = bisect_right(times, wall_s)
+        made.lasts = (times[now - 1] if now else -inf, times[now] if now < len(times) else inf)
+        return made
 
     def below(self, top: QuotaNode, after: QuotaNode | None = None) -> Iterator[QuotaNode]:
         """``top`` and every quota below it, each after its parent: they stand side by side in ``nodes``.
@@ -336,8 +369,15 @@ def _rings(quotas: Sequence[WorkspaceQuota]) -> Iterator[list[int]]:
         done.update(walk)
 
 
-def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:
-    """Make the nodes, roots first, without recursion: a tree may be deeper than Python's stack."""
+_TURNS_S: Final = (-MARGIN_S, 0.0, MARGIN_S)
+"""When something changes at an edge."""
+
+
+def _plant(quotas: Sequence[WorkspaceQuota], wall_s: float | None = None) -> tuple[QuotaNode, ...]:
+    """Make the nodes, roots first, without recursion: a tree may be deeper than Python's stack.
+
+    ``wall_s``: when their amounts hold; ``None``: those of the spec.
+    """
     children: dict[str | None, list[WorkspaceQuota]] = {}
     for quota in sorted(quotas, key=lambda quota: quota.name, reverse=True):
         children.setdefault(quota.parent, []).append(quota)
@@ -346,8 +386,15 @@ def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:
     waiting: list[tuple[WorkspaceQuota, QuotaNode | None]] = [(quota, None) for quota in children.get(None, ())]
     while waiting:
         quota, parent = waiting.pop()
-        hard = plans.setdefault(tuple(quota.hard.items()), quota.hard)
-        node = QuotaNode(quota, parent, len(nodes), hard)
+        hard, guaranteed = quota.hard, quota.guaranteed
+        if quota.overrides and wall_s is not None:
+            hard, guaranteed = quota.hard_at(wall_s), quota.guaranteed_at(wall_s)
+        hard = plans.setdefault(tuple(hard.items()), hard)
+        node = QuotaNode(quota, parent, len(nodes), hard, guaranteed)
+        if wall_s is not None:
+            node.override = next((one for one in quota.overrides if one.holds(wall_s)), None)
+            later = [one for one in quota.overrides if one.from_s > wall_s]
+            node.next_override = min(later, key=lambda one: one.from_s, default=None)
         nodes.append(node)
         waiting.extend((child, node) for child in children.get(quota.name, ()))
     _promise(nodes)

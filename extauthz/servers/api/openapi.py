@@ -93,6 +93,8 @@ _SCHEMAS: Final = {
                 **dict.fromkeys(("used", "reserved", "kept", "hard", "guaranteed", "borrowed"), _QUANTITY), over=_FLAG
             ),
         },
+        override={"oneOf": [_object(name=_TEXT, reason=_TEXT, until=_TEXT), {"type": "null"}]},
+        nextOverride={"oneOf": [_object(name=_TEXT, reason=_TEXT, **{"from": _TEXT}), {"type": "null"}]},
         workloads=_NUMBER,
         unpricedWorkloads=_NUMBER,
         selectsNamespace=_FLAG,

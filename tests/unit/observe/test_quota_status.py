@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from extauthz.core.ledger.accounts import UsageRow
+from extauthz.core.quota.overrides import Override
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing, compact
@@ -50,6 +51,15 @@ def test_amounts_are_printed_as_kubernetes_prints_them():
     assert status["hard"] == {"requests.cpu": "10", "requests.memory": "64Gi", "pods": "100"}
     assert status["reserved"] == {"requests.cpu": "2"}
     assert status["observedGeneration"] == 2
+
+
+def test_the_override_in_force_and_the_next_one_are_shown():
+    one = Override("launch", 1801440000.0, 1801443600.0, {}, {}, "rented")
+    shown = status_of(Facts(standing(), ROWS, override=one, next_override=one._replace(name="more", reason="")), NOW)
+    assert shown["override"] == {"name": "launch", "until": "2027-02-01T01:00:00Z", "reason": "rented"}
+    assert shown["nextOverride"] == {"name": "more", "from": "2027-02-01T00:00:00Z", "reason": ""}
+    plain = status_of(Facts(standing(), ROWS), NOW)
+    assert (plain["override"], plain["nextOverride"]) == ({}, {})
 
 
 def test_one_that_audits_keeps_nothing():
