@@ -13,7 +13,7 @@ from extauthz.core.kinds import BY_NAME, GATED
 from extauthz.core.model import Tree, WorkloadRef
 from extauthz.files.content import Content
 from extauthz.files.objects import objects
-from extauthz.servers.api.shown import AMOUNTS, Json
+from extauthz.servers.api.shown import Json
 from extauthz.service.setting_errors import SettingsError
 
 
@@ -59,6 +59,14 @@ def _has_replicas(tree: Tree) -> bool:
     return kind is not None and kind.is_gated
 
 
+def _within(found: dict[str, Any], count: int) -> str:
+    """Of what it may have more, how much nobody else can get."""
+    guaranteed = found.get("guaranteedReplicas")
+    if guaranteed is None or found["replicas"] <= count:
+        return ""
+    return f": {found['replicas'] - count} more, {max(guaranteed - count, 0)} of them within its guarantee"
+
+
 def as_text(found: dict[str, Any]) -> str:
     """A sentence or two, and the evidence."""
     count = found["observedReplicas"]
@@ -66,10 +74,11 @@ def as_text(found: dict[str, Any]) -> str:
     if found["replicas"] is None:
         lines = [f"{has}, and no quota sets a bound."]
     else:
-        lines = [f"{has} and may have {found['replicas']}."]
+        lines = [f"{has} and may have {found['replicas']}{_within(found, count)}."]
         bound = found["bound"]
-        head = ("quota", "resource", *AMOUNTS)
-        row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in AMOUNTS))
+        names = report.amounts(bound.get("kept", "0") != "0")
+        head = ("quota", "resource", *names)
+        row = ("/".join(bound["path"]), bound["resource"], *(bound[name] for name in names))
         lines += ["", "One more replica does not fit:", *tables.lines([head, row], "  ")]
     if (short := found.get("auditBound")) is not None:
         limit = f"{short['resource']}: used {short['used']}, hard {short['hard']}"

@@ -73,9 +73,15 @@ def wrapped(sentence: str, indent: int = 0) -> list[str]:
 
 
 def _evidence(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    table: list[Sequence[str]] = [("quota", "resource", *AMOUNTS)]
-    table += [("/".join(row["path"]), row["resource"], *(row[name]["text"] for name in AMOUNTS)) for row in rows]
+    names = amounts(any(row["kept"]["nanos"] for row in rows))
+    table: list[Sequence[str]] = [("quota", "resource", *names)]
+    table += [("/".join(row["path"]), row["resource"], *(row[name]["text"] for name in names)) for row in rows]
     return tables.lines(table, "  ")
+
+
+def amounts(kept: bool) -> Sequence[str]:
+    """The amounts of a shortage that a table shows: what guarantees keep, only where some is ``kept``."""
+    return [name for name in AMOUNTS if kept or name != "kept"]
 
 
 OUTPUTS: Mapping[str, Callable[[Json], str]] = {"table": as_table, "json": as_json}

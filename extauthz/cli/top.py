@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from extauthz.cli import asking, report, tables
 from extauthz.core.quantities import parse
 from extauthz.service.setting_errors import SettingsError
+
+_AMOUNTS: Final = ("used", "reserved", "kept", "hard", "guaranteed")
 
 
 @asking.answered
@@ -41,11 +43,11 @@ def _shown(arguments: argparse.Namespace, found: object, table: list[str]) -> st
 
 def _quotas(found: Sequence[dict[str, Any]]) -> list[str]:
     """One line for each resource of each quota; a child is further to the right than its parent."""
-    rows: list[Sequence[str]] = [("QUOTA", "WORKLOADS", "RESOURCE", "USED", "RESERVED", "HARD", "")]
+    rows: list[Sequence[str]] = [("QUOTA", "WORKLOADS", "RESOURCE", *map(str.upper, _AMOUNTS), "")]
     for quota in found:
         name, count = "  " * (len(quota["path"]) - 1) + quota["name"], str(quota["workloads"])
         for resource, of in quota["resources"].items() or [("no limits", {})]:
-            amounts = (of.get("used", ""), of.get("reserved", ""), of.get("hard", ""))
+            amounts = (of.get(each, "") for each in _AMOUNTS)
             rows.append((name, count, resource, *amounts, "over" if of.get("over") else ""))
             name = count = ""
     return tables.lines(rows) if found else ["no quotas"]

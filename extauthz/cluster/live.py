@@ -177,6 +177,7 @@ class LiveCluster:
 
     async def run(self) -> None:
         """Follow for ever. Ends by cancellation."""
+        self._gate.load()
         async with self._group:
             self._follow(DEFINITIONS, self._definitions)
             for number, phase in enumerate(PHASES):

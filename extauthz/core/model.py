@@ -309,6 +309,8 @@ class Shortage(NamedTuple):
     used: int
     reserved: int
     hard: int
+    kept: int = 0
+    """What guarantees keep of it for others, where that is why it does not fit."""
 
 
 class Unspecified(NamedTuple):
@@ -373,8 +375,61 @@ class PolicyAnswer(NamedTuple):
     """After how many seconds it is worth to ask again (``permit``)."""
 
 
+class Evidence(NamedTuple):
+    """What an answer was found on."""
+
+    shortages: tuple[Shortage, ...] = ()
+    """Every quota and resource that refused, or would have (``Decision.would``)."""
+    audit: tuple[Shortage, ...] = ()
+    """What quotas in mode Audit would have refused for want of room."""
+    fits: int | None = None
+    """Largest replica count that fits; ``None``: not asked for, or no bound."""
+    never_fits: bool = False
+    """It is denied, and would be if nobody else used anything: what it asks for is by itself more than a limit."""
+    max_scale: int | None = None
+    """The most replicas that the platform's own service allows, if it was asked and sets a bound."""
+    unspecified: tuple[Unspecified, ...] = ()
+    """What pods have to state for quotas that refused because of it, would have, or only audit."""
+    policies: tuple[PolicyAnswer, ...] = ()
+    """What policies have against it: those that refused, would have, are not known, or only audit."""
+    grows: bool = False
+    """It was allowed and raises something that a quota limits, or may with a count that an earlier run has allowed."""
+    uncovered: bool = False
+    """No quota may cover anything in its namespace."""
+
+
+NO_EVIDENCE: Final = Evidence()
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """It was allowed and may still land, so gates that share a ledger agree on it. Its pending write is recorded, or
+    would be if it were charged."""
+
+
+COMMIT: Final = Commit()
+
+
+class Lower(NamedTuple):
+    """Ask for another count in its place (mode Clamp). The answer to that question decides nothing."""
+
+    to: int
+    version: str
+    """The resourceVersion that the write with that count must be bound to."""
+
+
+class Held(NamedTuple):
+    """Tell policies that do not let it go yet."""
+
+    growth: Growth
+
+
+Todo: TypeAlias = NeedsFetch | Commit | Lower | Held
+"""What is to be done about a decision. What needs to be fetched comes first: then the write is decided again."""
+
+
 class Decision(NamedTuple):
-    """The answer to one request, with its evidence. Decided exactly once (design.md rule 3)."""
+    """The answer to one request, with its evidence and what is to be done. Decided exactly once (design.md rule 3)."""
 
     id: str
     verdict: Verdict
@@ -390,38 +445,13 @@ class Decision(NamedTuple):
     """Asked for."""
     replicas_before: int | None = None
     """Observed."""
-    shortages: tuple[Shortage, ...] = ()
-    """Every quota and resource that refused, or would have (``would``)."""
-    audit: tuple[Shortage, ...] = ()
-    """What quotas in mode Audit would have refused for want of room."""
-    fits: int | None = None
-    """Largest replica count that fits; ``None``: not asked for, or no bound."""
     pending_write: str | None = None
     """The id of the pending write that was recorded, if one was."""
-    max_scale: int | None = None
-    """The most replicas that the platform's own service allows, if it was asked and sets a bound."""
-    pends: bool = False
-    """It was allowed and may still land. Its pending write is recorded, or would be if it were charged."""
-    grows: bool = False
-    """It was allowed and raises something that a quota limits, or may with a count that an earlier run has allowed."""
-    uncovered: bool = False
-    """No quota may cover anything in its namespace."""
     would: Verdict | None = None
     """What the answer would have been without mode audit (``Policy.mode``)."""
-    unspecified: tuple[Unspecified, ...] = ()
-    """What pods have to state for quotas that refused because of it, would have, or only audit."""
-    clamped_to: int | None = None
-    """The count to ask for in its place (mode Clamp). Only of the answer to that question, which decides nothing."""
-    version: str = ""
-    """With ``clamped_to``: the resourceVersion that the write with that count must be bound to."""
-    needs: NeedsFetch | None = None
-    """What to fetch first. Then the write is decided again. ``None``: the decision is final."""
-    never_fits: bool = False
-    """It is denied, and would be if nobody else used anything: what it asks for is by itself more than a limit."""
-    policies: tuple[PolicyAnswer, ...] = ()
-    """What policies have against it: those that refused, would have, are not known, or only audit."""
-    held: Growth | None = None
-    """What some policy does not let go yet; ``None``: all do."""
+    evidence: Evidence = NO_EVIDENCE
+    todo: Todo | None = None
+    """``None``: it is done."""
 
     @property
     def refusal(self) -> Refusal | None:
@@ -435,4 +465,4 @@ class Decision(NamedTuple):
             return Refusal.UNKNOWN
         if self.reason in _BY_POLICY:
             return _BY_POLICY[self.reason]
-        return Refusal.EXCEEDS_HARD if self.never_fits else Refusal.WAITING_FOR_ROOM
+        return Refusal.EXCEEDS_HARD if self.evidence.never_fits else Refusal.WAITING_FOR_ROOM

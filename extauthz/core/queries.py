@@ -66,6 +66,9 @@ class Headroom(NamedTuple):
     """The most that would fit if quotas in mode Audit refused, where that is less; ``None``: it is not."""
     audits: Shortage | None = None
     """With that, what one replica more would lack of such a quota."""
+    guaranteed: int | None = None
+    """Up to this count, of those that fit, it takes only room that is kept for it; ``None``: none is, as far as can be
+    told."""
 
 
 class WouldGrow(NamedTuple):
@@ -239,7 +242,7 @@ class Queries:
         most = self._propose(entry, MAX_REPLICAS)
         is_certain = not (most.step.after.unknown or most.growth.is_uncertain)
         fits, bound = self._fitting(entry, most) if most.growth.shortages else (None, None)
-        found = Headroom(fits, bound, observed, version, is_certain)
+        found = Headroom(fits, bound, observed, version, is_certain, guaranteed=self._guaranteed(entry, most, fits))
         return self._audited(entry, found) if most.growth.audit else found
 
     def growth(self, ref: WorkloadRef, replicas: int, refused: Container[str]) -> WouldGrow:
@@ -273,6 +276,12 @@ class Queries:
             low, high = (low, middle) if self._propose(entry, middle).growth.audit else (middle, high)
         short = self._propose(entry, low + 1).growth.audit
         return found._replace(audited=low, audits=short[0]) if short else found
+
+    def _guaranteed(self, entry: Entry, most: Proposal, fits: int | None) -> int | None:
+        pod = most.step.before.pod
+        if fits is None or pod is None or entry is not most.head:
+            return None
+        return self._ledger.usage.accounts.guaranteed_replicas(most.step, pod, fits)
 
     def _fitting(self, entry: Entry, most: Proposal) -> tuple[int, Shortage]:
         if most.step.before.pod is not None and entry is most.head:

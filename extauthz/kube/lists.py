@@ -96,7 +96,7 @@ def _decode(text: str, at: int) -> tuple[Tree, int]:
     """The value that begins at ``at``, and where it ends. Raises ValueError."""
     try:
         tree, end = _raw_decode(text, at)
-        if text.count("[", at, end) + text.count("{", at, end) <= _SURELY_SHALLOW:
+        if text.count("[", at, end) + text.count("{", at, end) <= _SURELY_SHALLOW or not _deep(tree):
             return tree, end
     except json.JSONDecodeError:
         raise
@@ -104,6 +104,16 @@ def _decode(text: str, at: int) -> tuple[Tree, int]:
         pass
     shallow, end = _shallow(text, at)
     return json.loads(shallow, parse_int=_integer), end
+
+
+def _deep(tree: Tree) -> bool:
+    """Whether anything is nested deeper than ``MAX_DEPTH``, level by level: Python may not go as deep itself."""
+    level, depth = [tree], 0
+    while level and depth <= MAX_DEPTH:
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [one for values in inner for one in values if isinstance(one, dict | list)]
+        depth += 1
+    return bool(level)
 
 
 def _shallow(text: str, at: int) -> tuple[str, int]:

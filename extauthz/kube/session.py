@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -140,8 +141,15 @@ async def authorization(configuration: Configuration) -> str | None:
 
 def _client(configuration: Configuration) -> ApiClient:
     configuration.disable_strict_ssl_verification = True  # Go is not as strict, and many a cluster's CA relies on it
-    configuration.client_session_kwargs = {"read_bufsize": CHUNK_BYTES}
+    configuration.proxy = configuration.proxy or environment_proxy(URL(configuration.host))
+    # Left to itself aiohttp looks for proxies and a .netrc at each request, in a thread.
+    configuration.client_session_kwargs = {"read_bufsize": CHUNK_BYTES, "trust_env": False}
     return ApiClient(configuration)
+
+
+def environment_proxy(server: URL) -> str | None:
+    """The proxy that ``HTTPS_PROXY`` (``HTTP_PROXY``) and ``NO_PROXY`` say for a server."""
+    return None if proxy_bypass(server.host or "") else getproxies().get(server.scheme)
 
 
 def _fingerprint(configuration: Configuration) -> bytes:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from extauthz.core.decision import sentences
 from extauthz.core.ledger.ledger import Ledger
-from extauthz.core.model import Decision, Operation, Reading, Requester, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Operation, Reading, Requester, Verdict, WorkloadRef, Write
 from extauthz.ledger_store.payload import TooLargeError, decode
 from extauthz.ledger_store.replica import Progress, Replica
 from extauthz.ledger_store.store import Conflict, LedgerStore, Refused, Stored, Unclear
@@ -81,6 +81,16 @@ class _Waiter:
     """Why it is not answered yet."""
     rounds: int = 0
     """How often it was decided."""
+    looked: int | None = None
+    """How far gates had seen its kind when its workload was looked at."""
+
+    @property
+    def lowers(self) -> WorkloadRef | None:
+        """The workload of a count that is no higher than what is observed."""
+        decision, reading = self.decision, self.reading
+        if not isinstance(reading, Write) or reading.object is not None or decision.replicas_before is None:
+            return None
+        return reading.ref if reading.replicas <= decision.replicas_before else None
 
     @property
     def remakes(self) -> bool:
@@ -147,7 +157,7 @@ class Committer:
                     return _refused(decision, "ledger-unavailable", why)
                 self._queue.append(waiter)
                 self._wake.set()
-                answer = await waiter.answer
+                answer = await self._answered(waiter)
             granted = answer.verdict is Verdict.ALLOW
         except TimeoutError:
             why = f"could not agree upon it with the other gates: {waiter.trouble}"
@@ -156,6 +166,36 @@ class Committer:
             if not granted:
                 self.replica.abandon(decision.id)
         return answer
+
+    async def _answered(self, waiter: _Waiter) -> Decision:
+        """What is less waits for no watch: while this gate is behind, its workload is read instead."""
+        looking = asyncio.create_task(self._keep_looking(waiter, ref)) if (ref := waiter.lowers) is not None else None
+        try:
+            return await waiter.answer
+        finally:
+            if looking is not None:
+                looking.cancel()
+
+    async def _keep_looking(self, waiter: _Waiter, ref: WorkloadRef) -> None:
+        while True:
+            mark = self.replica.mark(kind := ref.group_resource)
+            if not self.replica.has_reached(kind) and waiter.looked != mark and await self._look(ref):
+                waiter.looked = mark
+            await asyncio.sleep(CATCH_UP_S)
+
+    def _is_less(self, waiter: _Waiter) -> bool:
+        """Whether its count is no higher than one on which no gate has granted room to others.
+
+        Then it raises nothing at any gate, whatever else they have seen. Its workload must be known as well as by any
+        gate that has written the ledger, and nothing but counts may pend on it: of an object it could make more.
+        """
+        ref = waiter.lowers
+        entry = self._gate.ledger.get(ref) if ref is not None else None
+        if ref is None or entry is None:
+            return False
+        kind = ref.group_resource
+        is_known = waiter.looked == self.replica.mark(kind) or self.replica.has_reached(kind)
+        return is_known and all(one.counts_alone for one in entry.live_pending_writes())
 
     async def _is_looked_at(self, waiter: _Waiter) -> bool:
         """Another gate may know that an object is gone, while this one still counts it. Only a read shows it."""
@@ -232,13 +272,28 @@ class Committer:
         """Decide all who wait, and write the object. Returns how long to pause before the next round, in seconds."""
         waiting = self._waiting()
         obstacle = self._obstacle()
-        if obstacle is not None:
-            self._put_back(waiting, obstacle)
-            return CATCH_UP_S if waiting else 0.0
-        batch = [waiter for waiter in waiting if self._decide(waiter)]
-        if not batch and not self.replica.wants_write():
-            return 0.0
+        if obstacle is None:
+            batch = [waiter for waiter in waiting if self._decide(waiter)]
+        else:
+            batch = self._less(waiting, obstacle)
+        if not batch and (obstacle is not None or not self.replica.wants_write()):
+            return CATCH_UP_S if self._queue else 0.0
         return await self._write(batch)
+
+    def _less(self, waiting: list[_Waiter], obstacle: str) -> list[_Waiter]:
+        """Those that may be granted while this gate is behind. All others wait."""
+        batch, wait = [], []
+        for waiter in waiting:
+            if self.replica.unreadable or not self._is_less(waiter):
+                wait.append(waiter)
+            elif self._decide(waiter):
+                if self._is_less(waiter):
+                    batch.append(waiter)
+                else:  # what the look has shown
+                    self._undo(waiter)
+                    wait.append(waiter)
+        self._put_back(wait, obstacle)
+        return batch
 
     def _waiting(self) -> list[_Waiter]:
         queue, self._queue = self._queue, []
@@ -274,7 +329,7 @@ class Committer:
         waiter.decision = decision
         if decision.pending_write is None:
             return self._answer(waiter, decision)
-        if self.replica.holds and decision.grows:
+        if self.replica.holds and decision.evidence.grows:
             return self._take_back(waiter, "hold", HELD)
         if self.replica.is_full(decision.pending_write):
             why = "has no room in the ledger: too many writes under this quota may still land; try again shortly"
@@ -376,5 +431,5 @@ def _refused(decision: Decision, reason: str, why: str) -> Decision:
     """The same write, not granted."""
     sentence = sentences.unavailable(decision.ref, why)
     return decision._replace(
-        verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, pending_write=None, pends=False
+        verdict=Verdict.UNAVAILABLE, reason=reason, sentence=sentence, pending_write=None, todo=None
     )

@@ -1,7 +1,7 @@
 """The content of the ledger object that gates share, as text.
 
-Opaque to all but gates: zlib over lines, in base64. The first line is a JSON header; then come pod templates, each
-once, by their hash; then the pending writes, a line each. A gate parses only the lines that are new to it.
+Opaque to all but gates: zlib over lines, in base64. The first line is a JSON header; then come pod templates and
+labels, each once, by their hash; then the pending writes, a line each. A gate parses only the lines that are new to it.
 
 Times are on the *ledger's clock*, in milliseconds: whoever writes the object moves it on by the time since it saw the
 object before. So it never runs ahead of real time, and it goes on through any number of restarts of gates.
@@ -16,7 +16,11 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-FORMAT = 2
+from extauthz.ledger_store.lines import pack
+
+FORMAT = 3
+BEFORE = 2
+"""The format of the release before, whose lines have labels themselves. It is read."""
 
 MAX_TEXT_BYTES = 512 * 1024
 """etcd takes 1.5 MiB. Every write of the object sends all of it."""
@@ -43,8 +47,8 @@ class Payload:
 
     pending_writes: Mapping[str, str] = field(default_factory=dict)
     """Pending writes by id, each as ``record.dump`` has it."""
-    templates: Mapping[str, str] = field(default_factory=dict)
-    """Templates that they name, by hash."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Templates and labels that they name, by hash (``lines``)."""
     watermark: Mapping[str, int] = field(default_factory=dict)
     """``deployments.apps`` to the latest resourceVersion that a writer has seen of it. Who has not come as far knows
     less than what its writes rest on (docs/internals/ledger.md)."""
@@ -68,10 +72,10 @@ def encode(payload: Payload) -> str:
         "holds": payload.holds,
         "hold_ends_ms": payload.hold_ends_ms,
         "watermark": dict(payload.watermark),
-        "templates": len(payload.templates),
+        "texts": len(payload.texts),
     }
     lines = [json.dumps(header, separators=(",", ":"))]
-    lines += [f"{key} {text}" for table in (payload.templates, payload.pending_writes) for key, text in table.items()]
+    lines += [f"{key} {text}" for table in (payload.texts, payload.pending_writes) for key, text in table.items()]
     text = base64.b64encode(zlib.compress("\n".join(lines).encode(), level=1)).decode()
     if len(text) > MAX_TEXT_BYTES:
         raise TooLargeError(
@@ -96,7 +100,7 @@ def decode(text: str) -> Payload:
         return _read(json.loads(first), lines)
     except PayloadError:
         raise
-    except (binascii.Error, zlib.error, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (binascii.Error, zlib.error, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise PayloadError(repr(error)) from error
     except ValueError as error:
         raise PayloadError(str(error)) from error
@@ -104,19 +108,36 @@ def decode(text: str) -> Payload:
 
 def _read(header: Mapping[str, object], lines: list[str]) -> Payload:
     found = header["format"]
-    if found != FORMAT:
+    if found not in (BEFORE, FORMAT):
         raise OtherFormatError(f"its format is {found!r}; this gate writes {FORMAT}: run one release of it")
-    count, watermark = header["templates"], header["watermark"]
+    count, watermark = header["texts" if found == FORMAT else "templates"], header["watermark"]
     if not isinstance(count, int) or not isinstance(watermark, dict) or not 0 <= count <= len(lines):
         raise PayloadError("its header is not as gates write it")
+    texts, pending_writes = dict(map(_pair, lines[:count])), dict(map(_pair, lines[count:]))
+    if found == BEFORE:
+        texts, pending_writes = _of_format_before(texts, pending_writes)
     return Payload(
-        templates=dict(map(_pair, lines[:count])),
-        pending_writes=dict(map(_pair, lines[count:])),
+        texts=texts,
+        pending_writes=pending_writes,
         watermark={str(kind): int(version) for kind, version in watermark.items()},
         clock_ms=_whole(header["clock_ms"]),
         holds=bool(header["holds"]),
         hold_ends_ms=_whole(header["hold_ends_ms"]),
     )
+
+
+def _of_format_before(
+    templates: Mapping[str, str], pending_writes: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    texts: dict[str, str] = {}
+    packed: dict[str, str] = {}
+    for pending_id, text in pending_writes.items():
+        tree = json.loads(text)
+        if "templates" in tree:
+            tree["templates"] = [templates[one] for one in tree["templates"]]
+        packed[pending_id], named = pack(tree)
+        texts |= named
+    return texts, packed
 
 
 def _pair(line: str) -> tuple[str, str]:

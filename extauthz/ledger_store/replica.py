@@ -7,12 +7,10 @@ forgotten: some gate has ended it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from math import ceil
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cachetools import FIFOCache
 
@@ -21,7 +19,7 @@ from extauthz.core.ledger.ledger import Ledger
 from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.record import RecordError
 from extauthz.core.model import WorkloadRef
-from extauthz.ledger_store.lines import Line
+from extauthz.ledger_store.lines import Line, pack, unpack
 from extauthz.ledger_store.payload import OtherFormatError, Payload, PayloadError, decode, encode
 from extauthz.ledger_store.store import Stored
 
@@ -35,6 +33,9 @@ can fill. Some 700 writes of a count."""
 
 AGES = 8
 """How often in a landing window the ledger's clock is written, while a write is pending or growth is held."""
+
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Progress(Protocol):
@@ -88,8 +89,10 @@ class Replica:
         self._written: Payload
         """What this gate wrote last, or tried to. It is not parsed when it comes back."""
         self._lines: dict[str, Line] = {}
+        self._named: Counter[tuple[str, str]] = Counter()
+        """Of each tenant and text: how many lines name it."""
         self._taken: Counter[str] = Counter()
-        """Bytes of lines for each tenant."""
+        """Bytes of lines for each tenant, and of the texts that they name."""
         self._abandoned: FIFOCache[str, None] = FIFOCache(ABANDONED)
 
     def _window_ms(self) -> int:
@@ -143,13 +146,12 @@ class Replica:
         """Raises RecordError."""
         now_s = self._clock()
         try:
-            tree = json.loads(payload.pending_writes[pending_id])
+            tree = unpack(payload.pending_writes[pending_id], payload.texts)
             left_ms = int(tree["until_ms"]) - payload.clock_ms
-            templates = [payload.templates[key] for key in tree.get("templates", ())]
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise RecordError(repr(error)) from error
         expires_s = now_s + max(left_ms, 0) / 1000
-        return record.load({**tree, "id": pending_id, "templates": templates}, expires_s, now_s)
+        return record.load({**tree, "id": pending_id}, expires_s, now_s)
 
     def _cannot_read(self, stored: Stored, error: Exception) -> None:
         """An object that cannot be read takes no room away: all that is known stays. An object that no gate wrote is
@@ -210,8 +212,15 @@ class Replica:
 
     def behind(self) -> str | None:
         """A kind of which other gates have seen more than this gate; ``None``: there is none."""
-        marks = self.payload.watermark.items()
-        return next((kind for kind, at in marks if not self._progress.has_reached(kind, at)), None)
+        return next((kind for kind in self.payload.watermark if not self.has_reached(kind)), None)
+
+    def mark(self, kind: str) -> int:
+        """How far gates that have written the object had seen a kind."""
+        return self.payload.watermark.get(kind, 0)
+
+    def has_reached(self, kind: str) -> bool:
+        """Whether this gate's own watch has come as far."""
+        return self._progress.has_reached(kind, self.mark(kind))
 
     @property
     def holds(self) -> bool:
@@ -265,9 +274,9 @@ class Replica:
 
     def _next(self) -> Payload:
         self._keep_lines()
-        templates: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for line in self._lines.values():
-            templates.update(line.templates)
+            texts.update(line.texts)
         watermark = dict(self.payload.watermark)
         for kind, version in self._progress.seen().items():
             if version:  # where there is no object of a kind, nobody can have seen one
@@ -276,7 +285,7 @@ class Replica:
         holds, now_ms = self.payload.holds and not self.released, self.now_ms()
         # A hold begins when the object is made, and not when it was missed: others may have lost one meanwhile.
         ends_ms = now_ms + self._window_ms() if self._is_new else self.payload.hold_ends_ms
-        return Payload(pending_writes, templates, watermark, now_ms, holds, ends_ms)
+        return Payload(pending_writes, texts, watermark, now_ms, holds, ends_ms)
 
     def _keep_lines(self) -> None:
         """A line for each pending write in memory, and no others."""
@@ -292,30 +301,37 @@ class Replica:
         if pending_id in self._lines:
             self._drop_line(pending_id)
         self._lines[pending_id] = line
-        for tenant in line.tenants:
-            self._taken[tenant] += line.size
+        self._count(line, 1)
 
     def _drop_line(self, pending_id: str) -> None:
-        line = self._lines.pop(pending_id)
+        self._count(self._lines.pop(pending_id), -1)
+
+    def _count(self, line: Line, times: int) -> None:
+        """Count a line in or out; of each tenant a text once, however many of its lines name it."""
         for tenant in line.tenants:
-            self._taken[tenant] -= line.size
-            if not self._taken[tenant]:
-                del self._taken[tenant]
+            size = len(line.text)
+            for key, text in line.texts.items():
+                others = self._named[tenant, key] - (times < 0)
+                size += 0 if others else len(text)
+                _add(self._named, (tenant, key), times)
+            _add(self._taken, tenant, times * size)
 
     def _forget_lines(self) -> None:
         """The object is another one. Released ids and the times in lines mean nothing in the next."""
         self._lines.clear()
+        self._named.clear()
         self._taken.clear()
         self.released = False
 
     def _line(self, ref: WorkloadRef, pending_write: PendingWrite) -> Line:
         tree = record.dump(ref, pending_write)
-        texts = [template.text.decode() for template in pending_write.templates]
-        templates = {hashlib.blake2b(text.encode(), digest_size=12).hexdigest(): text for text in texts}
-        if templates:
-            tree["templates"] = list(templates)
         tree["until_ms"] = self.now_ms() + max(ceil((pending_write.expires_s - self._clock()) * 1000), 0) + 1
         del tree["id"]
         tenants = self._ledger.pending.leaf_quotas(pending_write.id) or frozenset({f"namespace {ref.namespace}"})
-        text, expires_s = json.dumps(tree, separators=(",", ":")), pending_write.expires_s
-        return Line(text, templates, tenants, expires_s, pending_write.renewed)
+        return Line(*pack(tree), tenants, pending_write.expires_s, pending_write.renewed)
+
+
+def _add(counter: Counter[K], key: K, more: int) -> None:
+    counter[key] += more
+    if not counter[key]:
+        del counter[key]

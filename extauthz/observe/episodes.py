@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 from extauthz.core.decision import sentences
 from extauthz.core.decision.sentences import subject
 from extauthz.core.decision.weighing import EXCEEDED
-from extauthz.core.model import WOULD_REFUSE, Decision, Verdict, WorkloadRef
+from extauthz.core.model import WOULD_REFUSE, Decision, Lower, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 
 # What a refused write would get now, without anybody asking again: for episodes, whose numbers are today's.
@@ -40,19 +40,15 @@ def outlook(queries: Queries, is_known: Callable[[], bool]) -> Outlook:
             return None
         if refused.reason != EXCEEDED or refused.replicas is None:
             return refused  # of others only the next request can tell
-        found = queries.growth(refused.ref, refused.replicas, {row.quota for row in refused.shortages})
+        found = queries.growth(refused.ref, refused.replicas, {row.quota for row in refused.evidence.shortages})
         if not found.is_certain:
             return refused
         if not found.shortages:
-            return refused._replace(verdict=Verdict.ALLOW, reason=FITS, shortages=())
+            evidence = refused.evidence._replace(shortages=())
+            return refused._replace(verdict=Verdict.ALLOW, reason=FITS, evidence=evidence)
         sentence = sentences.exceeded(refused.ref, found.shortages, found.fits, 0)
-        return refused._replace(
-            shortages=found.shortages,
-            fits=found.fits,
-            sentence=sentence,
-            replicas_before=found.observed,
-            never_fits=found.never_fits,
-        )
+        evidence = refused.evidence._replace(shortages=found.shortages, fits=found.fits, never_fits=found.never_fits)
+        return refused._replace(sentence=sentence, replicas_before=found.observed, evidence=evidence)
 
     return now
 
@@ -161,7 +157,7 @@ class Episodes(Generic[Note]):
         if len(self._open) >= self._most:
             self.dropped += 1
             return False
-        asked, reason, lowered = decision.replicas, decision.reason, decision.clamped_to is not None
+        asked, reason, lowered = decision.replicas, decision.reason, isinstance(decision.todo, Lower)
         self._open[ref] = Episode(ref, decision.sentence, now_s, now_s, now_s, asked, reason, decision, lowered)
         return True
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from extauthz.core import quantities, texts
-from extauthz.core.model import WOULD_REFUSE, Decision, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import WOULD_REFUSE, Decision, Lower, PolicyAnswer, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe.observers import Told
 
 # A line of the log as a sentence, for people: ``--log-format text``.
@@ -245,7 +245,7 @@ def decision_fields(decision: Decision, user_agent: str, at: float, user: str = 
     fields: Fields = {
         "time": _stamp(at),
         "level": DECISION_LEVELS[would or decision.verdict],
-        "event": "decision" if decision.clamped_to is None else "clamp",
+        "event": "clamp" if isinstance(decision.todo, Lower) else "decision",
         "id": decision.id,
         "verdict": decision.verdict,
         "reason": decision.reason,
@@ -274,14 +274,15 @@ def _add_write(fields: Fields, decision: Decision, ref: WorkloadRef) -> None:
     if decision.dry_run:
         fields["dry_run"] = True
     _add_counts(fields, decision)
-    if decision.shortages:
-        fields["shortages"] = [_shortage(row) for row in decision.shortages]
-    if decision.audit:
-        fields["audit"] = [_shortage(row) for row in decision.audit]
-    if decision.unspecified:
-        fields["unspecified"] = [_unspecified(row) for row in decision.unspecified]
-    if decision.policies:
-        fields["policies"] = [_policy(row) for row in decision.policies]
+    evidence = decision.evidence
+    if evidence.shortages:
+        fields["shortages"] = [_shortage(row) for row in evidence.shortages]
+    if evidence.audit:
+        fields["audit"] = [_shortage(row) for row in evidence.audit]
+    if evidence.unspecified:
+        fields["unspecified"] = [_unspecified(row) for row in evidence.unspecified]
+    if evidence.policies:
+        fields["policies"] = [_policy(row) for row in evidence.policies]
     if decision.pending_write is not None:
         fields["intent"] = decision.pending_write
 
@@ -291,16 +292,17 @@ def _add_counts(fields: Fields, decision: Decision) -> None:
         fields["from"] = decision.replicas_before
     if decision.replicas is not None:
         fields["to"] = decision.replicas
-    if decision.clamped_to is not None:
-        fields["clamped_to"] = decision.clamped_to
-    if decision.fits is not None:
-        fields["fits"] = decision.fits
-    if decision.max_scale is not None:
-        fields["max_scale"] = decision.max_scale
+    if isinstance(decision.todo, Lower):
+        fields["clamped_to"] = decision.todo.to
+    if decision.evidence.fits is not None:
+        fields["fits"] = decision.evidence.fits
+    if decision.evidence.max_scale is not None:
+        fields["max_scale"] = decision.evidence.max_scale
 
 
 def _shortage(row: Shortage) -> Fields:
     amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
+    amounts |= {"kept": row.kept} if row.kept else {}
     texts = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}
     return {"quota": "/".join(row.path), "resource": row.resource, **texts}
 

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from extauthz.core.model import Decision
+from extauthz.core.model import Decision, Lower
 from extauthz.core.queries import QuotaUse
 from extauthz.observe import workspaces
 from extauthz.observe.observers import Told
@@ -173,23 +173,23 @@ class Metrics:
     def decided(self, told: Told) -> None:
         """Count a decision and what it took; or, once for each resource of each quota without room, a write that was
         asked for with fewer replicas."""
-        decision, seconds = told.decision, told.seconds
-        if decision.clamped_to is not None:
-            for short in decision.shortages if not decision.dry_run else ():
+        decision, evidence, seconds = told.decision, told.decision.evidence, told.seconds
+        if isinstance(decision.todo, Lower):
+            for short in evidence.shortages if not decision.dry_run else ():
                 self._clamps[short.quota, short.resource] = self._clamps.get((short.quota, short.resource), 0) + 1
             return
         key = (decision.verdict, decision.reason)
         self._decisions[key] = self._decisions.get(key, 0) + 1
         self._buckets[bisect_left(BUCKETS_S, seconds)] += 1
         self._seconds += seconds
-        if decision.audit or any(row.audits for row in decision.unspecified):
+        if evidence.audit or any(row.audits for row in evidence.unspecified):
             self._audited += 1
         if decision.would is not None:
             would = (decision.would, decision.reason)
             self._would[would] = self._would.get(would, 0) + 1
-        if decision.refusal is not None or decision.audit or decision.unspecified:
+        if decision.refusal is not None or evidence.audit or evidence.unspecified:
             self._by_quota(decision)
-        for row in decision.policies:
+        for row in evidence.policies:
             said = (row.policy, row.step, "audited" if row.audits else row.result)
             self._policies[said] = self._policies.get(said, 0) + 1
 

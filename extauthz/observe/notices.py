@@ -21,7 +21,7 @@ from cachetools import LRUCache
 
 from extauthz.core import quantities, texts
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Decision, Observed, Shortage, Tree, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Lower, Observed, Shortage, Tree, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.spec import GROUP
 from extauthz.core.quota.tree import QuotaNode
@@ -50,13 +50,15 @@ def begun(episode: Episode[None], observed: Observed | None, workspaces: Sequenc
     """An episode that begins: a refusal, one that mode Audit only reports, or a count that was lowered."""
     latest = episode.latest
     kind = Kind.CLAMPED if episode.lowered else Kind.REFUSED if latest.refusal is not None else Kind.WOULD_REFUSE
-    replicas = {"from": latest.replicas_before, "asked": latest.replicas, "fits": latest.fits}
+    replicas = {"from": latest.replicas_before, "asked": latest.replicas}
     if episode.lowered:
-        replicas = {"from": latest.replicas_before, "asked": latest.replicas, "to": latest.clamped_to}
+        replicas["to"] = latest.todo.to if isinstance(latest.todo, Lower) else None
+    else:
+        replicas["fits"] = latest.evidence.fits
     data = _of_workload(episode.ref, episode.sentence, workspaces) | {
         "reason": latest.reason,
         "replicas": replicas,
-        "shortages": [_shortage(row) for row in (*latest.shortages, *latest.audit)[:MOST_ROWS]],
+        "shortages": [_shortage(row) for row in (*latest.evidence.shortages, *latest.evidence.audit)[:MOST_ROWS]],
     }
     if latest.refusal is not None:
         data["refusal"] = latest.refusal.value
@@ -165,6 +167,7 @@ def _name(ref: WorkloadRef) -> str:
 
 def _shortage(row: Shortage) -> Tree:
     amounts = {"requested": row.requested, "used": row.used, "reserved": row.reserved, "hard": row.hard}
+    amounts |= {"kept": row.kept} if row.kept else {}
     printed = {name: quantities.format(amount, row.resource) for name, amount in amounts.items()}
     return {"quota": "/".join(row.path), "resource": row.resource} | printed
 
@@ -390,7 +393,7 @@ def _grows(decision: Decision) -> bool:
         decision.verdict is Verdict.ALLOW
         and decision.would is None
         and not decision.dry_run
-        and decision.grows
+        and decision.evidence.grows
         and decision.ref is not None
         and decision.replicas is not None
         and decision.replicas_before is not None

@@ -11,7 +11,7 @@ from extauthz.core.model import Decision, Growth
 
 
 class Told(NamedTuple):
-    """A decision, or the answer to whether a count is lowered (``clamped_to``), as observers are told of it."""
+    """A decision, or the answer to whether a count is lowered (``Lower``), as observers are told of it."""
 
     decision: Decision
     user: str = ""

@@ -53,6 +53,7 @@ class Survey:
             serving=self.serving,
             unasked=self.unasked.get(name, ()),
             lowers=name not in self.unlowered,
+            promised=use.node.promised,
         )
 
     def _selected(self, use: QuotaUse) -> Selected:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from extauthz.core import quantities
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Tree
+from extauthz.core.model import Amounts, Tree
 from extauthz.core.quota.spec import Mode
 from extauthz.core.quota.standing import Fault, Standing
 from extauthz.observe.serving import Serving, in_force, named
@@ -65,6 +66,8 @@ class Facts(NamedTuple):
     """Namespaces that it covers and that the webhook is not asked about."""
     lowers: bool = True
     """Something lowers counts in all its namespaces."""
+    promised: Amounts = MappingProxyType({})
+    """What quotas below are guaranteed together, nano-units."""
 
 
 class Finding(NamedTuple):
@@ -151,6 +154,26 @@ def _within_hard(facts: Facts) -> Finding:
     if facts.mode is Mode.AUDIT:
         return Finding("False", "OverLimit", f"{amounts}; its mode is Audit, so that growth is not refused")
     return Finding("False", "OverLimit", f"{amounts}; nothing that needs more of it may grow, shrinking may always")
+
+
+def _guarantees_kept(facts: Facts) -> Finding:
+    rows = facts.rows if facts.mode is not Mode.AUDIT else ()
+    above = [
+        f"{row.resource}: guaranteed below {_text(row, facts.promised[row.resource])}, hard {_text(row, row.hard)}"
+        for row in rows
+        if facts.promised.get(row.resource, 0) > row.hard
+    ]
+    if above:
+        return Finding("False", "Overpromised", f"{', '.join(above)}; lower some of these, or raise the limit")
+    lent = [
+        f"{row.resource}: kept {_text(row, row.kept)}, left {_text(row, max(row.hard - row.used - row.reserved, 0))}"
+        for row in rows
+        if row.kept and row.used + row.reserved + row.kept > row.hard
+    ]
+    if lent:
+        why = "others had it before; it comes back as they shrink, and until then they do not grow"
+        return Finding("False", "Lent", f"{', '.join(lent)}; {why}")
+    return Finding("True", "Kept", "there is room for what the quotas below are guaranteed")
 
 
 def _usage_known(facts: Facts) -> Finding:
@@ -254,6 +277,15 @@ TABLE: tuple[Condition, ...] = (
         _within_hard,
     ),
     Condition(
+        "GuaranteesKept",
+        {
+            "Kept": "There is room for all that quotas below are guaranteed, or they are guaranteed nothing.",
+            "Overpromised": "They are guaranteed more than the limit, even if nobody used anything.",
+            "Lent": "Others had some of it before it was guaranteed. It comes back as they shrink.",
+        },
+        _guarantees_kept,
+    ),
+    Condition(
         "UsageKnown",
         {
             "Priced": "What each workload costs is known.",
@@ -319,8 +351,17 @@ def status_of(facts: Facts, now: str) -> Tree:
         "hard": {row.resource: _text(row, row.hard) for row in facts.rows},
         "used": {row.resource: _text(row, row.used) for row in facts.rows},
         "reserved": {row.resource: _text(row, row.reserved) for row in facts.rows if row.reserved},
+        **_shares(facts.rows),
         "summary": _summary(facts.rows),
         "conditions": [_condition(one, facts, before.get(one.type, {}), now) for one in TABLE],
+    }
+
+
+def _shares(rows: Sequence[UsageRow]) -> dict[str, dict[str, str]]:
+    return {
+        "guaranteed": {row.resource: _text(row, row.guaranteed) for row in rows if row.guaranteed},
+        "kept": {row.resource: _text(row, row.kept) for row in rows if row.kept},
+        "borrowed": {row.resource: _text(row, row.borrowed) for row in rows if row.borrowed},
     }
 
 
@@ -334,6 +375,7 @@ def same(status: Tree, seen: bytes) -> bool:
         "hard": {},
         "used": {},
         "reserved": {},
+        **_shares(()),
         "summary": {},
     }  # what is empty may be left out
     return bool({**missing, **there} == status)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from extauthz.core import texts
-from extauthz.core.model import Decision
+from extauthz.core.model import Decision, Lower
 from extauthz.observe.episodes import Episode, Episodes, Outlook
 from extauthz.observe.observers import Told
 
@@ -61,7 +61,7 @@ class Recent:
     def decided(self, told: Told) -> None:
         """Note a decision. What is about no workload is not kept, nor what was only asked (mode Clamp)."""
         decision, user, user_agent = told.decision, told.user, told.user_agent
-        if decision.ref is None or decision.clamped_to is not None:
+        if decision.ref is None or isinstance(decision.todo, Lower):
             return
         now_s = self._clock()
         self._number += 1
@@ -94,8 +94,9 @@ class Recent:
 
 def _size(decision: Decision, user: str, user_agent: str) -> int:
     """Bytes at most, about: a record of small things, its texts, and its rows. A character takes up to four."""
+    evidence = decision.evidence
     _, resource, namespace, name = decision.ref or ("", "", "", "")
     texts_have = len(decision.sentence) + len(resource) + len(namespace) + len(name) + len(user) + len(user_agent)
-    texts_have += sum(len(row.policy) + len(row.quota) + len(row.message) for row in decision.policies)
-    rows = len(decision.shortages) + len(decision.audit) + len(decision.unspecified) + len(decision.policies)
+    texts_have += sum(len(row.policy) + len(row.quota) + len(row.message) for row in evidence.policies)
+    rows = len(evidence.shortages) + len(evidence.audit) + len(evidence.unspecified) + len(evidence.policies)
     return 700 + 500 * rows + 4 * texts_have

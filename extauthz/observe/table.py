@@ -69,7 +69,7 @@ TABLE = (
     ),
     Family(
         "extauthz_quota", "gauge", "cores, bytes or objects", ("quota", "resource", "type"),
-        "The same three numbers by type: hard, used, reserved. For dashboards made for kube_resourcequota.",
+        "By type: hard, used, reserved; with guarantees also guaranteed, kept, borrowed. As kube_resourcequota has it.",
     ),
     Family(
         "extauthz_quota_headroom", "gauge", "cores, bytes or objects", ("quota", "resource"),

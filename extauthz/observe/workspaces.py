@@ -43,40 +43,56 @@ def levels(uses: Sequence[QuotaUse], waiting: Sequence[Waiting]) -> dict[str, Le
 
 
 def _by_type(rows: Iterable[UsageRow]) -> Iterator[tuple[tuple[str, ...], float]]:
-    for quota, resource, used, reserved, hard in rows:
-        for kind, amount in (("hard", hard), ("used", used), ("reserved", reserved)):
-            yield (quota, resource, kind), amount / NANOS
+    for row in rows:
+        amounts = {"hard": row.hard, "used": row.used, "reserved": row.reserved}
+        more = {"guaranteed": row.guaranteed, "kept": row.kept, "borrowed": row.borrowed}
+        for kind, amount in (*amounts.items(), *((kind, amount) for kind, amount in more.items() if amount)):
+            yield (row.quota, row.resource, kind), amount / NANOS
 
 
 def headroom(uses: Iterable[QuotaUse]) -> Level:
     """What may still be added of each resource: in the quota, and in those above it that refuse growth."""
     found: dict[tuple[str, ...], float] = {}
-    left: dict[str | None, Mapping[str, int]] = {None: {}}
+    left: dict[str | None, Mapping[str, _Left]] = {None: {}}
     for use in uses:
         parent = use.node.parent
         above = left.get(parent.quota.name if parent is not None else None, {})
-        here = {row.resource: _least(row, above) for row in use.rows}
+        here = {row.resource: _least(row, above.get(row.resource), audits=use.node.audits) for row in use.rows}
         left[use.node.quota.name] = above if use.node.audits else {**above, **here}
-        found.update({(use.node.quota.name, resource): amount / NANOS for resource, amount in here.items()})
+        found.update({(use.node.quota.name, resource): min(both) / NANOS for resource, both in here.items()})
     return found
 
 
-def _least(row: UsageRow, above: Mapping[str, int]) -> int:
+class _Left(NamedTuple):
+    """What is left of a key, nano-units."""
+
+    within_hard: int
+    beside_kept: int
+    """Without what guarantees keep for others."""
+
+
+def _least(row: UsageRow, above: _Left | None, *, audits: bool) -> _Left:
     own = row.hard - row.used - row.reserved
-    return min(own, above.get(row.resource, own))
+    beside = own if audits else own - row.kept
+    if above is None:
+        return _Left(own, beside)
+    ours = max(row.guaranteed - row.used - row.reserved - row.kept, 0)
+    beside_above = max(above.beside_kept, 0) + ours if ours else above.beside_kept
+    return _Left(min(own, above.within_hard), min(beside, beside_above))
 
 
 def denied_demand(rows: Iterable[UsageRow], waiting: Iterable[Waiting]) -> Level:
     """By how much a limit would have to be higher for all that is refused because of it."""
     wanted: dict[tuple[str, str], int] = {}
     for one in waiting:
-        for short in one.latest.shortages:
+        for short in one.latest.evidence.shortages:
             key = (short.quota, short.resource)
             wanted[key] = wanted.get(key, 0) + short.requested
     found: dict[tuple[str, ...], float] = {}
-    for quota, resource, used, reserved, hard in rows:
-        asked = wanted.get((quota, resource), 0)
-        found[quota, resource] = max(asked + used + reserved - hard, 0) / NANOS if asked else 0.0
+    for row in rows:
+        asked = wanted.get((row.quota, row.resource), 0)
+        lacks = max(asked + row.used + row.reserved + row.kept - row.hard, 0) if asked else 0
+        found[row.quota, row.resource] = lacks / NANOS
     return found
 
 
@@ -102,11 +118,11 @@ def _episodes(waiting: Iterable[Waiting], shown: set[tuple[str, str]]) -> dict[s
 
 def refusing(decision: Decision) -> Iterator[Shortage | Unspecified]:
     """What refuses: each quota and resource."""
-    yield from decision.shortages
-    yield from (row for row in decision.unspecified if not row.audits)
+    yield from decision.evidence.shortages
+    yield from (row for row in decision.evidence.unspecified if not row.audits)
 
 
 def auditing(decision: Decision) -> Iterator[Shortage | Unspecified]:
     """What would refuse, and only audits."""
-    yield from decision.audit
-    yield from (row for row in decision.unspecified if row.audits)
+    yield from decision.evidence.audit
+    yield from (row for row in decision.evidence.unspecified if row.audits)

@@ -45,7 +45,7 @@ async def _later(found: Awaitable[Decision]) -> Decision:
 
 def shortened(decision: Decision) -> Decision:
     """With the terse sentence if it is a refusal. The rest of it stays, which no client sees."""
-    is_silent = decision.verdict is Verdict.DENY and decision.unspecified
+    is_silent = decision.verdict is Verdict.DENY and decision.evidence.unspecified
     why = UNSPECIFIED if is_silent else WHY.get(decision.verdict)
     if decision.refusal in (Refusal.FORBIDDEN_BY_POLICY, Refusal.HELD_BY_POLICY) and why is not None:
         why = BY_POLICY

@@ -11,7 +11,7 @@ from typing import Final
 from extauthz.core import texts
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake.rewritten import rewritten
-from extauthz.core.model import Decision, Question, Request
+from extauthz.core.model import Decision, Lower, Question, Request
 from extauthz.servers.lowering import Lowered
 from extauthz.service.deciding import Deciding, Underway
 
@@ -47,13 +47,14 @@ class Clamping:
         try:
             asked = self._deciding.asked(question)
             found = await self._deciding.fetched(self._clamped(asked), lambda: self._clamped(asked))
-            if found is None or found.clamped_to is None:
+            if found is None or not isinstance(found.todo, Lower):
                 return None
-            body = rewritten(question, found.clamped_to, found.version) if isinstance(question, Request) else b""
+            count, version = found.todo
+            body = rewritten(question, count, version) if isinstance(question, Request) else b""
             if body is None:
                 return None
             self._deciding.tell(found, asked)
-            return Lowered(found.clamped_to, self._warning(found, found.clamped_to), body)
+            return Lowered(count, self._warning(found, count), body)
         except Exception:  # noqa: BLE001 (whatever it is, the write goes on to be decided)
             self._deciding.event("error", "clamp-failed", traceback=traceback.format_exc())
             return None
@@ -66,5 +67,5 @@ class Clamping:
         what = f"replicas lowered from {found.replicas} to {count}: "
         if self._is_terse:
             return f"{what}a workspace quota has no more room (decision {found.id})"
-        short = found.shortages[0]
+        short = found.evidence.shortages[0]
         return texts.cut(f"{what}no more {short.resource} in workspace quota {short.quota}", MAX_WARNING)

@@ -13,7 +13,19 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from extauthz.core.decision.gate import Gate, audited
 from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Fetch, Question, Reading, Request, Requester, Verdict, WorkloadRef
+from extauthz.core.model import (
+    COMMIT,
+    Decision,
+    Fetch,
+    Held,
+    NeedsFetch,
+    Question,
+    Reading,
+    Request,
+    Requester,
+    Verdict,
+    WorkloadRef,
+)
 from extauthz.core.quota.requesters import by_name
 from extauthz.observe.observers import Observers, Told
 from extauthz.service.ids import new_id
@@ -102,8 +114,8 @@ class Deciding:
         """The decision. If it waits for something: what to await for it."""
         asked = self.asked(question)
         decision = self._decide(asked)
-        needs = decision.needs
-        if (needs is not None and needs.what in self._fetch) or self._must_commit(decision):
+        todo = decision.todo
+        if (isinstance(todo, NeedsFetch) and todo.what in self._fetch) or self._must_commit(decision):
             return _Later(lambda: self._finished(asked, decision))
         return self.tell(decision, asked)
 
@@ -135,8 +147,8 @@ class Deciding:
     async def fetched(self, answer: A, again: Callable[[], A]) -> A:
         """The answer, given ``again`` whenever something was fetched that it needed."""
         for what, fetch in self._fetch.items():
-            if answer is not None and answer.needs is not None and answer.needs.what is what:
-                await fetch(answer.needs.ref)
+            if answer is not None and isinstance(answer.todo, NeedsFetch) and answer.todo.what is what:
+                await fetch(answer.todo.ref)
                 answer = again()
         return answer
 
@@ -149,13 +161,13 @@ class Deciding:
 
     def _must_commit(self, decision: Decision) -> bool:
         """Whether other gates must know of it first. A write that no quota may cover is reported to them afterwards."""
-        return self._commit is not None and decision.pends and not decision.uncovered
+        return self._commit is not None and decision.todo is COMMIT and not decision.evidence.uncovered
 
     def _decide(self, asked: Underway) -> Decision:
         """Record a grant at once, unless other gates must agree."""
         try:
             decision = self._decided(asked, charge=self._commit is None)
-            if self._commit is not None and decision.pends and decision.uncovered:
+            if self._commit is not None and decision.todo is COMMIT and decision.evidence.uncovered:
                 decision = self._decided(asked, charge=True)
         except Exception:  # noqa: BLE001 (whatever it is, the request must be refused by name and not by a broken call)
             return self._failed(asked.id)
@@ -169,7 +181,9 @@ class Deciding:
 
     def tell(self, decision: Decision, asked: Underway) -> Decision:
         """Have the observers told of it, once the answer has left. They may keep what it returns."""
-        held, decision = decision.held, decision if decision.held is None else decision._replace(held=None)
+        held = None
+        if isinstance(decision.todo, Held):
+            held, decision = decision.todo.growth, decision._replace(todo=None)
         self._observers.put(Told(decision, asked.user, asked.user_agent, self.clock() - asked.started_s, held))
         return decision
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from extauthz.core.model import Decision, Verdict
+from extauthz.core.model import COMMIT, Decision, Verdict
 
 from . import judge
 from .excuses import Excuses, Grant
@@ -155,7 +155,7 @@ class Checks:
         quota covers anything in its namespace it passes anyway."""
         if not question.is_undecided:
             self.broken("on Envoy a write is a count", f"{decision.id} is decided, and got {decision.reason}")
-        elif decision.pends:
+        elif decision.todo is COMMIT:
             self.broken("on Envoy a write is a count", f"{decision.id} is an object, and is followed")
         elif decision.reason == "no-quota":
             late = self._views.horizon(at_s)
@@ -201,7 +201,7 @@ class Checks:
         ):
             self.broken("no policy is passed over", f"{decision.id} was allowed, and policies forbid it")
         was = frozenset(one for one in been if one is not None)
-        self._excuses.grants[decision.id] = Grant(at_s, by, decision.uncovered, known, was)
+        self._excuses.grants[decision.id] = Grant(at_s, by, decision.evidence.uncovered, known, was)
 
     def _wrong_by(
         self,
@@ -225,8 +225,15 @@ class Checks:
             others = [one for one in pending if one.key == key]
             before[key] |= judge.reachable(known, promise.only_on, others)
             after[key] = judge.reachable(known, promise.only_on, [*others, promise])
-        wrong = judge.wrong(view, before, after, promise, was, partial(self._bound, horizon, by, view, after))
+        charged = {**before, key: {*before[key], *self._charged_still(promise, before[key])}}
+        bound = partial(self._bound, horizon, by, view, after)
+        wrong = judge.wrong(view, before, after, promise, was, bound, charged)
         return {at: f"{at[0]} {amount} of {at[1]}, of {bound}" for at, (amount, bound) in wrong.items()}
+
+    def _charged_still(self, promise: Promise, states: Iterable[State]) -> set[State]:
+        others = self._lately.beside(self.gates_s(self._views.last[0]), promise)
+        ends = (judge.landed(one, other) for one in states for other in others)
+        return {one for one in ends if one is not None}
 
     def landed(
         self, before: Mapping[Key, State], after: Mapping[Key, State], promise: Promise, decision_id: str

@@ -4,6 +4,7 @@ possible."""
 from __future__ import annotations
 
 import asyncio
+import re
 
 from extauthz.core.model import Verdict
 from extauthz.kube import backoff
@@ -11,7 +12,7 @@ from extauthz.ledger_store.payload import PayloadError, decode
 
 from . import objects
 from .clients import W_S
-from .judge import Key
+from .judge import Charges, Key, View
 from .kinds import is_left
 from .member import Member
 from .reference import QUOTAS
@@ -35,6 +36,8 @@ IDLE_FOR_S = 1.0
 """Several rounds of housekeeping."""
 
 IDLE_TRIES = 5
+
+NAMED = re.compile(r"largest allowed replicas: (\d+)")
 
 NANO = {"requests.cpu": 10**6, "requests.storage": 2**30 * 10**9}
 """Factor from the units of ``reference`` to nano-units."""
@@ -129,6 +132,10 @@ class Convergence:
             row = rows.get((quota, key))
             if row is None or row.used != amount * NANO.get(key, 10**9):
                 found.append(f"counts {row.used if row else None} of {key} in {quota}, where {amount} is in use")
+        for (quota, key), amount in self._world.reference.view().kept(charges).items():
+            row = rows.get((quota, key))
+            if row is None or row.kept != amount * NANO.get(key, 10**9):
+                found.append(f"keeps {row.kept if row else None} of {key} in {quota}, where {amount} is guaranteed")
         if member.gate.ledger.pending_writes:
             found.append(f"follows {[pending_write.id for _, pending_write in member.gate.ledger.pending]}")
         if member.odd is not None and member.odd.reserved:
@@ -143,12 +150,7 @@ class Convergence:
         sent = objects.scale(key, world.reference.workloads()[key].replicas + 1, "kpa", "")
         after = world.reference.worst([sent.promise])
         before = world.reference.charges()
-        hard = {
-            (name, one): amount
-            for name, quota in world.reference.quotas().items()
-            for one, amount in quota.hard.items()
-        }
-        fits = all(amount <= hard[one] for one, amount in after.items() if amount > before[one])
+        fits = _fits(world.reference.view(), before, after)
         expected = Verdict.ALLOW if fits else Verdict.DENY
         decision: Answer | None = None
         began_s = world.loop.time()
@@ -163,8 +165,23 @@ class Convergence:
         else:
             told = f"{decision.verdict}: {decision.sentence}" if decision is not None else "no answer"
             world.checks.broken("no starvation", f"{member.name} should {expected} {key[1]} one more, and says {told}")
+        named = NAMED.search(decision.sentence) if decision is not None and not fits else None
+        if named is not None and int(named[1]) >= (sent.promise.replicas or 0):
+            what = f"{member.name} refuses {key[1]} to {sent.promise.replicas}: {decision.sentence if decision else ''}"
+            world.checks.broken("what is named fits", what)
         if world.plan.entrances != "envoy":
             reviewed = await world.client.review(objects.dry(sent), world.dice, member)
             if reviewed is None or reviewed.verdict is not expected:
                 world.checks.broken("one write, any entrance", f"{member.name} should {expected} it as a webhook too")
         await world.until(lambda: not member.gate.ledger.pending_writes, GROWS_WITHIN_S)
+
+
+def _fits(view: View, before: Charges, after: Charges) -> bool:
+    """Whether what grows is within its limit, and leaves what is kept for others."""
+    kept, was_kept = view.kept(after), view.kept(before)
+    for at, amount in after.items():
+        hard = view.quotas[at[0]].hard[at[1]]
+        is_lent = amount + kept[at] > max(hard, before[at] + was_kept[at])
+        if amount > before[at] and (amount > hard or is_lent):
+            return False
+    return True

@@ -163,6 +163,10 @@ def _cut(random: Random, faults: frozenset[str], workloads: Sequence[str], gates
     return {"quota": random.randrange(4), "by": random.choice((-3, -2, -1, 1, 2))}
 
 
+def _guarantee(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
+    return {"quota": random.randrange(6), "of_hard": random.choice((0.0, 0.4, 0.7, 1.0))}
+
+
 def _quota_goes(random: Random, faults: frozenset[str], workloads: Sequence[str], gates: int) -> dict[str, Any]:
     return {"quota": random.randrange(4), "for_s": round(random.choice((0.1, 1.0, 4.0)) * random.random(), 2)}
 
@@ -220,6 +224,7 @@ DRAWN: Final = {
     "delete-ledger": _nothing,
     "edit-ledger": _nothing,
     "policy": _policy,
+    "guarantee": _guarantee,
 }
 """Every kind of step."""
 
@@ -251,6 +256,7 @@ FAULT_OF: Final = {
     "delete-ledger": "deleted",
     "edit-ledger": "edited",
     "policy": "policies",
+    "guarantee": "guarantees",
 }
 """The fault without which a kind does not happen."""
 

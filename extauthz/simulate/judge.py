@@ -4,7 +4,8 @@ A quota covers workloads by labels, counts with all quotas above it, and has lim
 *promise* until it has landed or no longer can. To allow one more was right if
 
 - whatever lands in whatever order, no quota ends above its limit (never over), or
-- where one may, the write adds nothing to that, and raises its workload above nothing that it was (over is over).
+- where one may, the write adds nothing to that, and raises its workload above nothing that it was (over is over), and
+- what ends in a quota, with what is kept of it for guarantees below, is within its limit, or no higher than before.
 
 So a write to zero is always right.
 """
@@ -12,6 +13,7 @@ So a write to zero is always right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 Key: TypeAlias = tuple[str, str]
@@ -99,6 +101,7 @@ class Quota(NamedTuple):
     namespaces: Mapping[str, str] | None
     workloads: Mapping[str, str]
     hard: Amounts
+    guaranteed: Amounts = MappingProxyType({})
     most: int | None = None
     """The highest count that its policies let a workload be raised to; ``None``: any."""
 
@@ -150,6 +153,20 @@ class View(NamedTuple):
                 totals[at] += amount
         return totals
 
+    def kept(self, charges: Charges) -> Charges:
+        """(quota, key) to what is kept of it for guarantees of quotas below, where so much is in use."""
+        below: dict[str, list[Quota]] = {}
+        for one in self.quotas.values():
+            below.setdefault(one.parent, []).append(one)
+        return {(name, resource): self._kept(below, name, resource, charges) for name, resource in charges}
+
+    def _kept(self, below: Mapping[str, list[Quota]], name: str, resource: str, charges: Charges) -> int:
+        idle = 0
+        for child in below.get(name, ()):
+            unused = child.guaranteed.get(resource, 0) - charges.get((child.name, resource), 0)
+            idle += max(0, unused, self._kept(below, child.name, resource, charges))
+        return idle
+
 
 States: TypeAlias = Mapping[Key, Iterable[State]]
 """The possible states of each workload."""
@@ -195,6 +212,7 @@ def wrong(
     write: Promise,
     was: Iterable[State | None],
     bound: Callable[[str, str], int | None],
+    charged: States | None = None,
 ) -> dict[At, tuple[int, int]]:
     """Where it was wrong to allow ``write``: what may be in use, and of how much.
 
@@ -203,15 +221,24 @@ def wrong(
         after: the same with the write.
         was: what its workload was lately; each counts as seen. ``None``: it was not there.
         bound: the limit of a quota's resource; ``None``: there is none.
+        charged: as ``before``, with what can land no more and may still be charged; ``None``: nothing is.
     """
     now = view.total(after)
     bounds = {at: bound(*at) for at in now}
     beyond = {at: (amount, most) for at, amount in now.items() if (most := bounds[at]) is not None and amount > most}
-    if not beyond:
+    kept = {at: amount for at, amount in view.kept(now).items() if amount}
+    if not (beyond or kept):
         return {}
     could = view.total(before)
-    raised = [_raised(view, write.key, one, landed(one, write)) for one in was]
-    return {at: what for at, what in beyond.items() if now[at] > could[at] or all(at in one for one in raised)}
+    raised = [_raised(view, write.key, one, landed(one, write)) for one in was] if beyond else []
+    found = {at: what for at, what in beyond.items() if now[at] > could[at] or all(at in one for one in raised)}
+    could = view.total(charged) if charged is not None and kept else could
+    kept_before = view.kept(could) if kept else {}
+    for at, amount in kept.items():
+        most = bounds[at]
+        if most is not None and now[at] + amount > max(most, could[at] + kept_before[at]) and now[at] > could[at]:
+            found.setdefault(at, (now[at] + amount, most))
+    return found
 
 
 def _raised(view: View, key: Key, was: State | None, now: State | None) -> set[At]:

@@ -90,6 +90,13 @@ class Lately:
         asked = (one.promise for one in self._tops if one.promise and one.key == key and one.until_s >= at_s)
         return any(one.creates for one in asked)
 
+    def beside(self, at_s: float, promise: Promise) -> list[Promise]:
+        """What else was asked of its workload. A gate may charge it still, although it can land no more."""
+        found = [one.promise for one in self._tops if one.promise and one.key == promise.key and one.until_s >= at_s]
+        if promise in found:
+            found.remove(promise)
+        return found
+
     def refused(
         self, asked_s: float, at_s: float, now_s: float, decision: Decision, question: Question
     ) -> Iterator[str]:
@@ -122,15 +129,18 @@ class Lately:
         self._join(at_s, tops, tiers)
         horizon = self._views.horizon(now_s)
         views = list(self._views.believable(horizon))
-        for quota, resource in [(one.quota, one.resource) for one in decision.shortages]:
+        shortages = decision.evidence.shortages
+        for quota, resource, kept in [(one.quota, one.resource, one.kept) for one in shortages]:
             least = min(limit or 0 for limit in self._views.limits(horizon, quota, resource))
             total = sum(
                 top.amounts()[resource]
                 for key, top in tops.items()
                 if any(quota in view.covering(key[0], tier) for view in views for tier in tiers[key])
             )
-            if total <= least:
-                yield f"{decision.id} was refused for {resource} of {quota}, where {total} of {least} can be in use"
+            promised = max(view.kept({(quota, resource): 0})[quota, resource] for view in views) if kept else 0
+            if total + promised <= least:
+                what = f"where {total} of {least} can be in use, and {promised} kept"
+                yield f"{decision.id} was refused for {resource} of {quota}, {what}"
 
     def _join(self, at_s: float, tops: dict[Key, State], tiers: dict[Key, set[str]]) -> None:
         """What is given to an owner may count where that does, and the owner where it does. The owner's pods may cost

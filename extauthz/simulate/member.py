@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.intake import admission
-from extauthz.core.model import Decision, Unreadable
+from extauthz.core.model import Decision, Lower, Unreadable
 from extauthz.core.objects.custom import Shapes
 from extauthz.ledger_store.store import LedgerStore
 from extauthz.observe.log import Log
@@ -107,7 +107,7 @@ class TraceLog(Log):
     def decided(self, told: Told) -> None:
         """Keep the decision: the answer has only its sentence. That of a clamp says all."""
         reviewed = _reviewed.get(None)
-        if told.decision.clamped_to is not None:
+        if isinstance(told.decision.todo, Lower):
             return
         if reviewed is not None:
             reviewed.append(told.decision)

@@ -34,6 +34,7 @@ FAULTS: Mapping[str, str] = {
     "webhook-lost": "calls of the webhook get lost, or their answers",
     "refused-later": "another webhook, or a ResourceQuota, refuses what a gate has admitted",
     "policies": "operators put policies into quotas and take them out; some fail; a plug-in fails, lies and refuses",
+    "guarantees": "quotas have siblings, and operators give them guarantees and take these back",
     "adopted": "ReplicaSets that stand alone are given to a Deployment, and taken from it again",
     "applied": "server-side applies leave out the count, a label or a container that earlier ones had",
     "remade": "StatefulSets are deleted, and made again under the same or other labels; their claims stay",
@@ -122,6 +123,8 @@ def draw(
     quotas = _quotas(random, any("-sts-" in one for one in workloads))
     entrances = entrances or _entrances(seed)
     clamps = entrances == "webhook" and _clamps(seed)
+    if "guarantees" in faults:
+        quotas = _guaranteed(seed, quotas)
     if clamps:
         quotas = tuple({**one, "mode": "Clamp"} for one in quotas)
     return Plan(
@@ -183,6 +186,21 @@ def _quotas(random: Random, claims: bool) -> tuple[Mapping[str, Any], ...]:
     if random.random() < 0.4:
         quotas.append({"name": "site", "namespaces": {}, "hard": {"pods": str(random.randint(5, 12))}})
     return tuple(quotas)
+
+
+def _guaranteed(seed: int, quotas: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """The same under one root, with siblings, and with guarantees at two levels. Each workload counts in one line."""
+    random = Random(f"guarantees {seed}")  # noqa: S311 (to be repeated, not to be secret)
+    acme, zoo = quotas[:2]
+    hard = {key: str(random.randint(6, 10)) for key in ("pods", "requests.cpu")}
+    site = {"name": "site", "namespaces": {"workspace": "none"}, "hard": hard}
+
+    def share(of: Mapping[str, Any]) -> dict[str, Any]:
+        within = {key: amount for key, amount in of["hard"].items() if not amount.endswith("Gi")}
+        return {**of, "guaranteed": {key: str(random.randint(0, int(amount))) for key, amount in within.items()}}
+
+    tiers = [{**acme, "name": f"acme-{tier}", "parent": "acme", "workloads": {"tier": tier}} for tier in ("job", "web")]
+    return (site, {**acme, "parent": "site"}, {**zoo, "parent": "site"}, share(tiers[0]), share(tiers[1]))
 
 
 def _steps(

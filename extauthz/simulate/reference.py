@@ -152,9 +152,11 @@ def quota(tree: Tree) -> Quota:
     spec = tree["spec"]
     namespaces = (spec.get("namespaceSelector") or {}).get("matchLabels")
     workloads = (spec.get("workloadSelector") or {}).get("matchLabels") or {}
-    hard = {key: _amount(key, value) for key, value in spec["hard"].items()}
+    hard, guaranteed = (
+        {key: _amount(key, value) for key, value in spec.get(field, {}).items()} for field in ("hard", "guaranteed")
+    )
     name, parent = tree["metadata"]["name"], spec.get("parent") or ""
-    return Quota(name, parent, namespaces, workloads, hard, most(spec.get("policies")))
+    return Quota(name, parent, namespaces, workloads, hard, guaranteed, most(spec.get("policies")))
 
 
 def _amount(key: str, value: str) -> int:

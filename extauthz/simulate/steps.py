@@ -171,14 +171,41 @@ def _cut(world: World, step: Step, random: Random) -> None:
         return
     tree = held[step.how["quota"] % len(held)]
     hard = {key: _changed(amount, step.how["by"]) for key, amount in tree["spec"]["hard"].items()}
+    guaranteed = {
+        key: min(amount, hard[key], key=_number) for key, amount in tree["spec"].get("guaranteed", {}).items()
+    }
+    _put_spec(world, tree, hard=hard, guaranteed=guaranteed)
+
+
+def _put_spec(world: World, tree: Tree, **fields: Tree) -> None:
     metadata = {**tree["metadata"], "generation": tree["metadata"]["generation"] + 1}
-    changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], "hard": hard}}
+    changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], **fields}}
     world.server.request("PUT", f"{QUOTAS}/{tree['metadata']['name']}", {}, changed)
 
 
+def _guarantee(world: World, step: Step, random: Random) -> None:
+    """An operator guarantees a quota a part of its limits."""
+    held = sorted(world.server.objects(QUOTAS).values(), key=lambda one: str(one["metadata"]["name"]))
+    if not held:
+        return
+    tree = held[step.how["quota"] % len(held)]
+    given = {key: _part(amount, step.how["of_hard"]) for key, amount in tree["spec"]["hard"].items()}
+    _put_spec(world, tree, guaranteed=given)
+    world.tell(f"{tree['metadata']['name']} is guaranteed {given}")
+
+
+def _part(amount: str, of_it: float) -> str:
+    number = _number(amount)
+    return f"{int(number * of_it)}{amount.removeprefix(str(number))}"
+
+
+def _number(amount: str) -> int:
+    return int(amount.removesuffix("Gi"))
+
+
 def _changed(amount: str, by: int) -> str:
-    number = amount.removesuffix("Gi")
-    return f"{max(int(number) + by, 0)}{amount[len(number) :]}"
+    number = _number(amount)
+    return f"{max(number + by, 0)}{amount.removeprefix(str(number))}"
 
 
 def _move(world: World, step: Step, random: Random) -> None:
@@ -213,10 +240,7 @@ def _policy(world: World, step: Step, random: Random) -> None:
 
 def put_policies(world: World, name: str, policies: tuple[str, ...]) -> None:
     """Put these policies into a quota, in place of those that it has."""
-    tree = world.server.objects(QUOTAS)["", name]
-    metadata = {**tree["metadata"], "generation": tree["metadata"]["generation"] + 1}
-    changed = {**tree, "metadata": metadata, "spec": {**tree["spec"], "policies": written(policies)}}
-    world.server.request("PUT", f"{QUOTAS}/{name}", {}, changed)
+    _put_spec(world, world.server.objects(QUOTAS)["", name], policies=written(policies))
     world.tell(f"{name} has policies: {', '.join(policies) or 'none'}")
 
 
@@ -293,4 +317,5 @@ TAKEN: Mapping[str, Callable[[World, Step, Random], None]] = {
     "delete-ledger": restarts.delete_ledger,
     "edit-ledger": restarts.edit_ledger,
     "policy": _policy,
+    "guarantee": _guarantee,
 }

@@ -49,6 +49,7 @@ def quota(
     requesters: Mapping[str, Any] | None = None,
     notify: Sequence[str] | None = None,
     policies: Sequence[Mapping[str, Any]] | None = None,
+    guaranteed: Mapping[str, str] | None = None,
     compiler: Compile | None = None,
 ) -> WorkspaceQuota:
     """A WorkspaceQuota, by default over the namespaces labelled ``workspace=<name>``.
@@ -57,6 +58,8 @@ def quota(
     """
     spec: dict[str, Any] = {"hard": dict(hard), "mode": mode}
     spec["namespaceSelector"] = {"matchLabels": {"workspace": name} if namespaces is None else dict(namespaces)}
+    if guaranteed is not None:
+        spec["guaranteed"] = dict(guaranteed)
     if on_unknown is not None:
         spec["onUnknown"] = dict(on_unknown)
     if requesters is not None:

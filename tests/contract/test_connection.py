@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gc
 import json
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -261,6 +263,48 @@ async def test_one_connection_serves_many_calls(api: ApiServer, server: Server, 
             await connection.call("GET", NAMESPACES)
         (pool,) = connection._session._access.client.rest_client.pool_manager.connector._conns.values()
     assert len(pool) == 1
+
+
+@asynccontextmanager
+async def proxy() -> AsyncIterator[tuple[int, list[str]]]:
+    """A proxy for TLS: its port, and which servers it was asked for."""
+    asked: list[str] = []
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split()[1])
+        host, port = asked[-1].split(":")
+        theirs, ours = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(pipe(reader, ours), pipe(theirs, writer), return_exceptions=True)
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listener:
+        yield listener.sockets[0].getsockname()[1], asked
+
+
+@pytest.mark.parametrize("spared", [False, True], ids=["by-proxy", "no-proxy"])
+async def test_the_proxy_of_the_environment_is_used_unless_the_server_is_spared(
+    server: Server, tmp_path, monkeypatch: pytest.MonkeyPatch, spared: bool
+):
+    async with proxy() as (port, asked):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1" if spared else "example.com")
+        async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
+            for _ in range(2):
+                await connection.call("GET", NAMESPACES)
+    assert asked == ([] if spared else [f"127.0.0.1:{server.port}"]), "one connection, for both calls"
+
+
+async def test_a_netrc_says_nothing_to_the_api_server(server: Server, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """kubectl does not read it either."""
+    monkeypatch.setenv("NETRC", written(tmp_path / "netrc", "machine 127.0.0.1 login me password mine\n"))
+    async with connect(**pod(tmp_path, server, server.tokens[0])) as connection:
+        await connection.call("GET", NAMESPACES)
 
 
 async def test_a_list_that_is_longer_than_its_bound_is_given_up(server: Server, tmp_path):

@@ -48,6 +48,33 @@ AMOUNTS: dict[str, Tree] = {
 SPECS: dict[str, Tree] = {
     **{f"key {key!r}": {"hard": {key: "1"}} for key in KEYS},
     **{f"amount {name}": spec for name, spec in AMOUNTS.items()},
+    **{
+        f"guaranteed {name}": {
+            "hard": {"requests.cpu": 4, "pods": "5", "limits.cpu": "1500m"},
+            "guaranteed": guaranteed,
+        }
+        for name, guaranteed in {
+            "nothing": {},
+            "null": None,
+            "some": {"requests.cpu": 3, "pods": "5", "limits.cpu": "1.5"},
+            "text": {"pods": "4"},
+            "number above text": {"pods": 6},
+            "number within text": {"pods": 5},
+            "text above number": {"requests.cpu": "4001m"},
+            "text within number": {"requests.cpu": "4000m"},
+            "more text": {"limits.cpu": "2"},
+            "more": {"requests.cpu": 5},
+            "not limited": {"requests.memory": "1Gi"},
+            "no such key": {"requests.cpus": 1},
+            "no quantity": {"pods": "5x"},
+            "negative": {"pods": -1},
+            "half": {"pods": "1.5"},
+            "list": [],
+            "zero": {"pods": 0},
+        }.items()
+    },
+    "guaranteed without limits": {"guaranteed": {"pods": 1}},
+    "guaranteed of a limit that is no quantity": {"hard": {"pods": "5x"}, "guaranteed": {"pods": 1}},
     "nothing": {},
     "no limits": {"hard": {}},
     "all of it": {
@@ -156,6 +183,7 @@ SPECS: dict[str, Tree] = {
 }
 
 ONLY_READ: dict[str, Tree] = {
+    "a guarantee in another spelling than its limit": {"hard": {"requests.cpu": 4}, "guaranteed": {"cpu": 1}},
     "a fraction that is a JSON number: int-or-string has none": {"hard": {"requests.cpu": 1.5}},
     "a whole number of thousandths: CEL's isInteger wants an integer's own spelling": {"hard": {"pods": "2000m"}},
     "more than an int64 holds: CEL's isInteger": {"hard": {"pods": "1e30"}},
@@ -185,6 +213,8 @@ MESSAGES: dict[str, tuple[Tree, str]] = {
     "not a quantity": ({"hard": {"requests.cpu": "4x"}}, 'not a quantity: write for example "10", 500m or 64Gi'),
     "negative": ({"hard": {"requests.cpu": "-1"}}, "negative: write 0 or more, or remove the key for no limit"),
     "half a pod": ({"hard": {"pods": "1.5"}}, "pods, claims and count/... are whole numbers; write an integer"),
+    "guaranteed, not limited": ({"guaranteed": {"pods": 1}}, "hard does not limit it: write a limit of the same key"),
+    "guaranteed above hard": ({"hard": {"pods": 1}, "guaranteed": {"pods": 2}}, "above hard: lower it, or raise hard"),
     "own parent": ({"parent": "acme"}, "a quota cannot be its own parent; name another one, or remove parent"),
     "bad parent": ({"parent": "Big Corp"}, "not an object name: use lower-case letters"),
     "on unknown": ({"onUnknown": {"stale": "maybe"}}, 'supported values: "Deny", "Allow"'),

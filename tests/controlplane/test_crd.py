@@ -90,13 +90,17 @@ def test_the_largest_object_that_the_schema_allows_is_within_the_budget_of_its_r
         "matchExpressions": [{"key": key, "operator": "In", "values": values}] * 32,
     }
     hard = {f"requests.{'d' * 200}/{n:063}": "9" * 64 for n in range(64)}
-    assert is_taken(server, {"namespaceSelector": selector, "workloadSelector": selector, "hard": hard})
+    spec = {"namespaceSelector": selector, "workloadSelector": selector, "hard": hard, "guaranteed": hard}
+    assert is_taken(server, spec)
 
 
 STATUS = {
     "observedGeneration": 1,
     "used": {"requests.cpu": "3", "pods": 12},
     "reserved": {"requests.cpu": "500m"},
+    "guaranteed": {"requests.cpu": "2"},
+    "kept": {"pods": 4},
+    "borrowed": {"requests.cpu": "1500m"},
     "mode": "Enforce",
     "summary": {"cpu": "3/10", "memory": "12Gi/64Gi", "gpu": "4/4", "pods": "12/100", "storage": "1Ti/2Ti"},
     "conditions": [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.model import Decision, Request, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Evidence, Request, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.servers import status
 from extauthz.servers.terse import terse
 
@@ -16,7 +16,7 @@ from .running import Running, within
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
 SECRET = 'deployments.apps "web" is forbidden: exceeded workspace quota: secret-corp, used: pods=3, limited: pods=4'
 SHORT = Shortage("secret-corp", ("secret-corp",), "pods", 2, 3, 0, 4)
-REFUSED = Decision("d7", Verdict.DENY, "exceeded-quota", SECRET, WEB, shortages=(SHORT,))
+REFUSED = Decision("d7", Verdict.DENY, "exceeded-quota", SECRET, WEB, evidence=Evidence((SHORT,)))
 
 
 def decided(decision: Decision) -> Decision:
@@ -44,7 +44,7 @@ def test_a_refusal_names_no_quota_and_no_number(verdict: Verdict, ref: WorkloadR
 
 def test_an_owner_who_has_to_say_more_is_told_so_without_names():
     silent = (Unspecified("secret-corp", ("secret-corp",), "requests.cpu", ("secret-proxy",)),)
-    said = decided(REFUSED._replace(reason="must-specify", shortages=(), unspecified=silent)).sentence
+    said = decided(REFUSED._replace(reason="must-specify", evidence=Evidence(unspecified=silent))).sentence
     assert said.startswith('deployments.apps "web" is forbidden: its containers must specify')
     assert "secret" not in said
 

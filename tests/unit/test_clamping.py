@@ -96,7 +96,7 @@ def test_a_body_is_lowered_and_told_once_to_each_observer():
         "workload": "deployments.apps/team-a/web",
     }
     assert world.counted() == ['extauthz_clamps_total{quota="acme",resource="requests.cpu"} 1.0']
-    assert [one.clamped_to for one in world.heard] == [4]
+    assert [one.todo.to for one in world.heard] == [4]
     assert world.gate.ledger.pending_writes == 0, "a question"
 
 

@@ -94,10 +94,10 @@ def test_top_shows_the_tree_of_quotas(ask: Run):
     assert ask("top") == (
         0,
         """\
-QUOTA   WORKLOADS  RESOURCE      USED   RESERVED  HARD
-corp    2          requests.cpu  3500m  0         20
-  acme  2          requests.cpu  3500m  0         6
-                   pods          3      0         50
+QUOTA   WORKLOADS  RESOURCE      USED   RESERVED  KEPT  HARD  GUARANTEED
+corp    2          requests.cpu  3500m  0         0     20    0
+  acme  2          requests.cpu  3500m  0         0     6     0
+                   pods          3      0         0     50    0
 """,
         "",
     )

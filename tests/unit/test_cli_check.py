@@ -10,7 +10,7 @@ import pytest
 
 from extauthz.cli import main
 from extauthz.cli.report import as_json, as_table
-from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Evidence, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.servers.api import shown
 
 QUOTAS = """\
@@ -149,6 +149,7 @@ def test_the_json_has_every_field_and_exact_amounts(check: Check) -> None:
         "requested": {"text": "2", "nanos": 2 * 10**9},
         "used": {"text": "3", "nanos": 3 * 10**9},
         "reserved": {"text": "0", "nanos": 0},
+        "kept": {"text": "0", "nanos": 0},
         "hard": {"text": "4", "nanos": 4 * 10**9},
     }
 
@@ -171,22 +172,22 @@ def test_a_dry_run_is_shown_as_one(check: Check) -> None:
 def test_what_an_audit_would_refuse_is_shown_beside_the_verdict() -> None:
     row = Shortage("q", ("q",), "pods", 10**9, 10**9, 0, 10**9)
     allowed = Decision("1", Verdict.ALLOW, "fits", "fits", WorkloadRef("", "pods", "n", "p"), Operation.CREATE)
-    out = as_table(shown.decision(Decision("1", Verdict.ALLOW, "fits", "fits", audit=(row,))))
+    out = as_table(shown.decision(Decision("1", Verdict.ALLOW, "fits", "fits", evidence=Evidence(audit=(row,)))))
     assert "would be refused, but only audited, by:\n  quota  resource  requested  used  reserved  hard\n  q " in out
     assert "operation  create\n" in as_table(shown.decision(allowed))
-    audited = shown.decision(Decision("1", Verdict.ALLOW, "fits", "", audit=(row,)))
+    audited = shown.decision(Decision("1", Verdict.ALLOW, "fits", "", evidence=Evidence(audit=(row,))))
     assert json.loads(as_json(audited))["audit"][0]["quota"] == "q"
 
 
 def test_what_pods_would_have_to_state_for_a_quota_that_audits_is_shown_too() -> None:
     rows = (Unspecified("q", ("q",), "requests.cpu", ("c",), True),)
-    allowed = Decision("1", Verdict.ALLOW, "fits", "fits", unspecified=rows)
+    allowed = Decision("1", Verdict.ALLOW, "fits", "fits", evidence=Evidence(unspecified=rows))
     only_audited = "would be refused, but only audited: pods must specify requests.cpu for q\n"
     assert only_audited in as_table(shown.decision(allowed))
     assert json.loads(as_json(shown.decision(allowed)))["unspecified"] == [
         {"quota": "q", "path": ["q"], "resource": "requests.cpu", "containers": ["c"], "audits": True}
     ]
-    denied = allowed._replace(verdict=Verdict.DENY, unspecified=(rows[0]._replace(audits=False),))
+    denied = allowed._replace(verdict=Verdict.DENY, evidence=Evidence(unspecified=(rows[0]._replace(audits=False),)))
     assert "only audited" not in as_table(shown.decision(denied))
 
 

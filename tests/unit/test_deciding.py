@@ -15,9 +15,12 @@ import grpc
 import pytest
 
 from extauthz.core.model import (
+    COMMIT,
     Decision,
+    Evidence,
     Fetch,
     Growth,
+    Held,
     NeedsFetch,
     NotAWrite,
     Question,
@@ -123,7 +126,7 @@ class Holds:
 
     def decide(self, reading: Reading, decision_id: str, *args: object, **how: object) -> Decision:
         growth = Growth(decision_id, WEB, "patch", 1, 2, {}, None, (), None, 0.0, 0.0)
-        return Decision(decision_id, Verdict.DENY, "policy-not-yet", "later", WEB, held=growth)
+        return Decision(decision_id, Verdict.DENY, "policy-not-yet", "later", WEB, todo=Held(growth))
 
 
 async def test_what_is_held_is_not_in_what_observers_keep() -> None:
@@ -134,7 +137,7 @@ async def test_what_is_held_is_not_in_what_observers_keep() -> None:
     (one,) = told
     assert one.held is not None
     assert one.held.ref == WEB
-    assert (answer.held, one.decision.held) == (None, None), "it may be large, and they keep decisions"
+    assert (answer.todo, one.decision.todo) == (None, None), "it may be large, and they keep decisions"
 
 
 class Knowing:
@@ -149,7 +152,7 @@ class Knowing:
         self.asked.append(decision_id)
         if self.seen:
             return Decision(decision_id, Verdict.ALLOW, "fits", "fits every quota", WEB)
-        return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, needs=self._needs)
+        return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, todo=self._needs)
 
     async def look(self, ref: WorkloadRef) -> None:
         assert ref == WEB
@@ -262,9 +265,9 @@ class Asking:
 
     def decide(self, reading: Reading, decision_id: str, now_s: float, *, charge: bool = True, **_: object) -> Decision:
         if not self.seen:
-            return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, needs=WORKLOAD)
+            return Decision(decision_id, Verdict.UNAVAILABLE, "unknown-workload", "not seen", WEB, todo=WORKLOAD)
         if not self.learnt:
-            return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB, needs=MAX_SCALE)
+            return Decision(decision_id, Verdict.UNAVAILABLE, "max-scale-unasked", "not asked", WEB, todo=MAX_SCALE)
         return Decision(
             decision_id,
             Verdict.ALLOW,
@@ -272,8 +275,8 @@ class Asking:
             "fits every quota",
             WEB,
             pending_write=decision_id if charge else None,
-            pends=True,
-            uncovered=self.uncovered,
+            evidence=Evidence(uncovered=self.uncovered),
+            todo=COMMIT,
         )
 
     async def look(self, ref: WorkloadRef) -> None:

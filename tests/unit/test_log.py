@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from extauthz.core.model import Decision, Operation, Shortage, Unspecified, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Evidence, Lower, Operation, Shortage, Unspecified, Verdict, WorkloadRef
 from extauthz.observe import log as module
 from extauthz.observe.log import Bridge, Log
 from extauthz.observe.observers import Told
@@ -34,8 +34,7 @@ def denied(**more) -> Decision:
         scale=True,
         replicas=5,
         replicas_before=3,
-        shortages=(short,),
-        fits=4,
+        evidence=Evidence((short,), fits=4),
         **more,
     )
 
@@ -112,7 +111,10 @@ def test_text_reads_like_a_sentence() -> None:
 
 
 def test_a_refusal_as_text_begins_with_who_and_how_many_and_keeps_what_the_sentence_does_not_say() -> None:
-    refused = denied()._replace(sentence='deployments.apps "web" is forbidden: so', audit=(SHORT,), dry_run=True)
+    refused = denied()
+    evidence = refused.evidence._replace(audit=(SHORT,))
+    sentence = 'deployments.apps "web" is forbidden: so'
+    refused = refused._replace(sentence=sentence, evidence=evidence, dry_run=True)
     (line,) = written("info", "text", (refused, "kubectl"))
     begins, ends = line.removeprefix("2027-01-15T08:00:00.500Z WARNING ").split(" (", 1)
     assert begins == 'denied deployments.apps/shop/web 3 → 5: deployments.apps "web" is forbidden: so'
@@ -123,7 +125,7 @@ def test_a_refusal_as_text_begins_with_who_and_how_many_and_keeps_what_the_sente
 
 
 def test_a_clamp_as_text_says_the_count_that_is_asked_for() -> None:
-    (line,) = written("info", "text", (denied(clamped_to=4), ""))
+    (line,) = written("info", "text", (denied(todo=Lower(4, "")), ""))
     said = line.removeprefix("2027-01-15T08:00:00.500Z WARNING ")
     assert said.startswith("clamped deployments.apps/shop/web 3 → 5 to 4: it is forbidden (")
 
@@ -322,6 +324,10 @@ def test_what_is_allowed_only_for_audit_says_what_it_would_have_been_as_loud_as_
 def test_what_pods_have_to_state_is_logged_with_the_containers_that_do_not() -> None:
     path = ("big", "acme")
     refused = Unspecified("acme", path, "requests.cpu", ("main", "proxy"))
-    (line,) = written("warning", "json", (denied()._replace(unspecified=(refused, refused._replace(audits=True))), ""))
+    (line,) = written(
+        "warning",
+        "json",
+        (denied()._replace(evidence=Evidence(unspecified=(refused, refused._replace(audits=True)))), ""),
+    )
     row = {"quota": "big/acme", "resource": "requests.cpu", "containers": ["main", "proxy"]}
     assert json.loads(line)["unspecified"] == [row, row | {"audit": True}]

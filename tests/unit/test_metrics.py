@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Decision, PolicyAnswer, Shortage, Unspecified, Verdict
+from extauthz.core.model import Decision, Evidence, Lower, PolicyAnswer, Shortage, Unspecified, Verdict
 from extauthz.core.queries import QuotaUse
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.observe import table
@@ -19,7 +19,7 @@ from extauthz.testing.builders import quota
 
 NANOS = 10**9
 SHORT = Shortage("acme", ("acme",), "requests.cpu", 12 * NANOS, NANOS * 3 // 2, NANOS // 4, 10 * NANOS)
-DENIED = Decision("d", Verdict.DENY, "exceeded-quota", "", shortages=(SHORT,))
+DENIED = Decision("d", Verdict.DENY, "exceeded-quota", "", evidence=Evidence((SHORT,)))
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
@@ -62,9 +62,21 @@ async def test_decisions_are_counted_by_verdict_and_reason(metrics: Metrics) -> 
     for decision in (
         Decision("1", Verdict.DENY, "exceeded-quota", ""),
         Decision("2", Verdict.DENY, "exceeded-quota", ""),
-        Decision("3", Verdict.ALLOW, "fits", "", audit=audited),
-        Decision("4", Verdict.ALLOW, "fits", "", unspecified=(Unspecified("q", ("q",), "requests.cpu", ("c",), True),)),
-        Decision("5", Verdict.DENY, "must-specify", "", unspecified=(Unspecified("q", ("q",), "limits.cpu", ("c",)),)),
+        Decision("3", Verdict.ALLOW, "fits", "", evidence=Evidence(audit=audited)),
+        Decision(
+            "4",
+            Verdict.ALLOW,
+            "fits",
+            "",
+            evidence=Evidence(unspecified=(Unspecified("q", ("q",), "requests.cpu", ("c",), True),)),
+        ),
+        Decision(
+            "5",
+            Verdict.DENY,
+            "must-specify",
+            "",
+            evidence=Evidence(unspecified=(Unspecified("q", ("q",), "limits.cpu", ("c",)),)),
+        ),
     ):
         metrics.decided(Told(decision, seconds=0.00003))
     numbers = await scraped(metrics)
@@ -112,10 +124,10 @@ async def test_every_series_of_ours_is_in_the_table_with_its_type_and_labels(met
     metrics.decided(Told(Decision("1", Verdict.ALLOW, "fits", ""), seconds=0.1))
     metrics.decided(Told(Decision("2", Verdict.ALLOW, "stale", "", would=Verdict.UNAVAILABLE), seconds=0.1))
     metrics.decided(Told(DENIED, seconds=0.1))
-    metrics.decided(Told(Decision("4", Verdict.ALLOW, "fits", "", audit=(SHORT,)), seconds=0.1))
+    metrics.decided(Told(Decision("4", Verdict.ALLOW, "fits", "", evidence=Evidence(audit=(SHORT,))), seconds=0.1))
     metrics.reload("state", "ok", 1.0)
     short = Shortage("acme", (), "requests.cpu", 1, 1, 0, 1)
-    metrics.decided(Told(Decision("3", Verdict.DENY, "", "", shortages=(short,), clamped_to=1)))
+    metrics.decided(Told(Decision("3", Verdict.DENY, "", "", evidence=Evidence((short,)), todo=Lower(1, ""))))
     metrics.policy_failed("p", "reserve")
     metrics.answer("refused")
     metrics.skipped("no-decision")
@@ -178,7 +190,9 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
         PolicyAnswer("calm", "", "permit", "unknown", "it failed"),
         PolicyAnswer("hours", "acme", "filter", "refused", "no", audits=True),
     )
-    metrics.decided(Told(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), seconds=0.1))
+    metrics.decided(
+        Told(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
+    )
     metrics.policy_failed("calm", "reserve")
     body, _ = await metrics.scrape("")
     families = text_string_to_metric_families(body.decode())
@@ -193,6 +207,8 @@ async def test_what_policies_have_against_growth_is_counted_by_policy_step_and_r
 
 async def test_a_policy_that_is_gone_has_no_series_any_more(metrics: Metrics) -> None:
     rows = tuple(PolicyAnswer(name, "acme", "filter", "refused", "no") for name in ("hours", "gone"))
-    metrics.decided(Told(Decision("1", Verdict.DENY, "policy-refused", "", policies=rows), seconds=0.1))
+    metrics.decided(
+        Told(Decision("1", Verdict.DENY, "policy-refused", "", evidence=Evidence(policies=rows)), seconds=0.1)
+    )
     numbers = await scraped(metrics)
     assert {key[1] for key in numbers if key[0] == "extauthz_policy_answers_total"} == {"hours"}

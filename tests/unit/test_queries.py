@@ -226,7 +226,7 @@ class TestHeadroom:
         assert ask(scale("web", room.replicas, resource=resource), charge=False).verdict is Verdict.ALLOW
         denied = ask(scale("web", room.replicas + 1, resource=resource), charge=False)
         assert denied.verdict is Verdict.DENY
-        assert denied.shortages[0] == room.bound
+        assert denied.evidence.shortages[0] == room.bound
 
     def test_what_pends_takes_room_from_others_and_leaves_its_own(self):
         ask, queries = asker(workload("web", 2), workload("api", 1))

@@ -37,9 +37,9 @@ def within_hard(asking: Asker) -> tuple[str, str]:
 
 def test_nothing_that_needs_more_of_it_grows_and_the_numbers_are_said(cut: Asker):
     denied = cut(scale("api", 1))
-    (short,) = denied.shortages
+    (short,) = denied.evidence.shortages
     assert (denied.verdict, short.used, short.reserved, short.hard) == (Verdict.DENY, 8 * CPU, 2 * CPU, 4 * CPU)
-    assert denied.fits == 0
+    assert denied.evidence.fits == 0
     assert cut.gate.ledger.drift() == {}
 
 

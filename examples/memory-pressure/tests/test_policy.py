@@ -14,7 +14,7 @@ from extauthz.cluster.object_readers import pod as read_pod
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Decision, Refusal, Request, Verdict
+from extauthz.core.model import Decision, Held, Refusal, Request, Verdict
 from extauthz.core.objects.workloads import observe
 from extauthz.core.policies import Enlisted, Policies
 from extauthz.testing import builders
@@ -58,7 +58,7 @@ class House:
 
     def __call__(self, request: Request) -> Decision:
         decision = self.ask(request)
-        self.gate.policies.decided(decision, decision.held)
+        self.gate.policies.decided(decision, decision.todo.growth if isinstance(decision.todo, Held) else None)
         if decision.pending_write is not None:
             self.gate.ledger.pending.settle(decision.pending_write, Event.NOT_FORWARDED, self.ask.now_s)
         return decision
@@ -81,7 +81,7 @@ def test_growth_is_held_above_the_upper_mark_and_the_sentence_says_pool_use_and_
         'deployments.apps "web" is forbidden: policy memory-pressure: nodes of pool a use 93 % of their memory, growth '
         "waits from 90 % on until it is 80 %; ask again in about 20 s"
     )
-    assert [(row.policy, row.step, row.again_s) for row in held.policies] == [(NAME, "permit", 20)]
+    assert [(row.policy, row.step, row.again_s) for row in held.evidence.policies] == [(NAME, "permit", 20)]
 
 
 def test_zero_and_less_and_what_costs_no_memory_pass() -> None:
@@ -173,7 +173,7 @@ def test_where_nothing_is_refused_nobody_waits(settings: Policy | None, mode: st
     house.use(93)
     passed = house(scale("web", 4))
     assert passed.verdict is Verdict.ALLOW
-    assert [row.policy for row in passed.policies] == [NAME]
+    assert [row.policy for row in passed.evidence.policies] == [NAME]
     assert house.waiting() == [0, 0]
 
 
@@ -268,7 +268,7 @@ def test_who_stands_further_back_is_told_a_later_time_before_its_place_is_lost()
     names = [f"w{number}" for number in range(4)]
     house = House(*(placed(name, 2, "a") for name in names))
     house.use(93)
-    waits = [house(scale(name, 4)).policies[0].again_s for name in names]
+    waits = [house(scale(name, 4)).evidence.policies[0].again_s for name in names]
     assert waits == [20, 40, 60, 60]
 
 

@@ -58,7 +58,7 @@ def test_in_a_gate() -> None:
     made = gate([quota("acme", {"pods": "50"})], workload("web", 2))
     made.enlist(Policies([Enlisted("growth-budget", GrowthBudget(3, 60.0))]))
     ask = Asker(made)
-    assert ask(scale("web", 9)).fits == 5
+    assert ask(scale("web", 9)).evidence.fits == 5
     granted = ask(scale("web", 5))
     assert granted.verdict is Verdict.ALLOW
     held = ask(scale("web", 6))

@@ -138,8 +138,13 @@ class ClusterState:
         self.state_synced(True)
         self.tick(now_s)
 
+    def load(self) -> None:
+        """All objects will come, one by one; ``state_synced`` tells when they have. Until then no usage is counted."""
+        self.ledger.usage.load()
+
     def state_synced(self, is_synced: bool) -> None:
         """Whether everything in the cluster has been observed at least once."""
+        self.ledger.usage.loaded()
         self.state_known = is_synced
 
     def stale(self, why: str | None, *, coverage: bool = True, until_s: float = math.inf) -> None:

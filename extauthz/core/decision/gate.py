@@ -30,10 +30,14 @@ from extauthz.core.ledger.ledger import Ledger, Proposal
 from extauthz.core.ledger.pending_write import PendingWrite, State, is_newer
 from extauthz.core.ledger.pending_writes import UNCOVERED
 from extauthz.core.model import (
+    COMMIT,
     NO_PRECONDITION,
     WOULD_REFUSE,
+    Commit,
     Decision,
+    Evidence,
     Fetch,
+    Lower,
     NeedsFetch,
     NotACount,
     NotAWrite,
@@ -156,9 +160,9 @@ class Gate(ClusterState):
     ) -> Decision | None:
         """What to ask for in place of a write that quotas of mode Clamp have no room for; ``None``: leave it as it is.
 
-        The refusal that it would get, with the largest count that fits (docs/modes.md). The fields ``clamped_to`` and
-        ``version`` say it, unless it ``needs`` something first. A question: nothing is charged. Whoever asked changes
-        the write, and what is really sent is decided upon like any other.
+        The refusal that it would get, and to ``Lower`` it to the largest count that fits (docs/modes.md), unless it
+        needs something first. A question: nothing is charged. Whoever asked changes the write, and what is really sent
+        is decided upon like any other.
         """
         if not isinstance(reading, Write) or not self.ledger.coverage.tree.clamps or self.policy.mode != "enforce":
             return None
@@ -169,26 +173,26 @@ class Gate(ClusterState):
         if observed is None or asked.creates:
             return None
         refused = decided(asked)
-        if refused.needs is not None:
+        if isinstance(refused.todo, NeedsFetch):
             return refused
         if not _is_refused_for_its_count_alone(asked, refused, observed):
             return None
-        count, version = refused.fits, reading.precondition.resource_version
+        count, version = refused.evidence.fits, reading.precondition.resource_version
         if count is None or count <= observed.replicas:
             return None  # nothing fits, or it would be a hidden scale-down
         if not observed.resource_version or version not in (None, observed.resource_version):
             # Bound to a version that was not seen yet it must be read first. Bound to an older one, it cannot land.
             is_behind = version is not None and is_newer(version, observed.resource_version)
-            return refused._replace(needs=NeedsFetch(Fetch.WORKLOAD, reading.ref)) if is_behind else None
+            return refused._replace(todo=NeedsFetch(Fetch.WORKLOAD, reading.ref)) if is_behind else None
         bound = reading.precondition._replace(resource_version=observed.resource_version)
         granted = decided(known.of_write(self, reading._replace(replicas=count, precondition=bound), question))
-        if granted.needs is not None:
+        if isinstance(granted.todo, NeedsFetch):
             return granted
         if granted.verdict is not Verdict.ALLOW or granted.replicas != count:
             return None
         assert refused.replicas is not None
-        sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.shortages)
-        return refused._replace(clamped_to=count, version=observed.resource_version, sentence=sentence)
+        sentence = sentences.clamped(reading.ref, refused.replicas, count, refused.evidence.shortages)
+        return refused._replace(todo=Lower(count, observed.resource_version), sentence=sentence)
 
 
 def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Observed) -> bool:
@@ -199,7 +203,7 @@ def _is_refused_for_its_count_alone(asked: Case, refused: Decision, observed: Ob
     proposal = _weighed(asked)
     clamping = {node.quota.name for node in proposal.step.after.envelope_in if node.quota.mode is Mode.CLAMP}
     return (
-        all(short.quota in clamping for short in refused.shortages)
+        all(short.quota in clamping for short in refused.evidence.shortages)
         and asked.pending_write.replicas is not None
         and not asked.pending_write.changes(observed)
         and proposal.head is proposal.entry
@@ -236,12 +240,12 @@ def _uncovered(asked: Case) -> Decision:
 
     A count for an object that is not known is followed too: the object may be made before the count lands.
     """
-    answer = asked.answer(Verdict.ALLOW, "no-quota", "no quota covers this namespace", asked.write.replicas)
-    answer, proposal = answer._replace(uncovered=True), _weighed(asked)
+    why, evidence = "no quota covers this namespace", Evidence(uncovered=True)
+    answer, proposal = asked.answer(Verdict.ALLOW, "no-quota", why, asked.write.replicas, evidence), _weighed(asked)
     if isinstance(full(asked, proposal, FITS), Decision):
         return answer
     recorded = record(asked, proposal, FITS)
-    return answer._replace(pends=recorded.pends, pending_write=recorded.id)
+    return answer._replace(todo=recorded.todo, pending_write=recorded.id)
 
 
 def _judged(asked: Case, proposal: Proposal) -> Decision | Grounds:
@@ -311,7 +315,7 @@ class Recorded(NamedTuple):
 
     remark: str
     """Why it is not recorded; empty: it is."""
-    pends: bool = False
+    todo: Commit | None = None
     id: str | None = None
     """Id of the pending write that stands for it."""
 
@@ -320,20 +324,16 @@ def granted(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision:
     """Nothing speaks against it."""
     reason, why = _would_refuse(asked, proposal, grounds) or (grounds.reason, grounds.why)
     recorded = record(asked, proposal, grounds)
-    answer = asked.answer(
-        Verdict.ALLOW,
-        reason,
-        why + recorded.remark + grounds.remark,
-        None if asked.resizes else asked.pending_write.replicas,
+    evidence = Evidence(
         audit=proposal.growth.audit,
-        pending_write=recorded.id,
         max_scale=grounds.max_scale,
-        pends=recorded.pends,
+        unspecified=grounds.unspecified,
+        policies=grounds.policies,
         grows=bool(proposal.growth.grows) or asked.may_raise,
     )
-    if grounds.unspecified or grounds.policies:
-        return answer._replace(unspecified=grounds.unspecified, policies=grounds.policies)
-    return answer
+    replicas = None if asked.resizes else asked.pending_write.replicas
+    sentence = why + recorded.remark + grounds.remark
+    return asked.answer(Verdict.ALLOW, reason, sentence, replicas, evidence, recorded.todo, recorded.id)
 
 
 def record(asked: Case, proposal: Proposal, grounds: Grounds) -> Recorded:
@@ -341,18 +341,18 @@ def record(asked: Case, proposal: Proposal, grounds: Grounds) -> Recorded:
     if asked.free:
         return Recorded(asked.free)
     if not asked.question.charge:
-        return Recorded("; a question, charged nothing", pends=True)
+        return Recorded("; a question, charged nothing", COMMIT)
     pending_write, ledger = asked.pending_write, asked.state.ledger
     twin = _twin(pending_write, proposal)
     if twin is not None:
         ledger.pending.renew(twin, pending_write.expires_s)
-        return Recorded("", pends=True, id=twin.id)
+        return Recorded("", COMMIT, twin.id)
     if pending_write.labels:  # no count alone
         pending_write.held_bytes = held_by(pending_write)
     ledger.record(proposal, pending_write)
     if grounds.growth is not None:
         asked.state.policies.reserve(grounds.growth)
-    return Recorded("", True, pending_write.id)
+    return Recorded("", COMMIT, pending_write.id)
 
 
 def _would_refuse(asked: Case, proposal: Proposal, grounds: Grounds) -> tuple[str, str] | None:

@@ -18,10 +18,13 @@ from extauthz.core.ledger.pending_write import PendingWrite, is_newer
 from extauthz.core.ledger.pod_costs import NamespaceCosts
 from extauthz.core.model import (
     ANY_LABELS,
+    NO_EVIDENCE,
     Amounts,
     Decision,
+    Evidence,
     Growth,
     Labels,
+    NeedsFetch,
     Observed,
     OnUnknown,
     Operation,
@@ -29,8 +32,8 @@ from extauthz.core.model import (
     Precondition,
     Requester,
     Resize,
-    Shortage,
     Template,
+    Todo,
     Unspecified,
     Verdict,
     WorkloadRef,
@@ -109,10 +112,12 @@ class Case(NamedTuple):
         before, after = costs.one(observed.template), costs.highest(write.templates)
         return costs.unknown or any(amount > before.get(key, 0) for key, amount in after.items())
 
-    def unavailable(self, reason: str, why: str, setting: OnUnknown = "deny") -> Decision:
+    def unavailable(
+        self, reason: str, why: str, setting: OnUnknown = "deny", needs: NeedsFetch | None = None
+    ) -> Decision:
         """A refusal because something is not known. With ``setting`` "allow" the write passes, with the same reason."""
         verdict = Verdict.ALLOW if setting == "allow" else Verdict.UNAVAILABLE
-        return self.answer(verdict, reason, sentences.unavailable(self.write.ref, why))
+        return self.answer(verdict, reason, sentences.unavailable(self.write.ref, why), todo=needs)
 
     def answer(
         self,
@@ -120,14 +125,9 @@ class Case(NamedTuple):
         reason: str,
         sentence: str,
         replicas: int | None = None,
-        shortages: tuple[Shortage, ...] = (),
-        audit: tuple[Shortage, ...] = (),
-        fits: int | None = None,
+        evidence: Evidence = NO_EVIDENCE,
+        todo: Todo | None = None,
         pending_write: str | None = None,
-        *,
-        max_scale: int | None = None,
-        pends: bool = False,
-        grows: bool = False,
     ) -> Decision:
         """The decision, with the workload that it is about."""
         write = self.write
@@ -143,13 +143,10 @@ class Case(NamedTuple):
             write.dry_run,
             replicas,
             before,
-            shortages,
-            audit,
-            fits,
             pending_write,
-            max_scale,
-            pends,
-            grows,
+            None,
+            evidence,
+            todo,
         )
 
 
@@ -184,7 +181,8 @@ def of_write(state: ClusterState, write: Write, question: Asking) -> Case:
     if made is not None:
         labels = (made.labels,)
         if made.template is not None:  # else it is a custom resource: its pods say what it costs
-            templates = (made.template,)
+            takes_up = state.ledger.ownership.strays(ref, made) if creates else ()
+            templates = tuple(dict.fromkeys((made.template, *takes_up)))
     pending_write = PendingWrite(
         question.id, write.replicas, templates, labels, False, write.precondition, expires_s, source=question.source
     )

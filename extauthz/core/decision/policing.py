@@ -27,7 +27,9 @@ from extauthz.core.model import (
     POLICY_UNKNOWN,
     Amounts,
     Decision,
+    Evidence,
     Growth,
+    Held,
     Observed,
     PolicyAnswer,
     Template,
@@ -72,11 +74,11 @@ def _limited(asked: Case, proposal: Proposal, grounds: Grounds, growth: Growth, 
     grounds, refusal = _answers(asked, proposal, grounds, LIMIT, values)
     if refusal is None or refusal.reason != POLICY_REFUSED:
         return _Answers(grounds, refusal)
-    limits = [row.replicas for row in refusal.policies if row.replicas is not None and not row.audits]
+    limits = [row.replicas for row in refusal.evidence.policies if row.replicas is not None and not row.audits]
     by_quota = weighing.largest(asked, proposal)
     most = max(min(limits if by_quota is None else [*limits, by_quota]), growth.before)
     sentence = f"{refusal.sentence}; largest allowed replicas: {most}"
-    return _Answers(grounds, refusal._replace(fits=most, sentence=sentence))
+    return _Answers(grounds, refusal._replace(evidence=refusal.evidence._replace(fits=most), sentence=sentence))
 
 
 def let_go(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:
@@ -84,14 +86,15 @@ def let_go(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grou
 
     They are not asked where the same write was granted and may still land: by another entrance, or a moment ago.
     """
-    if grounds.growth is None or _is_under_way(asked):
+    growth = grounds.growth
+    if growth is None or _is_under_way(asked):
         return grounds
     grounds, refusal = _answers(asked, proposal, grounds, PERMIT, {})
     if refusal is None or refusal.reason != POLICY_NOT_YET:
         return refusal or grounds
-    waits = [row.again_s for row in refusal.policies if row.again_s is not None and not row.audits]
+    waits = [row.again_s for row in refusal.evidence.policies if row.again_s is not None and not row.audits]
     sentence = f"{refusal.sentence}; ask again in {sentences.about(max(waits))}"
-    return refusal._replace(sentence=sentence, held=grounds.growth)
+    return refusal._replace(sentence=sentence, todo=Held(growth))
 
 
 def _is_under_way(asked: Case) -> bool:
@@ -183,8 +186,8 @@ def _answers(asked: Case, proposal: Proposal, grounds: Grounds, step: str, value
     else:
         verdict, reason = Verdict.UNAVAILABLE, POLICY_UNKNOWN
         sentence = sentences.policies_unknown(growth.ref, refusing)
-    answer = asked.answer(verdict, reason, sentence, asked.pending_write.replicas, audit=proposal.growth.audit)
-    return _Answers(grounds, answer._replace(policies=grounds.policies, unspecified=grounds.unspecified))
+    evidence = Evidence(audit=proposal.growth.audit, unspecified=grounds.unspecified, policies=grounds.policies)
+    return _Answers(grounds, asked.answer(verdict, reason, sentence, asked.pending_write.replicas, evidence))
 
 
 def _found(asked: Case, proposal: Proposal, growth: Growth, step: str, values: expressions.Values) -> list[_Found]:

@@ -90,9 +90,11 @@ def _one_quota(quota: str, shortages: list[Shortage]) -> str:
 
     reserved = [short for short in shortages if short.reserved]
     pending = f", reserved: {amounts(lambda row: row.reserved, reserved)}" if reserved else ""
+    kept = [short for short in shortages if short.kept]
+    others = f", kept for guarantees: {amounts(lambda row: row.kept, kept)}" if kept else ""
     return (
         f"exceeded workspace quota: {quota}, requested: {amounts(lambda row: row.requested, shortages)}, "
-        f"used: {amounts(lambda row: row.used, shortages)}{pending}, "
+        f"used: {amounts(lambda row: row.used, shortages)}{pending}{others}, "
         f"limited: {amounts(lambda row: row.hard, shortages)}"
     )
 

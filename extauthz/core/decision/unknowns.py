@@ -83,8 +83,8 @@ def missing(asked: Case) -> Decision | None:
         reason = "unknown-namespace"
     else:
         return None
-    answer = asked.unavailable(reason, why, _setting(asked, Unknown.WORKLOAD))
-    return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, asked.write.ref))
+    needs = NeedsFetch(Fetch.WORKLOAD, asked.write.ref)
+    return asked.unavailable(reason, why, _setting(asked, Unknown.WORKLOAD), needs)
 
 
 def _outdated(asked: Case) -> Decision | None:
@@ -115,8 +115,8 @@ def unseen_owner(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision 
         return grounds
     owner = joins.owner.ref
     why = f'has not seen its owner, {owner.resource} "{owner.name}", so cannot tell what that comes to'
-    answer = asked.unavailable("unknown-workload", why, _setting(asked, Unknown.WORKLOAD))
-    return answer._replace(needs=NeedsFetch(Fetch.WORKLOAD, owner))
+    needs = NeedsFetch(Fetch.WORKLOAD, owner)
+    return asked.unavailable("unknown-workload", why, _setting(asked, Unknown.WORKLOAD), needs)
 
 
 def uncertain(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Grounds:

@@ -22,6 +22,7 @@ from extauthz.core.ledger.ledger import Proposal
 from extauthz.core.model import (
     Amounts,
     Decision,
+    Evidence,
     Fetch,
     NeedsFetch,
     Requester,
@@ -58,8 +59,9 @@ def exceeded(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision | Gr
         surge = asked.state.ledger.surge(proposal, pending_write)
     sentence = sentences.exceeded(asked.write.ref, short, fits, surge)
     replicas = None if asked.resizes else pending_write.replicas
-    denied = asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, short, proposal.growth.audit, fits)
-    return denied._replace(never_fits=never_fits(proposal.step.this_write_only.envelope.amounts, short))
+    never = never_fits(proposal.step.this_write_only.envelope.amounts, short)
+    evidence = Evidence(short, proposal.growth.audit, fits, never)
+    return asked.answer(Verdict.DENY, EXCEEDED, sentence, replicas, evidence)
 
 
 def never_fits(alone: Amounts, short: Iterable[Shortage]) -> bool:
@@ -131,8 +133,8 @@ def must_specify(asked: Case, proposal: Proposal, grounds: Grounds) -> Decision 
     if not refusing:
         return grounds._replace(unspecified=rows)
     sentence = sentences.must_specify(asked.write.ref, refusing)
-    replicas, audit = asked.pending_write.replicas, proposal.growth.audit
-    return asked.answer(Verdict.DENY, MUST_SPECIFY, sentence, replicas, audit=audit)._replace(unspecified=rows)
+    evidence = Evidence(audit=proposal.growth.audit, unspecified=rows)
+    return asked.answer(Verdict.DENY, MUST_SPECIFY, sentence, asked.pending_write.replicas, evidence)
 
 
 def _denies(asked: Case, node: QuotaNode) -> bool:
@@ -184,12 +186,11 @@ def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Dec
         return grounds  # its count is not above all that the workload may have already
     bound = bounds.known(asked.write.ref, asked.question.now_s)
     if bound.freshness is Freshness.UNASKED:
-        return _max_scale_unknown(asked, UNASKED)._replace(needs=NeedsFetch(Fetch.MAX_SCALE, asked.write.ref))
+        return _max_scale_unknown(asked, UNASKED, NeedsFetch(Fetch.MAX_SCALE, asked.write.ref))
     if bound.freshness is Freshness.UNKNOWN and asked.state.policy.on_max_scale_unknown == "deny":
         return _max_scale_unknown(asked, MAX_SCALE_UNKNOWN)
     if bound.most is not None and replicas > bound.most:
-        denied = _above_max_scale(asked, replicas, bound, bound.most)
-        return denied._replace(audit=proposal.growth.audit)
+        return _above_max_scale(asked, replicas, bound, bound.most, proposal.growth.audit)
     grounds = grounds._replace(max_scale=bound.most)
     if bound.freshness is Freshness.KEPT:
         remark = f"; within what the platform's service said {bound.age_s:.0f} s ago, and no later"
@@ -200,15 +201,15 @@ def exceeded_max_scale(asked: Case, proposal: Proposal, grounds: Grounds) -> Dec
     return grounds
 
 
-def _max_scale_unknown(asked: Case, reason: str) -> Decision:
+def _max_scale_unknown(asked: Case, reason: str, needs: NeedsFetch | None = None) -> Decision:
     why = "could not learn from the platform's service how many replicas it may have; try again shortly"
-    return asked.unavailable(reason, why)
+    return asked.unavailable(reason, why, needs=needs)
 
 
-def _above_max_scale(asked: Case, replicas: int, bound: Bound, most: int) -> Decision:
+def _above_max_scale(asked: Case, replicas: int, bound: Bound, most: int, audit: tuple[Shortage, ...]) -> Decision:
     before = asked.observed.replicas if asked.observed is not None else 0
     fits = max(most, before)
     old = f" (as of {bound.age_s:.0f} s ago)" if bound.freshness is Freshness.KEPT else ""
     sentence = sentences.exceeded_scale(asked.write.ref, replicas, before, most, fits, old)
-    denied = asked.answer(Verdict.DENY, MAX_SCALE_EXCEEDED, sentence, replicas, fits=fits)
-    return denied._replace(max_scale=most, never_fits=True)
+    evidence = Evidence(audit=audit, fits=fits, never_fits=True, max_scale=most)
+    return asked.answer(Verdict.DENY, MAX_SCALE_EXCEEDED, sentence, replicas, evidence)

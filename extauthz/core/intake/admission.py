@@ -268,7 +268,7 @@ def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None)
     else:
         found = jobs.described(given) if ref[:2] == JOBS else described(ref.resource, given)
     size = len(found.template.text) if found.template is not None else 0
-    if size + len(found.labels) + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
+    if size + len(found.labels) + len(found.selector or "") + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
         raise _too_much()
     return found
 

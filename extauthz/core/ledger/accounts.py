@@ -5,16 +5,17 @@ A cost is a product, so a thousand replicas cost no more work than one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from extauthz.core.footprint import UNKNOWN_DEVICES, UNSPECIFIED
+from extauthz.core.ledger.account import Account, kept_beyond, settle
 from extauthz.core.ledger.coverage import Nodes
 from extauthz.core.model import Amounts, Shortage
 from extauthz.core.quota.tree import QuotaNode, QuotaTree
-from extauthz.core.resources import is_device
 
 
 class Shared(dict[str, int]):
@@ -219,6 +220,15 @@ class UsageRow(NamedTuple):
     used: int
     reserved: int
     hard: int
+    kept: int = 0
+    """What is kept of it for the guarantees of quotas below."""
+    guaranteed: int = 0
+    """What is kept for it of the quotas above; 0: no guarantee is in force."""
+
+    @property
+    def borrowed(self) -> int:
+        """What it has beyond its guarantee, if it has one."""
+        return max(self.used + self.reserved - self.guaranteed, 0) if self.guaranteed else 0
 
 
 class Covered(NamedTuple):
@@ -236,7 +246,7 @@ class Difference(NamedTuple):
 
     quota: str
     what: str
-    """``used requests.cpu``, ``reserved pods`` (both in nano-units), ``workloads``, ``workloads of unknown cost``."""
+    """``used requests.cpu``, ``reserved pods``, ``kept pods`` (in nano-units), ``workloads`` …"""
     kept: int
     counted: int
 
@@ -283,60 +293,8 @@ def _each(first: tuple[Shortage, ...], then: tuple[Shortage, ...]) -> tuple[Shor
     return (*first, *(row for row in then if (row.quota, row.resource) not in told))
 
 
-_NOTHING_RESERVED: dict[str, int] = {}
-
-
-class _Account:
-    __slots__ = ("reserved", "unbounded", "unbounded_of_devices", "unpriced", "used", "workloads")
-
-    def __init__(self) -> None:
-        self.used: dict[str, int] = {}
-        self.reserved = _NOTHING_RESERVED
-        """A table is made only once something is reserved: most quotas see no growth."""
-        self.unpriced = 0
-        self.unbounded = 0
-        """Those of them that no child of the quota bounds."""
-        self.unbounded_of_devices = 0
-        """Those of these of which it is only not known what devices they take."""
-        self.workloads = 0
-
-    def copy(self) -> _Account:
-        """One that can be changed without changing this one."""
-        other = _Account()
-        other.used, other.reserved = dict(self.used), dict(self.reserved)
-        other.unpriced, other.unbounded, other.workloads = self.unpriced, self.unbounded, self.workloads
-        other.unbounded_of_devices = self.unbounded_of_devices
-        return other
-
-    def of(self, key: str) -> tuple[int, int]:
-        """Used and reserved of a key, nano-units."""
-        return self.used.get(key, 0), self.reserved.get(key, 0)
-
-    def is_unbounded(self, key: str) -> bool:
-        """Whether it is not known what some workload takes of a key, and no child of the quota bounds that."""
-        return self.unbounded > (0 if is_device(key) else self.unbounded_of_devices)
-
-    def own_reserved(self) -> dict[str, int]:
-        """``reserved``, to be changed."""
-        if self.reserved is _NOTHING_RESERVED:
-            self.reserved = {}
-        return self.reserved
-
-    def available(self, key: str, hard: int) -> int:
-        """What is left of a key, nano-units; below zero: the quota is over. This is the only comparison with a
-        limit."""
-        return hard - self.used.get(key, 0) - self.reserved.get(key, 0)
-
-    def numbers(self) -> dict[str, int]:
-        """All that it says, by the names that a ``Difference`` has."""
-        used = {f"used {key}": amount for key, amount in self.used.items()}
-        reserved = {f"reserved {key}": amount for key, amount in self.reserved.items()}
-        counts = {"workloads of unknown cost": self.unpriced, "of these bounded by no child": self.unbounded}
-        counts |= {"of these only for their devices": self.unbounded_of_devices}
-        return {**used, **reserved, "workloads": self.workloads, **counts}
-
-
-_UNTOUCHED = _Account()
+_UNTOUCHED: Final = Account()
+_NOTHING_KEPT: Final[Mapping[tuple[QuotaNode, str], int]] = {}
 
 _UNSPECIFIED_KEYS = frozenset(UNSPECIFIED.values())
 
@@ -346,7 +304,8 @@ class Accounts:
 
     def __init__(self, tree: QuotaTree) -> None:
         self._nodes = tree.nodes
-        self._accounts: dict[QuotaNode, _Account] = {}
+        self._keeps = tree.keeps
+        self._accounts: dict[QuotaNode, Account] = {}
         self._unknown: set[QuotaNode] = set()
         """Those that have workloads of unknown cost."""
 
@@ -364,12 +323,17 @@ class Accounts:
                 moved._accounts[new] = self._accounts[old]
             if old in self._unknown:
                 moved._unknown.add(new)
+        if self._keeps or moved._keeps:
+            for node, account in moved._accounts.items():
+                account.keep_all(node)
+            settle(moved._accounts, moved._accounts)
         return moved
 
     def moved(self, before: Position, after: Position) -> Accounts:
         """A copy after ``move``. It costs the number of quotas."""
         copy = Accounts.__new__(Accounts)
         copy._nodes, copy._accounts, copy._unknown = self._nodes, dict(self._accounts), set(self._unknown)
+        copy._keeps = self._keeps
         for node in _either(before.envelope_in, after.envelope_in):
             if node in self._accounts:
                 copy._accounts[node] = self._accounts[node].copy()
@@ -382,10 +346,11 @@ class Accounts:
             self._reserve(difference(before.envelope, after.envelope), after.envelope_in)
             return
         is_unknown = any(at.unknown or at.takes_unknown_devices for at in (before, after))
-        for node in _either(before.envelope_in, after.envelope_in):
+        nodes = _either(before.envelope_in, after.envelope_in)
+        for node in nodes:
             account = self._accounts.get(node)
             if account is None:
-                account = self._accounts[node] = _Account()
+                account = self._accounts[node] = Account(node)
             if is_unknown:
                 self._count_unknown(node, account, before, -1)
                 self._count_unknown(node, account, after, 1)
@@ -403,8 +368,10 @@ class Accounts:
                     reserved = account.own_reserved()
                     reserved[key] = reserved.get(key, 0) + charged - used
                     assert reserved[key] >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+        if self._keeps:
+            settle(self._accounts, nodes)
 
-    def _count_unknown(self, node: QuotaNode, account: _Account, at: Position, times: int) -> None:
+    def _count_unknown(self, node: QuotaNode, account: Account, at: Position, times: int) -> None:
         of_devices = not at.unknown and node.limits_devices and at.takes_unknown_devices
         if not (at.unknown or of_devices) or node not in at.envelope_in:
             return
@@ -443,12 +410,15 @@ class Accounts:
                 if key in changes:
                     reserved[key] = total = reserved.get(key, 0) + changes[key]
                     assert total >= 0, f"reserve of {key} in {node.quota.name} fell below zero"
+        if self._keeps:
+            settle(self._accounts, nodes)
 
     def weigh(self, step: Step) -> Growth:
         """Check a step: only keys that the write grows are checked, in every quota and ancestor.
 
         It grows a key that it raises above the envelope, or above what is observed: where a quota is over its limit, an
-        envelope from before is no licence to grow back (design.md rule 10).
+        envelope from before is no licence to grow back (design.md rule 10). What is kept for guarantees is taken from
+        nobody who has it: only what rises above the envelope, and is not kept for those that grow, must leave it.
         """
         before, after, observed_only, this_write_only = step
         refused: list[Shortage] = []
@@ -459,8 +429,9 @@ class Accounts:
         of_devices: list[QuotaNode] = []
         risen = rise(before.envelope, after.envelope)
         above = risen if this_write_only is after else rise(observed_only.envelope, this_write_only.envelope)
-        unknown = after.unknown and step.multiplies_unknown
+        unknown, some_unknown = after.unknown and step.multiplies_unknown, self._unknown
         stays = before.envelope_in is after.envelope_in is observed_only.envelope_in is this_write_only.envelope_in
+        kept = self._kept_beyond(step, risen, above, stays=stays) if self._keeps and risen else _NOTHING_KEPT
         for node in after.envelope_in:
             audits, grows_here = node.audits, unknown
             risen_here, above_here = risen, above
@@ -479,10 +450,12 @@ class Accounts:
                 if growth or key in above_here:
                     grows_here = True
                     is_unpriced = is_unpriced or account.is_unbounded(key)
-                    aside = self._set_aside(node, key, growth, after.envelope_in) if self._unknown else 0
-                    if growth > available(key, hard) - aside:
+                    aside = self._set_aside(node, key, growth, after.envelope_in) if some_unknown else 0
+                    others = kept.get((node, key), 0) if kept else 0
+                    if growth > available(key, hard) - (max(aside, others)):
                         asked, used, reserved = growth or above_here[key], *account.of(key)
-                        short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard)
+                        others = others if growth > available(key, hard) - others else 0
+                        short = Shortage(node.quota.name, node.path, key, asked, used, reserved + aside, hard, others)
                         (audited if audits else refused).append(short)
             if node.illegible:
                 illegible.append(node.quota.name)
@@ -498,6 +471,15 @@ class Accounts:
             tuple(illegible),
             _unspecified(step, risen, above),
             tuple(of_devices),
+        )
+
+    def _kept_beyond(
+        self, step: Step, risen: Amounts, above: Amounts, *, stays: bool
+    ) -> Mapping[tuple[QuotaNode, str], int]:
+        nodes = step.after.envelope_in
+        return kept_beyond(
+            self._accounts,
+            [(node, risen if stays and not node.audits else _here(step, node, risen, above)[0]) for node in nodes],
         )
 
     def largest_replicas(self, step: Step, per_pod: Amounts, free: Nodes = ()) -> int | None:
@@ -524,7 +506,32 @@ class Accounts:
                         return None
                     if each:
                         best = min(left // each, best) if best is not None else left // each
-        return best
+        if best is None or not self._keeps:
+            return best
+        first = bisect_left(range(best + 1), True, key=lambda count: self._lends(step, per_pod, count, free))
+        return first - 1 if first else None
+
+    def _lends(self, step: Step, per_pod: Amounts, count: int, free: Nodes) -> bool:
+        """Whether a count in place of the proposed one takes what is kept for others."""
+        growths = _growths(step, per_pod, count)
+        grown = dict(growths)
+        return any(
+            grown[node][key] > self._accounts.get(node, _UNTOUCHED).available(key, node.hard[key]) - kept
+            for (node, key), kept in kept_beyond(self._accounts, growths).items()
+            if key in node.hard and node not in free
+        )
+
+    def guaranteed_replicas(self, step: Step, per_pod: Amounts, most: int) -> int | None:
+        """The highest count, of those up to ``most``, that takes nothing but what is kept for it; ``None``: no
+        guarantee is about what these pods cost."""
+        if not any(per_pod.get(key) for node in step.after.envelope_in for key in node.guaranteed):
+            return None
+
+        def borrows(count: int) -> bool:
+            beyond = kept_beyond(self._accounts, _growths(step, per_pod, count))
+            return any(key in node.hard for node, key in beyond)
+
+        return bisect_left(range(most + 1), True, key=borrows) - 1
 
     def rows(self) -> Iterator[UsageRow]:
         """Every key of every quota, quotas in the tree's order."""
@@ -533,9 +540,13 @@ class Accounts:
 
     def rows_of(self, node: QuotaNode) -> Iterator[UsageRow]:
         """Every key of one quota."""
-        account = self._accounts.get(node, _UNTOUCHED)
+        account = self._of(node)
+        kept, guaranteed = account.kept.get, node.guaranteed.get
         for key, hard in node.hard.items():
-            yield UsageRow(node.quota.name, key, *account.of(key), hard)
+            yield UsageRow(node.quota.name, key, *account.of(key), hard, kept(key, 0), guaranteed(key, 0))
+
+    def _of(self, node: QuotaNode) -> Account:
+        return self._accounts.get(node) or (Account(node) if node.holds else _UNTOUCHED)
 
     def covered_by(self, node: QuotaNode) -> Covered:
         """How many workloads one quota covers."""
@@ -545,18 +556,13 @@ class Accounts:
     def differences(self, counted: Accounts) -> Iterator[Difference]:
         """Where these numbers differ from what was ``counted``, for the same tree."""
         for node in self._nodes:
-            ours, theirs = self._accounts.get(node, _UNTOUCHED), counted._accounts.get(node, _UNTOUCHED)
-            if ours.used == theirs.used and ours.reserved == theirs.reserved and _same_counts(ours, theirs):
+            ours, theirs = self._of(node), counted._of(node)
+            if ours.same(theirs):
                 continue  # nearly always, of ten thousand quotas
             kept, right = ours.numbers(), theirs.numbers()
             for what in sorted(kept.keys() | right.keys()):
                 if kept.get(what, 0) != right.get(what, 0):
                     yield Difference(node.quota.name, what, kept.get(what, 0), right.get(what, 0))
-
-
-def _same_counts(some: _Account, others: _Account) -> bool:
-    counts = ("workloads", "unpriced", "unbounded", "unbounded_of_devices")
-    return all(getattr(some, name) == getattr(others, name) for name in counts)
 
 
 def _count_alike(old: QuotaNode, new: QuotaNode) -> bool:
@@ -577,6 +583,17 @@ def _standing(at: Position, node: QuotaNode) -> tuple[Charge, Charge]:
     used = at.used if node in at.used_in else NOTHING
     charges = not node.audits and node in at.envelope_in
     return used, at.envelope if charges else used
+
+
+def _growths(step: Step, per_pod: Amounts, count: int) -> list[tuple[QuotaNode, Amounts]]:
+    """By how much each quota grows with a count in place of the proposed one."""
+    per_object = step.after.envelope.per_object
+    to = {key: count * per_pod.get(key, 0) + per_object.get(key, 0) for key in per_pod.keys() | per_object.keys()}
+    found: list[tuple[QuotaNode, Amounts]] = []
+    for node in step.after.envelope_in:
+        before = _standing(step.before, node)[1].amounts
+        found.append((node, {key: more for key, amount in to.items() if (more := amount - before.get(key, 0)) > 0}))
+    return found
 
 
 def _here(step: Step, node: QuotaNode, risen: Amounts, above: Amounts) -> tuple[Amounts, Amounts]:

@@ -8,7 +8,7 @@ from extauthz.core.ledger.accounts import Position
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import Claims
 from extauthz.core.ledger.rollouts import LeftTemplates
-from extauthz.core.model import Kind, Labels, Observed, WorkloadRef
+from extauthz.core.model import Kind, Labels, Observed, Template, WorkloadRef
 from extauthz.core.objects.metadata import selects
 
 
@@ -26,6 +26,7 @@ class Entry:
         "pods",
         "ref",
         "standing",
+        "strays",
     )
 
     def __init__(self, ref: WorkloadRef) -> None:
@@ -36,6 +37,8 @@ class Entry:
         where it is made, or made anew. Attributes it to its owner until it is observed."""
         self.left: LeftTemplates = ()
         """Templates that it had before this one, and that may still run."""
+        self.strays: tuple[Template, ...] = ()
+        """Those of ReplicaSets that it may take up."""
         self.pending_writes: dict[str, PendingWrite] | None = None
         self.children: dict[WorkloadRef, Entry] | None = None
         """Workloads and revisions that it covers."""
@@ -101,7 +104,7 @@ class Entry:
 
     def _copy(self) -> Entry:
         copy = Entry(self.ref)
-        for slot in ("expected", "children", "claims", "head", "left", "pending_writes", "observed", "pods"):
+        for slot in ("expected", "children", "claims", "head", "left", "pending_writes", "observed", "pods", "strays"):
             setattr(copy, slot, getattr(self, slot))
         return copy
 

@@ -55,7 +55,7 @@ def _some_child_has_pending_writes(entry: Entry) -> bool:
 
 def _plain_position(entry: Entry, observed: Observed, coverage: Coverage, pod_costs: PodCosts) -> Position:
     """The result of ``_reachable`` for nearly every entry, in a short way: one pod, at the highest count."""
-    has_family = entry.children or entry.claims or entry.left or _shares_with_pods(entry)
+    has_family = entry.children or entry.claims or entry.left or entry.strays or _shares_with_pods(entry)
     top = entry.top_replicas()
     nodes = coverage.nodes(entry.ref.namespace, observed.labels)
     costs = NamespaceCosts(entry.ref.namespace, pod_costs)
@@ -210,8 +210,8 @@ def _shares_with_pods(entry: Entry) -> bool:
 
 
 def _others(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> list[Others]:
-    """Pods of its family by what they are: what each pod says, revisions that have pods, and what may still run of
-    templates that were left.
+    """Pods of its family by what they are: what each pod says, revisions that have pods, what may still run of
+    templates that were left, and what it may take up.
 
     Args:
         pending: with what pending writes may make of members.
@@ -228,7 +228,7 @@ def _others(entry: Entry, costs: NamespaceCosts, *, pending: bool) -> list[Other
         if pending:
             templates = [template for one in child.live_pending_writes() for template in one.templates]
             found += [Others(costs.one(template), UNBOUNDED) for template in templates]
-    return found + [Others(costs.one(template), UNBOUNDED) for template in entry.left]
+    return found + [Others(costs.one(template), UNBOUNDED) for template in (*entry.left, *entry.strays)]
 
 
 def _of_groups(owner: Entry, costs: NamespaceCosts) -> list[Others]:

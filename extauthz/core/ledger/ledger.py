@@ -219,7 +219,14 @@ class Ledger:
     def _is_linear(self, proposal: Proposal, pending_write: PendingWrite) -> bool:
         """Each replica costs the same."""
         entry = proposal.entry
-        if proposal.joins is not None or proposal.head is not entry or entry.children or entry.pods or entry.left:
+        if (
+            proposal.joins is not None
+            or proposal.head is not entry
+            or entry.children
+            or entry.pods
+            or entry.left
+            or entry.strays
+        ):
             return False
         if any(one.templates for one in entry.live_pending_writes()):
             return False

@@ -250,6 +250,8 @@ class Observations:
             entry.expected = entry.shown
         entry.observed = observed
         self._ownership.regroup(entry)
+        for one in touched:
+            self._ownership.find_strays(one)
         for ref, old in before:
             self._usage.shift(ref, old, NOWHERE)
         for one in touched:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from extauthz.core.kinds import (
     BY_KEY,
@@ -18,16 +19,20 @@ from extauthz.core.kinds import (
     DEVICE_CLAIMS,
     LET_GO,
     PODS,
+    REPLICA_SETS,
     REVISIONS,
     STATEFUL_SETS,
 )
 from extauthz.core.ledger.entry import Entry, Workloads
 from extauthz.core.ledger.pending_write import PendingWrite
 from extauthz.core.ledger.pod_costs import Claims, split, stem_of, stems
-from extauthz.core.model import ANY_LABELS, Observed, OwnerRef, WorkloadRef
+from extauthz.core.model import ANY_LABELS, Observed, OwnerRef, Template, WorkloadRef
 from extauthz.core.objects.metadata import selects
 
 _CLAIMS = (CLAIMS, DEVICE_CLAIMS)
+
+_MADE: Final = "pod-template-hash="
+"""The label that a Deployment's controller gives to what it makes, and by nobody else."""
 
 
 class Ownership:
@@ -47,6 +52,8 @@ class Ownership:
         """Stem to the live StatefulSets that name their claims so: two may, and the first has them."""
         self._pods: dict[WorkloadRef, tuple[WorkloadRef, str]] = {}
         """Claim of an ephemeral volume, or of devices, to the group of its pod, and which of its claims it is."""
+        self._left: dict[str, dict[WorkloadRef, Entry]] = {}
+        """By namespace: ReplicaSets that a Deployment has made and left."""
 
     def know(self, group: str, kind: str, resource: str) -> bool:
         """Note a custom resource with a scale subresource. True if it was not known."""
@@ -60,6 +67,8 @@ class Ownership:
         ones = [entry, entry.head, named, *self._children.get(entry.ref, {}).values()]
         if entry.ref[:2] == CLAIMS:
             ones += self._to_come(entry.ref)
+        elif _is_left(entry.ref, entry.observed) or _is_left(entry.ref, observed):
+            ones += self._takers(entry.ref.namespace, observed)
         for stem in {*self._stems.get(entry.ref, ()), *stems(entry.ref, observed)}:
             ones += self._children.get(stem, {}).values()
             ones += map(self._workloads.get, self._claimants.get(stem, ()))
@@ -81,6 +90,47 @@ class Ownership:
         elif entry.ref[:2] == CLAIMS:
             for maker in self._to_come(entry.ref):
                 self.find_claims(maker)
+        elif entry.ref[:2] == REPLICA_SETS:
+            self._set_left(entry)
+        self.find_strays(entry)
+
+    def find_strays(self, entry: Entry) -> None:
+        """Note of which templates a Deployment may take up ReplicaSets."""
+        if entry.ref[:2] == DEPLOYMENTS:
+            entry.strays = self.strays(entry.ref, entry.observed)
+
+    def strays(self, ref: WorkloadRef, deployment: Observed | None) -> tuple[Template, ...]:
+        """Templates of ReplicaSets that a Deployment may take up: it selects them, they have pods, and one before it
+        has left them, or one of its name that has gone.
+
+        Its controller may bring such a one to the Deployment's count, before it begins a rollout (``envelope._old``).
+        """
+        left, named = self._left.get(ref.namespace, {}), self._children.get(ref, {})
+        if deployment is None or not (left or named):
+            return ()
+        found = [
+            one.observed.template
+            for one in (*left.values(), *named.values())
+            if one.head is None and one.observed is not None and _has_left(one.observed, deployment)
+        ]
+        return tuple(dict.fromkeys(template for template in found if template is not None))
+
+    def _set_left(self, entry: Entry) -> None:
+        left = self._left.setdefault(entry.ref.namespace, {})
+        left.pop(entry.ref, None)
+        if _is_left(entry.ref, entry.observed):
+            left[entry.ref] = entry
+        if not left:
+            del self._left[entry.ref.namespace]
+
+    def _takers(self, namespace: str, left: Observed | None) -> Iterator[Entry]:
+        """Deployments that may take up some ReplicaSet, or this one."""
+        for ref in self._workloads.of_unit(DEPLOYMENTS, namespace):
+            entry = self._workloads.get(ref)
+            if entry is None or entry.observed is None:
+                continue
+            if entry.strays or (left is not None and selects(entry.observed.selector, left.labels)):
+                yield entry
 
     def find_claims(self, entry: Entry) -> None:
         """Note which claims a StatefulSet finds that a pending write creates: those that are there by its name.
@@ -265,6 +315,15 @@ class Ownership:
             head.pods = _without(child, head.pods)
         else:
             head.children = _without(child, head.children)
+
+
+def _has_left(replica_set: Observed, deployment: Observed) -> bool:
+    return replica_set.replicas > 0 and _MADE in replica_set.labels and selects(deployment.selector, replica_set.labels)
+
+
+def _is_left(ref: WorkloadRef, observed: Observed | None) -> bool:
+    """Whether a Deployment has made a ReplicaSet, and it has no controller (``--cascade=orphan``)."""
+    return ref[:2] == REPLICA_SETS and observed is not None and observed.owner is None and _MADE in observed.labels
 
 
 def _without(child: Entry, members: dict[WorkloadRef, Entry] | None) -> dict[WorkloadRef, Entry] | None:

@@ -6,7 +6,7 @@ incrementally equals usage recomputed from scratch (``drift`` tells, ``repair`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from extauthz.core.footprint import LimitRangeDefaults
@@ -33,6 +33,19 @@ class Usage:
         self._standing: set[Entry] = set()
         """Those whose position is kept."""
         self._recounting: _Recount | None = None
+        self._loading = False
+
+    # The first load.
+
+    def load(self) -> None:
+        """Count nothing until ``loaded``: each object of a family would count all of it anew."""
+        self._loading = True
+
+    def loaded(self) -> None:
+        """Count all that has come, pending writes among it. Does nothing unless ``load`` was called."""
+        if self._loading:
+            self._loading = False
+            self._put_in_force(self._recount())
 
     # What bears on the positions of many.
 
@@ -103,7 +116,7 @@ class Usage:
 
     def add_up(self, head: Entry) -> Position:
         """The position of a workload that is charged by itself, worked out."""
-        return position(head, self._coverage, self._pod_costs)
+        return NOWHERE if self._loading else position(head, self._coverage, self._pod_costs)
 
     def position(self, head: Entry) -> Position:
         """The same, if it is kept."""
@@ -151,9 +164,9 @@ class Usage:
 
     def drift(self) -> Mapping[tuple[str, str], int]:
         """Count from scratch: (quota, key) to the difference from what is kept. Empty if all is right."""
-        fresh = {(row.quota, row.resource): row.used + row.reserved for row in self._recount().rows()}
-        kept = {(row.quota, row.resource): row.used + row.reserved for row in self.rows()}
-        return {key: kept.get(key, 0) - amount for key, amount in fresh.items() if kept.get(key, 0) != amount}
+        fresh, kept = _numbers(self._recount().rows()), _numbers(self.rows())
+        both = ((key, kept.get(key, 0) - fresh.get(key, 0)) for key in fresh.keys() | kept.keys())
+        return {key: more for key, more in both if more}
 
     def repair(self, most: int) -> Generator[None, None, tuple[Difference, ...] | None]:
         """Recount ``most`` workloads at each step, between which usage may change as it likes; repair at the end.
@@ -177,6 +190,15 @@ class Usage:
         finally:
             if self._recounting is recount:
                 self._recounting = None
+
+
+def _numbers(rows: Iterable[UsageRow]) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        found[row.quota, row.resource] = row.used + row.reserved
+        if row.kept:
+            found[row.quota, f"kept {row.resource}"] = row.kept
+    return found
 
 
 class _Recount:

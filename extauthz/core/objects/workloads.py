@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
+import orjson
+
 from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
@@ -167,6 +169,7 @@ def described(resource: str, root: Mapping[str, Tree]) -> Observed:
         template=intern(prune(spec)),
         labels=labels_text(mapping(given.get("labels"), "metadata.labels")) or _default_labels(resource, spec),
         owner=controller(given.get("ownerReferences")),
+        selector=plain_selector(spec.get("selector")) if resource == DEPLOYMENTS[1] else None,
         annotations=metadata.annotations_text(given.get("annotations")),
     )
 
@@ -215,7 +218,19 @@ def claim_template(root: Mapping[str, Tree]) -> Template:
 
 def intern(tree: Tree) -> Template:
     """The Template of a pruned tree; equal trees give one object."""
-    return interned(Template(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()))
+    return interned(Template(_text(tree)))
+
+
+def _text(tree: Tree) -> bytes:
+    """The same for the same tree in every gate, as ledgers hold it.
+
+    orjson is ten times as quick, but writes what is not ASCII otherwise, and takes no half of a surrogate pair.
+    """
+    try:
+        quick = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        quick = b"\xff"
+    return quick if quick.isascii() else json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()
 
 
 def interned(template: Template) -> Template:

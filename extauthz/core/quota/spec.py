@@ -28,7 +28,8 @@ _METADATA_FIELDS = (
     "generateName", "selfLink",
 )  # fmt: skip
 _SPEC_FIELDS = (
-    "parent", "namespaceSelector", "workloadSelector", "hard", "mode", "onUnknown", "requesters", "notify", "policies",
+    "parent", "namespaceSelector", "workloadSelector", "hard", "guaranteed", "mode", "onUnknown", "requesters",
+    "notify", "policies",
 )  # fmt: skip
 _ON_UNKNOWN: Mapping[str, OnUnknown] = {"Deny": "deny", "Allow": "allow"}
 
@@ -56,6 +57,8 @@ class WorkspaceQuota:
     """On the workload's own labels; ``None`` selects all, and so does ``{}``, which is read as ``None``."""
     hard: Amounts = field(default_factory=dict)
     """Canonical key to nano-units; a key that is not there has no limit."""
+    guaranteed: Amounts = field(default_factory=dict)
+    """Room that its siblings never get, used or not; of keys of ``hard``, and no more than that."""
     mode: Mode = Mode.ENFORCE
     on_unknown: Mapping[Unknown, OnUnknown] = field(default_factory=dict)
     """What this quota says about unknowns. Other unknowns are left to its ancestors and the settings."""
@@ -122,6 +125,7 @@ def salvage(tree: Tree) -> WorkspaceQuota:
         namespace_selector=quota.namespace_selector if selects else None,
         workload_selector=quota.workload_selector if selects else None,
         hard={},
+        guaranteed={},
         requesters=None,
         notify=None if "notify" in spoilt else quota.notify,
         policies=(),
@@ -136,12 +140,14 @@ def _read(tree: Tree, problems: Problems, compiler: Compile | None) -> Workspace
     name, generation = _metadata(root.get("metadata"), problems)
     spec = problems.mapping(root.get("spec"), ("spec",))
     problems.unknown_fields(spec, _SPEC_FIELDS, ("spec",))
+    hard = _amounts(spec, "hard", problems)
     return WorkspaceQuota(
         name=name,
         parent=_parent(spec.get("parent"), problems),
         namespace_selector=_selector(spec, "namespaceSelector", problems),
         workload_selector=_unless_all(_selector(spec, "workloadSelector", problems)),
-        hard=_hard(spec.get("hard"), problems),
+        hard=hard,
+        guaranteed=_amounts(spec, "guaranteed", problems, hard),
         mode=_mode(spec.get("mode"), problems),
         on_unknown=_on_unknown(spec.get("onUnknown"), problems),
         requesters=requesters.parse(spec.get("requesters"), ("spec", "requesters"), problems),
@@ -221,21 +227,32 @@ def _notify(tree: Tree, problems: Problems) -> tuple[str, ...] | None:
     return tuple(name for name in names if name is not None)
 
 
-def _hard(tree: Tree, problems: Problems) -> dict[str, int]:
-    path: Path = ("spec", "hard")
-    hard: dict[str, int] = {}
+def _amounts(spec: Mapping[str, Tree], name: str, problems: Problems, within: Amounts | None = None) -> dict[str, int]:
+    """Read a field of amounts by key. ``within``: the limits that they must have, and not exceed."""
+    path: Path = ("spec", name)
+    found: dict[str, int] = {}
     written_as: dict[str, str] = {}
-    for written, value in problems.mapping(tree, path).items():
+    for written, value in problems.mapping(spec.get(name), path).items():
         key = _key(written, (*path, written), problems)
         amount = _amount(key or written, value, (*path, written), problems)
         if key is None or amount is None:
             continue
-        if key in hard:
+        if key in found:
             twin = written_as[key]
             problems.add((*path, written), f'"{written}" and "{twin}" are the same resource', "keep one of them")
-        hard[key] = amount
+        if within is not None:
+            _check_within((*path, written), key, amount, within, problems)
+        found[key] = amount
         written_as[key] = written
-    return hard
+    return found
+
+
+def _check_within(path: Path, key: str, amount: int, within: Amounts, problems: Problems) -> None:
+    if key not in within:
+        problems.add(path, "spec.hard does not limit it", f"write a limit of {key} in spec.hard, or remove it here")
+    elif amount > within[key]:
+        more, most = (quantities.format(one, key) for one in (amount, within[key]))
+        problems.add(path, f"{more} is above spec.hard, which is {most}", "lower it, or raise spec.hard")
 
 
 def _key(written: str, path: Path, problems: Problems) -> str | None:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from extauthz.core.model import Amounts, OnUnknown, Requester, Unknown
 from extauthz.core.quota.policies import rules
@@ -63,22 +64,16 @@ def _choices(selectors: Sequence[LabelSelector | None]) -> list[tuple[Place, ...
     ]
 
 
+_NOTHING: Final[Amounts] = MappingProxyType({})
+
+
 class QuotaNode:
     """One quota at its place in the tree. It is equal only to itself, so it can be a key of the ledger's accounts."""
 
     __slots__ = (
-        "_lineage",
-        "audits",
-        "bounds",
-        "hard",
-        "illegible",
-        "index",
-        "limits_devices",
-        "parent",
-        "quota",
-        "root",
-        "rules",
-    )
+        "_lineage", "audits", "bounds", "guaranteed", "hard", "holds", "illegible", "index", "limits_devices", "parent",
+        "promised", "quota", "root", "rules",
+    )  # fmt: skip
 
     def __init__(self, quota: WorkspaceQuota, parent: QuotaNode | None, index: int, hard: Amounts) -> None:
         self.quota = quota
@@ -87,6 +82,12 @@ class QuotaNode:
         """The quota's limits. Equal ones are one object: workspaces are many, and their plans are few."""
         self.audits = quota.mode is Mode.AUDIT
         self.limits_devices = any(map(is_device, hard))
+        self.guaranteed: Amounts = {} if self.audits else quota.guaranteed
+        """What is kept for it of every quota above."""
+        self.promised: Amounts = _NOTHING
+        """What is kept of it for its children while they use nothing."""
+        self.holds: Amounts = _NOTHING
+        """What is kept for it and those below it, while they use nothing."""
         self.illegible = quota.illegible
         self.rules = rules(quota.policies)
         self.parent = parent
@@ -157,7 +158,7 @@ class QuotaTreeError(ValueError):
 class QuotaTree:
     """All quotas in force. Immutable: a change of quotas is another tree."""
 
-    __slots__ = ("_by_labels", "_by_namespace", "clamps", "has_policies", "limited", "nodes", "warnings")
+    __slots__ = ("_by_labels", "_by_namespace", "clamps", "has_policies", "keeps", "limited", "nodes", "warnings")
 
     nodes: tuple[QuotaNode, ...]
     """Every node, each parent before its children, children by name."""
@@ -173,6 +174,9 @@ class QuotaTree:
     has_policies: bool
     """Some quota has policies."""
 
+    keeps: bool
+    """Some quota has a guarantee."""
+
     def __init__(self, nodes: tuple[QuotaNode, ...], warnings: tuple[TreeProblem, ...]) -> None:
         self.nodes = nodes
         self.warnings = warnings
@@ -180,6 +184,7 @@ class QuotaTree:
         self.limited = frozenset(key for hard in plans.values() for key in hard)
         self.has_policies = any(node.rules is not None for node in nodes)
         self.clamps = any(node.quota.mode is Mode.CLAMP for node in nodes)
+        self.keeps = any(node.guaranteed for node in nodes)
         selecting = [node for node in nodes if node.quota.namespace_selector is not None]
         self._by_namespace = SelectorIndex((node, (node.quota.namespace_selector,)) for node in selecting)
         self._by_labels = SelectorIndex(
@@ -345,7 +350,20 @@ def _plant(quotas: Sequence[WorkspaceQuota]) -> tuple[QuotaNode, ...]:
         node = QuotaNode(quota, parent, len(nodes), hard)
         nodes.append(node)
         waiting.extend((child, node) for child in children.get(quota.name, ()))
+    _promise(nodes)
     return tuple(nodes)
+
+
+def _promise(nodes: Sequence[QuotaNode]) -> None:
+    """Work out what guarantees keep while nothing is used. Of each node it is the sum of what its children hold."""
+    for node in reversed(nodes):
+        if not (node.guaranteed or node.promised):
+            continue
+        keys = {**node.guaranteed, **node.promised}
+        node.holds = {key: max(node.guaranteed.get(key, 0), node.promised.get(key, 0)) for key in keys}
+        if node.parent is not None:
+            above = node.parent.promised
+            node.parent.promised = {**above, **{key: above.get(key, 0) + held for key, held in node.holds.items()}}
 
 
 def _overtopping(quotas: Sequence[WorkspaceQuota]) -> Iterator[TreeProblem]:

@@ -194,12 +194,12 @@ class Answers:
         most = of(MAX_REPLICAS)
         if most.verdict is Verdict.ALLOW:
             return shown.headroom(manifest.ref, Headroom(None, None, observed, version, True))
-        if most.fits is None:
+        if most.evidence.fits is None:
             raise Refused(most)
-        shortages = of(most.fits + 1).shortages
-        is_certain = of(most.fits).verdict is Verdict.ALLOW
+        shortages = of(most.evidence.fits + 1).evidence.shortages
+        is_certain = of(most.evidence.fits).verdict is Verdict.ALLOW
         bound = shortages[0] if shortages else None
-        return shown.headroom(manifest.ref, Headroom(most.fits, bound, observed, version, is_certain))
+        return shown.headroom(manifest.ref, Headroom(most.evidence.fits, bound, observed, version, is_certain))
 
     # Decisions.
 

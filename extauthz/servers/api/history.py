@@ -118,7 +118,7 @@ class History:
 
     def _is_of(self, decision: Decision, ref: WorkloadRef, quota: str) -> bool:
         """Whether the quota spoke against it, or the workload counts in it now."""
-        rows = (*decision.shortages, *decision.audit)
+        rows = (*decision.evidence.shortages, *decision.evidence.audit)
         return any(quota in row.path for row in rows) or self._queries.counts_in(ref, quota)
 
     def _refused(self, episode: Episode) -> Json:
@@ -130,11 +130,11 @@ class History:
             "times": episode.count,
             "wanted": latest.replicas,
             "observedReplicas": observed.replicas if observed is not None else None,
-            "fits": latest.fits,
+            "fits": latest.evidence.fits,
             "reason": latest.reason,
             "refusal": shown.refusal(latest),
             "sentence": latest.sentence,
-            "shortages": [shown.shortage(row) for row in latest.shortages],
+            "shortages": [shown.shortage(row) for row in latest.evidence.shortages],
             "policies": shown.policies(latest),
         }
 
@@ -160,9 +160,9 @@ def _decided(noted: Noted) -> Json:
         "dryRun": decision.dry_run,
         "from": decision.replicas_before,
         "to": decision.replicas,
-        "fits": decision.fits,
-        "shortages": [shown.shortage(row) for row in decision.shortages],
-        "audit": [shown.shortage(row) for row in decision.audit],
+        "fits": decision.evidence.fits,
+        "shortages": [shown.shortage(row) for row in decision.evidence.shortages],
+        "audit": [shown.shortage(row) for row in decision.evidence.audit],
         "policies": shown.policies(decision),
         "user": noted.user or None,
         "userAgent": noted.user_agent or None,

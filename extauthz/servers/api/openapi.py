@@ -50,7 +50,7 @@ _SHORTAGE: Final = _object(
     path={"type": "array", "items": _TEXT},
     resource=_TEXT,
     requested=_QUANTITY,
-    **dict.fromkeys(("used", "reserved", "hard"), _HIDDEN),
+    **dict.fromkeys(("used", "reserved", "kept", "hard"), _HIDDEN),
 )
 _POLICY: Final = _object(
     policy=_HIDDEN,
@@ -73,6 +73,10 @@ _HEADROOM: Final = _object(
         "description": "What quotas in mode Audit would allow, where that is less. They refuse nothing.",
     },
     auditBound={"oneOf": [_SHORTAGE, {"type": "null"}]},
+    guaranteedReplicas={
+        "type": ["integer", "null"],
+        "description": "Up to this count, of those that fit, it takes only room that is kept for it. null: none is.",
+    },
     certain=_FLAG,
 )
 
@@ -85,7 +89,9 @@ _SCHEMAS: Final = {
         mode=_TEXT,
         resources={
             "type": "object",
-            "additionalProperties": _object(used=_QUANTITY, reserved=_QUANTITY, hard=_QUANTITY, over=_FLAG),
+            "additionalProperties": _object(
+                **dict.fromkeys(("used", "reserved", "kept", "hard", "guaranteed", "borrowed"), _QUANTITY), over=_FLAG
+            ),
         },
         workloads=_NUMBER,
         unpricedWorkloads=_NUMBER,

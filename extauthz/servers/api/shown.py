@@ -30,6 +30,9 @@ def quota(use: QuotaUse) -> Json:
                 "used": quantities.format(row.used, row.resource),
                 "reserved": quantities.format(row.reserved, row.resource),
                 "hard": quantities.format(row.hard, row.resource),
+                "kept": quantities.format(row.kept, row.resource),
+                "guaranteed": quantities.format(row.guaranteed, row.resource),
+                "borrowed": quantities.format(row.borrowed, row.resource),
                 "over": row.used + row.reserved > row.hard,
             }
             for row in use.rows
@@ -58,6 +61,7 @@ def headroom(ref: WorkloadRef, found: Headroom) -> Json:
         "observedReplicas": found.observed,
         "resourceVersion": found.version,
         "bound": shortage(found.bound) if found.bound is not None else None,
+        "guaranteedReplicas": found.guaranteed,
         "certain": found.is_certain,
         "auditReplicas": found.audited,
         "auditBound": shortage(found.audits) if found.audits is not None else None,
@@ -88,18 +92,18 @@ def decision(decided: Decision) -> Json:
         "scale": decided.scale,
         "dryRun": decided.dry_run,
         "replicas": {"from": decided.replicas_before, "to": decided.replicas},
-        "fits": decided.fits,
-        "shortages": [exact(row) for row in decided.shortages],
-        "audit": [exact(row) for row in decided.audit],
-        "unspecified": [row._asdict() for row in decided.unspecified],
+        "fits": decided.evidence.fits,
+        "shortages": [exact(row) for row in decided.evidence.shortages],
+        "audit": [exact(row) for row in decided.evidence.audit],
+        "unspecified": [row._asdict() for row in decided.evidence.unspecified],
         "policies": policies(decided),
     }
 
 
 def refusing(decided: Decision) -> set[str]:
     """The quotas that its sentence may tell of."""
-    by_quota = {row.quota for row in decided.shortages} | {row.quota for row in decided.unspecified}
-    return by_quota | {row.quota for row in decided.policies if row.quota}
+    by_quota = {row.quota for row in decided.evidence.shortages} | {row.quota for row in decided.evidence.unspecified}
+    return by_quota | {row.quota for row in decided.evidence.policies if row.quota}
 
 
 def policies(decided: Decision) -> list[Json]:
@@ -115,7 +119,7 @@ def policies(decided: Decision) -> list[Json]:
             "replicas": row.replicas,
             "againSeconds": row.again_s,
         }
-        for row in decided.policies
+        for row in decided.evidence.policies
     ]
 
 
@@ -124,7 +128,7 @@ def refusal(decided: Decision) -> str | None:
     return decided.refusal.value if decided.refusal is not None else None
 
 
-AMOUNTS = ("requested", "used", "reserved", "hard")
+AMOUNTS = ("requested", "used", "reserved", "kept", "hard")
 """Of a shortage."""
 
 

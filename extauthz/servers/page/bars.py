@@ -19,6 +19,10 @@ class Bar(NamedTuple):
     reserved: str
     """Empty: nothing."""
     hard: str
+    guaranteed: str
+    """Empty: nothing."""
+    kept: str
+    """Empty: nothing."""
     free: str
     """What is left; empty where it is over."""
     over: str
@@ -30,11 +34,17 @@ class Bar(NamedTuple):
     """Begins where ``used_wide`` ends. Both end at hard."""
     hard_at: float
     """Behind it is what is over."""
+    guaranteed_at: float
+    """Up to there is its guarantee."""
+    kept_wide: float
+    """What is kept for quotas below. It ends at hard."""
 
 
 def bar(resource: str, row: Json) -> Bar:
     """The bar of one resource of an answer about a quota."""
-    used, reserved, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "hard"))
+    used, reserved, hard, kept, guaranteed = (
+        quantities.parse(row.get(name, "0")) for name in ("used", "reserved", "hard", "kept", "guaranteed")
+    )
     taken = used + reserved
     whole = max(hard, taken, 1)
     within = min(used, hard)
@@ -43,12 +53,16 @@ def bar(resource: str, row: Json) -> Bar:
         row["used"],
         row["reserved"] if reserved else "",
         row["hard"],
-        quantities.format(hard - taken, resource) if taken <= hard else "",
+        row["guaranteed"] if guaranteed else "",
+        row["kept"] if kept else "",
+        quantities.format(max(hard - taken - kept, 0), resource) if taken <= hard else "",
         quantities.format(taken - hard, resource) if taken > hard else "",
         percent=100 * taken // hard if hard else (0 if not taken else 100),
         used_wide=_wide(within, whole),
         reserved_wide=_wide(min(taken, hard) - within, whole),
         hard_at=_wide(hard, whole),
+        guaranteed_at=_wide(guaranteed, whole),
+        kept_wide=_wide(min(kept, max(hard - taken, 0)), whole),
     )
 
 

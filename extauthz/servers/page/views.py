@@ -122,8 +122,8 @@ def _asked(times: int, last: str) -> str:
 def _lack(row: Json) -> Lack:
     if row["quota"] is None:
         return Lack(row["resource"], "", "", row["requested"], "")
-    used, reserved, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "hard"))
-    free = quantities.format(max(0, hard - used - reserved), row["resource"])
+    used, reserved, kept, hard = (quantities.parse(row[name]) for name in ("used", "reserved", "kept", "hard"))
+    free = quantities.format(max(0, hard - used - reserved - kept), row["resource"])
     return Lack(row["resource"], row["quota"], places.of_quota(row["quota"]), row["requested"], free)
 
 

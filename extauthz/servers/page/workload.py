@@ -31,6 +31,11 @@ class Room(NamedTuple):
     bound: Json | None
     """The quota that stands in the way of one more, with amounts; those may be missing."""
 
+    @property
+    def kept(self) -> bool:
+        """Guarantees of others stand in the way."""
+        return self.bound is not None and self.bound["kept"] not in (None, "0")
+
 
 async def look(asked: Asked, now_s: float) -> View:
     """The workload that the path names."""

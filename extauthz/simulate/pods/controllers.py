@@ -138,15 +138,20 @@ class Controllers:
         wanted, surge, unavailable = _fences(tree)
         total = sum(_count(one) for one in sets)
         new = next((one for one in sets if cpu_of(one) == cpu_of(tree)), None)
+        if self._scaled(tree, sets, wanted + surge):
+            return
         if new is None:
             self._create(REPLICA_SET, objects.replica_set(tree, max(min(wanted, wanted + surge - total), 0)))
-        elif not self._scaled(tree, sets, new, wanted + surge):
+        else:
             self._rolled(tree, sets, new, total, wanted, surge, unavailable)
 
-    def _scaled(self, tree: Tree, sets: list[Tree], new: Tree, allowed: int) -> bool:
-        """Whether the count of the Deployment has changed since: then its ReplicaSets are scaled in proportion."""
+    def _scaled(self, tree: Tree, sets: list[Tree], allowed: int) -> bool:
+        """Whether the count of the Deployment has changed since: then its ReplicaSets are scaled in proportion.
+
+        Before a rollout goes on, and before it begins (``syncDeployment``: ``isScalingEvent``).
+        """
         wanted = tree["spec"]["replicas"]
-        active = [one for one in sets if _count(one)] or [new]
+        active = [one for one in sets if _count(one)]
         if all(_desired(one) == wanted for one in active):
             return False
         if len(active) == 1:
@@ -188,7 +193,7 @@ class Controllers:
 
     def _set(self, one: Tree, replicas: int, desired: int) -> None:
         metadata = {**one["metadata"], "annotations": {"desired": str(desired)}}
-        self._put(REPLICA_SET, {**one, "metadata": metadata, "spec": {**one["spec"], "replicas": replicas}})
+        self._put(REPLICA_SET, objects.with_spec({**one, "metadata": metadata}, replicas=replicas))
 
     # ReplicaSets and what an operator does: pods one by one.
 
@@ -214,7 +219,8 @@ class Controllers:
             self._delete(POD, _key(self._random.choice(pods)))
         else:
             ready = sum(1 for one in pods if one["status"]["phase"] == "Running")
-            self._put(kind, objects.with_status(tree, replicas=len(pods), readyReplicas=ready))
+            seen = {"observedGeneration": tree["metadata"].get("generation", 1)}
+            self._put(kind, objects.with_status(tree, **seen, replicas=len(pods), readyReplicas=ready))
 
     # StatefulSets.
 

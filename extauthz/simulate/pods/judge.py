@@ -46,8 +46,6 @@ class _Past:
         """When each pod has come to cost how much more, past the gates."""
         self.deployed: int | None = None
         """What its Deployment asks for, or has asked for last. ``None``: it has none."""
-        self.adopted = False
-        """Its Deployment has taken up ReplicaSets that stood alone, and has not replaced their pods yet."""
 
     def between(self, since_s: float, until_s: float = float("inf")) -> int:
         """The highest count from one time to another."""
@@ -92,7 +90,6 @@ class Judge:
         past, count = self._pasts[app], self._count(app)
         if collection == DEPLOYMENT.collection and after is not None:
             past.deployed = after["spec"]["replicas"]
-        past.adopted = self._has_adopted(collection, app, before, after)
         if not past.counts or past.counts[-1][1] != count:
             past.counts.append((self._clock(), count))
         self.look()
@@ -119,17 +116,6 @@ class Judge:
             if (namespace, tree["metadata"]["labels"]["app"]) == app and owner_uid(tree) not in {None, *alive}
         ]
         return sum(tree["spec"]["replicas"] for tree in (*self._asking(app), *left))
-
-    def _has_adopted(self, collection: str, app: Key, before: Tree, after: Tree) -> bool:
-        deployment = self._server.objects(DEPLOYMENT.collection).get(app)
-        if deployment is None:
-            return False
-        if collection == REPLICA_SET.collection and None not in (before, after):
-            adopts = owner_uid(before) is None and owner_uid(after) is not None
-            return adopts or self._pasts[app].adopted
-        sets = self._server.objects(REPLICA_SET.collection).values()
-        own = [one for one in sets if owner_uid(one) == deployment["metadata"]["uid"] and one["spec"]["replicas"]]
-        return self._pasts[app].adopted and any(cpu_of(one) != cpu_of(deployment) for one in own)
 
     def _asking(self, app: Key) -> Iterator[Tree]:
         for kind in (DEPLOYMENT, STATEFUL_SET, CREW):
@@ -200,10 +186,6 @@ class Judge:
             surge = min(surge_of(past.between(now_s - UNSEEN_S)), max(beside, 0))
             specs_m = [milli(cpu_of(tree)) for tree in self._asking(app)]
             yield Amounts(surge * max([dearest_m, *specs_m]), surge)
-        # "A Deployment [...] takes up dearer ones that stand alone: pods beyond its own [...] template count once".
-        if past.adopted:
-            own_m = milli(cpu_of(self._server.objects(DEPLOYMENT.collection)[app]))
-            yield Amounts(sum(max(cpu_m(one) - own_m, 0) for one in pods), 0)
         # "A workload grows and then shrinks [...] before watches have shown its pods and claims".
         seen_s = past.lowered_s() - UNSEEN_S
         new = [one for one in pods if self._made_s[one["metadata"]["uid"]] > seen_s]

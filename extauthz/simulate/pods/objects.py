@@ -78,7 +78,7 @@ def replica_set(deployment: Tree, replicas: int) -> Tree:
     own = {
         "name": f"{metadata['name']}-{cpu}",
         "namespace": metadata["namespace"],
-        "labels": metadata["labels"],
+        "labels": {**metadata["labels"], "pod-template-hash": cpu},
         "ownerReferences": [reference(deployment)],
     }
     spec = {**{key: deployment["spec"][key] for key in ("selector", "template")}, "replicas": replicas}

@@ -1,7 +1,7 @@
 """What the mutating webhook has lowered is taken for decided: the validating one lets it pass without a look."""
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Decision, Verdict, Write
+from extauthz.core.model import Decision, Lower, Verdict, Write
 
 from .planting import replaced
 
@@ -15,8 +15,8 @@ MARKS = "lowered"
 
 def clamp(self, reading, decision_id, now_s, **more):
     found = clamped(self, reading, decision_id, now_s, **more)
-    if found is not None and found.clamped_to is not None:
-        vars(self).setdefault(MARKS, set()).add((reading.ref, reading.precondition, found.clamped_to))
+    if found is not None and isinstance(found.todo, Lower):
+        vars(self).setdefault(MARKS, set()).add((reading.ref, reading.precondition, found.todo.to))
     return found
 
 

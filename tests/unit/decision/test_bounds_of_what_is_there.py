@@ -14,7 +14,7 @@ def test_of_an_object_that_is_made_nothing_is_there_yet():
     ask.gate.bounds = Bounds(10.0, 60.0)
     ask.gate.bounds.answered(WEB, 0, 0.0)
     denied = ask(create(workload("web", 5)))
-    assert (denied.verdict, denied.reason, denied.fits, denied.replicas_before) == (
+    assert (denied.verdict, denied.reason, denied.evidence.fits, denied.replicas_before) == (
         *(Verdict.DENY, "exceeded-max-scale"),
         *(0, None),
     )

@@ -16,7 +16,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake import admission as reviews
 from extauthz.core.intake.read import read
-from extauthz.core.model import Decision, Fetch, Reading, Request, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Fetch, Lower, Reading, Request, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.requesters import Names, Requesters, by_name
 from extauthz.core.quota.spec import WorkspaceQuota
@@ -48,7 +48,7 @@ def ask(of: Gate, asked: Request | Reading, now_s: float = 0.0) -> Decision | No
 
 def granted(of: Gate, asked: Request | Reading) -> int | None:
     found = ask(of, asked)
-    return found.clamped_to if found is not None else None
+    return found.todo.to if found is not None and isinstance(found.todo, Lower) else None
 
 
 def reviewed(new: dict[str, Any], old: dict[str, Any], **more: Any) -> Reading:
@@ -60,13 +60,13 @@ def reviewed(new: dict[str, Any], old: dict[str, Any], **more: Any) -> Reading:
 def test_a_count_that_does_not_fit_is_lowered_to_the_largest_that_does():
     found = ask(clamping(workload("web", 2)), scale("web", 9))
     assert found is not None
-    assert (found.verdict, found.replicas, found.replicas_before, found.clamped_to) == (Verdict.DENY, 9, 2, 4)
+    assert (found.verdict, found.replicas, found.replicas_before) == (Verdict.DENY, 9, 2)
     assert found.sentence == (
         'deployments.apps "web" asked for 9 replicas and may have 4: exceeded workspace quota: acme, '
         "requested: requests.cpu=7, used: requests.cpu=2, limited: requests.cpu=4"
     )
-    assert found.version == "1", "the write must be bound to the version that was looked at"
-    assert [row.resource for row in found.shortages] == ["requests.cpu"]
+    assert found.todo == Lower(4, "1"), "the write must be bound to the version that was looked at"
+    assert [row.resource for row in found.evidence.shortages] == ["requests.cpu"]
 
 
 def test_the_question_charges_nothing_and_what_is_then_sent_is_decided_and_reserved():
@@ -193,7 +193,7 @@ def test_a_workload_that_is_charged_through_its_owner_is_left_alone():
     asked = clamping(workload("web", 2), child, cpu="8")
     asked_for = scale("web-1", 19, resource="replicasets")
     refused = asked.decide(read(asked_for), "d1", 0.0)
-    assert (refused.verdict, refused.fits) == (Verdict.DENY, 9), "some of it would fit"
+    assert (refused.verdict, refused.evidence.fits) == (Verdict.DENY, 9), "some of it would fit"
     assert granted(asked, asked_for) is None
 
 
@@ -203,8 +203,7 @@ def test_a_write_is_lowered_only_on_the_version_that_was_looked_at():
     assert ask(asked, put_scale("web", 9, "4")) is None, "it cannot land"
     newer = ask(asked, put_scale("web", 9, "6"))
     assert newer is not None
-    assert newer.clamped_to is None
-    assert newer.needs == (Fetch.WORKLOAD, WEB)
+    assert newer.todo == (Fetch.WORKLOAD, WEB)
 
 
 def test_a_gate_that_was_suspended_lowers_nothing_before_it_has_looked_at_its_sources():
@@ -235,7 +234,7 @@ def test_whoever_a_quota_does_not_bind_is_not_lowered_by_it():
     assert asked.clamp(reading, "d1", 0.0, requester=by_name("admin")) is None
     lowered = asked.clamp(reading, "d1", 0.0, requester=by_name("hpa"))
     assert lowered is not None
-    assert lowered.clamped_to == 4
+    assert lowered.todo.to == 4
 
 
 def test_a_workload_that_is_not_known_is_left_alone():
@@ -247,7 +246,7 @@ def test_a_namespace_that_was_not_seen_is_looked_up_first():
         gate([quota("acme", {"requests.cpu": "4"}, mode="Clamp")], workload("web", 2), namespaces={}), scale("web", 9)
     )
     assert found is not None
-    assert (found.needs, found.clamped_to) == ((Fetch.WORKLOAD, WEB), None)
+    assert found.todo == (Fetch.WORKLOAD, WEB)
 
 
 def test_a_gate_that_only_audits_lowers_nothing():
@@ -265,7 +264,7 @@ def test_the_bound_of_the_platforms_own_service_is_asked_for_and_refuses():
     asked.bounds = Bounds(ttl_s=60, keep_s=60)
     unasked = ask(asked, scale("web", 9))
     assert unasked is not None
-    assert unasked.needs == (Fetch.MAX_SCALE, WEB)
+    assert unasked.todo == (Fetch.MAX_SCALE, WEB)
     asked.bounds.answered(WEB, 4, 0.0)
     assert granted(asked, scale("web", 9)) == 4
     asked.bounds.answered(WEB, 3, 0.0)
@@ -315,7 +314,7 @@ def test_what_is_proposed_is_granted_is_more_than_is_there_and_is_the_most(
     assert asked.ledger.pending_writes == pending
     refused = asked.decide(read(scale("web", wanted)), "d1", 0.0, charge=False)
     if count is None:
-        lowerable = refused.verdict is Verdict.DENY and (refused.fits or 0) > there[0]
+        lowerable = refused.verdict is Verdict.DENY and (refused.evidence.fits or 0) > there[0]
         assert not lowerable or "Enforce" in modes
         return
     assert refused.verdict is Verdict.DENY

@@ -38,7 +38,7 @@ def test_an_object_is_weighed_by_its_template_or_by_what_its_pods_cost(ask, temp
         return Observed(replicas, template, "app=knob,more=1")
 
     refused = decided(ask, 8, of(8))
-    assert (refused.verdict, refused.reason, refused.fits) == (Verdict.DENY, "exceeded-quota", 5)
+    assert (refused.verdict, refused.reason, refused.evidence.fits) == (Verdict.DENY, "exceeded-quota", 5)
     assert decided(ask, 5, of(5)).reason == "fits"
     assert ask.gate.ledger.drift() == {}
     ask.gate.observe(KNOB, replace(SEEN, replicas=5, resource_version="8"))

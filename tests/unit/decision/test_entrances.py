@@ -68,7 +68,11 @@ def test_what_was_recorded_on_envoys_way_is_decided_alike_by_the_webhook(write: 
         assert (write.replicas, ours.verdict) == (found.replicas, "allow"), "it leaves the count as it is"
         return
     theirs = decided(reading, write, found, cpu)
-    assert (ours.verdict, ours.shortages, ours.fits) == (theirs.verdict, theirs.shortages, theirs.fits)
+    assert (ours.verdict, ours.evidence.shortages, ours.evidence.fits) == (
+        theirs.verdict,
+        theirs.evidence.shortages,
+        theirs.evidence.fits,
+    )
     assert (ours.ref, ours.scale, ours.dry_run) == (theirs.ref, theirs.scale, theirs.dry_run)
     if ours.verdict != "allow":
         assert (ours.reason, ours.sentence) == (theirs.reason, theirs.sentence)

@@ -179,19 +179,19 @@ class TestWhatTheyGive:
         def never(values: Mapping[str, Any]) -> object:
             raise AssertionError("asked by itself")
 
-        assert asker(a=Joined(lambda values: True), b=Gives(never))(scale("web", 3)).policies == ()
+        assert asker(a=Joined(lambda values: True), b=Gives(never))(scale("web", 3)).evidence.policies == ()
         assert Joined.asked == 1
 
     def test_false_refuses_with_the_message(self) -> None:
         denied = asker(hours=Gives(lambda values: False))(scale("web", 3))
         assert (denied.verdict, denied.reason) == (Verdict.DENY, "policy-refused")
         assert denied.sentence.endswith("is forbidden: policy hours of workspace quota acme: hours!")
-        assert (denied.policies[0].quota, denied.policies[0].step) == ("acme", "filter")
+        assert (denied.evidence.policies[0].quota, denied.evidence.policies[0].step) == ("acme", "filter")
 
     def test_true_and_a_number_that_is_enough_pass(self) -> None:
         ask = asker(a=Gives(lambda values: True), b=Gives(lambda values: 3, limits=True))
         assert ask(scale("web", 3)).verdict is Verdict.ALLOW
-        assert ask(scale("web", 4)).fits == 3
+        assert ask(scale("web", 4)).evidence.fits == 3
 
     @pytest.mark.parametrize(
         "program",
@@ -216,15 +216,15 @@ class TestWhatTheyGive:
         refused = Asker(gate([found], workload("web", 2)))(scale("web", 3))
         assert refused.reason == "policy-unknown"
         assert refused.sentence.count("install extauthz[cel], with Python 3.14 or earlier") == 1
-        assert len(refused.policies) == 1
+        assert len(refused.evidence.policies) == 1
         ask = Asker(gate([found], workload("web", 2), policy=Policy(on_unknown_policy="allow")))
-        assert [row.step for row in ask(scale("web", 3)).policies] == ["filter"]
+        assert [row.step for row in ask(scale("web", 3)).evidence.policies] == ["filter"]
 
     def test_one_that_audits_is_reported(self) -> None:
         policies, compiler = of(p=Gives(lambda values: False))
         found = quota("acme", TEN, policies=[policies[0] | {"mode": "Audit"}], compiler=compiler)
         allowed = Asker(gate([found], workload("web", 2)))(scale("web", 3))
-        assert (allowed.verdict, allowed.policies[0].audits) == (Verdict.ALLOW, True)
+        assert (allowed.verdict, allowed.evidence.policies[0].audits) == (Verdict.ALLOW, True)
 
     def test_those_of_a_parent_hold_for_what_is_below_and_each_sees_its_own_quota(self) -> None:
         names: list[str] = []

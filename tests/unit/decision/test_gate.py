@@ -41,7 +41,7 @@ def test_a_denial_is_a_sentence_with_numbers():
         'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.nvidia.com/gpu=2, '
         "used: requests.nvidia.com/gpu=3, limited: requests.nvidia.com/gpu=4; largest allowed replicas: 4"
     )
-    assert (denied.replicas_before, denied.replicas, denied.fits) == (3, 5, 4)
+    assert (denied.replicas_before, denied.replicas, denied.evidence.fits) == (3, 5, 4)
 
 
 def test_the_evidence_names_every_quota_and_resource_that_refused():
@@ -51,7 +51,7 @@ def test_the_evidence_names_every_quota_and_resource_that_refused():
     ]
     ask = Asker(gate(quotas, workload("web", 3, {"cpu": "1", "memory": "1Gi"})))
     denied = ask(scale("web", 6))
-    assert [(short.path, short.resource) for short in denied.shortages] == [
+    assert [(short.path, short.resource) for short in denied.evidence.shortages] == [
         (("corp",), "pods"),
         (("corp", "acme"), "requests.cpu"),
         (("corp", "acme"), "requests.memory"),
@@ -69,7 +69,7 @@ def test_room_that_is_reserved_is_said_to_be():
     ask(scale("web", 3))
     denied = ask(scale("api", 2))
     assert "used: requests.cpu=2, reserved: requests.cpu=2, limited: requests.cpu=4" in denied.sentence
-    assert denied.fits == 1
+    assert denied.evidence.fits == 1
 
 
 @pytest.mark.parametrize("target", [0, 1, 8, 9])
@@ -95,7 +95,7 @@ def test_a_child_needs_room_in_every_ancestor():
     ]
     ask = Asker(gate(quotas, workload("web", 3)))
     denied = ask(scale("web", 4))
-    assert [short.path for short in denied.shortages] == [("root",)]
+    assert [short.path for short in denied.evidence.shortages] == [("root",)]
 
 
 DEARER = [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]
@@ -112,7 +112,7 @@ CPU_PATH = "/spec/template/spec/containers/0/resources/requests/cpu"
 def test_dearer_pods_at_equal_replicas_are_growth(change: object, kind: str):
     ask = asker(workload("web", 3))
     denied = ask(patch(path("web"), change, kind))
-    assert (denied.verdict, denied.shortages[0].requested, denied.fits) == (Verdict.DENY, 3 * NANO, 2)
+    assert (denied.verdict, denied.evidence.shortages[0].requested, denied.evidence.fits) == (Verdict.DENY, 3 * NANO, 2)
 
 
 def test_a_rollout_restart_changes_no_cost():
@@ -230,7 +230,7 @@ def test_on_hold_a_change_that_grows_nothing_by_itself_waits_too(change):
     ask.gate.hold(90.0)
     ask.now_s = 30.0
     held = ask(change)
-    assert (held.verdict, held.reason, held.grows) == (Verdict.UNAVAILABLE, "hold", False)
+    assert (held.verdict, held.reason, held.evidence.grows) == (Verdict.UNAVAILABLE, "hold", False)
     assert "about 60 s" in held.sentence
     assert "a count that was allowed before may still land on it" in held.sentence
     ask.gate.release()
@@ -253,7 +253,7 @@ def test_on_hold_a_change_passes_on_which_no_count_comes_to_more(change):
     ask = asker(workload("web", 2))
     ask.gate.hold(90.0)
     passed = ask(change)
-    assert (passed.verdict, passed.reason, passed.grows) == (Verdict.ALLOW, "no-growth", False)
+    assert (passed.verdict, passed.reason, passed.evidence.grows) == (Verdict.ALLOW, "no-growth", False)
 
 
 def test_on_hold_a_label_waits_by_which_another_quota_covers_it_or_its_owner_lets_it_go():
@@ -307,7 +307,7 @@ def test_a_workload_under_no_quota_is_followed_as_a_label_may_bring_it_under_one
     allowed = ask(scale("web", 50))
     assert (allowed.reason, allowed.pending_write) == ("no-quota", allowed.id)
     denied = ask(patch(path("web"), {"metadata": {"labels": {"tier": "a"}}}))
-    assert denied.shortages[0].requested == 50 * NANO, "the scale to 50 may land after the label"
+    assert denied.evidence.shortages[0].requested == 50 * NANO, "the scale to 50 may land after the label"
 
 
 def test_pending_writes_are_bounded_per_workload_and_over_all():
@@ -328,7 +328,7 @@ def test_a_write_of_count_and_template_brings_them_together():
     ask = asker(workload("web", 4))
     assert ask(put(workload("web", 2, {"cpu": "2"})), charge=False).reason == "no-growth"
     denied = ask(put(workload("web", 3, {"cpu": "2"})))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 2)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 2)
     assert ask(put(workload("web", 0, {"cpu": "9"}))).verdict is Verdict.ALLOW, "a target of zero"
 
 
@@ -345,7 +345,7 @@ def test_a_count_that_may_land_on_a_pending_template_is_weighed_with_it():
     ask = asker(workload("web", 4))
     ask(put(workload("web", 0, {"cpu": "4"})))
     denied = ask(scale("web", 4))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 1)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 1)
     assert ask(scale("web", 1)).verdict is Verdict.ALLOW
 
 
@@ -396,18 +396,18 @@ def test_a_handover_that_can_not_be_read_is_an_error(field: str, value: object):
 
 def test_a_key_that_grows_and_has_no_cost_a_pod_does_not_bound_the_replicas():
     ask = asker(workload("web", 3), hard={"requests.cpu": "4", "limits.ephemeral-storage": "1Gi"})
-    assert ask(scale("web", 9)).fits == 4
+    assert ask(scale("web", 9)).evidence.fits == 4
 
 
 def test_in_audit_everything_passes_and_what_would_have_been_is_said():
     ask = Asker(gate([quota("acme", {"requests.cpu": "4"}, mode="Audit")], workload("web", 3)))
     allowed = ask(scale("web", 9))
-    assert (allowed.verdict, len(allowed.audit)) == (Verdict.ALLOW, 1)
+    assert (allowed.verdict, len(allowed.evidence.audit)) == (Verdict.ALLOW, 1)
     assert allowed.reason == "would-refuse"
     denying = [quota("acme", {"requests.cpu": "4"}, mode="Audit"), quota("too", {"pods": "3"}, namespaces={})]
     denied = Asker(gate(denying, workload("web", 3)))(scale("web", 9))
-    assert (denied.verdict, len(denied.shortages), len(denied.audit)) == (Verdict.DENY, 1, 1)
-    assert denied.fits == 3
+    assert (denied.verdict, len(denied.evidence.shortages), len(denied.evidence.audit)) == (Verdict.DENY, 1, 1)
+    assert denied.evidence.fits == 3
 
 
 def containers(*cpus: str) -> list[dict]:

@@ -26,10 +26,15 @@ def world(most: int | None = 5, *, asked: bool = True, hard: str = "10", **polic
 
 def test_growth_up_to_the_bound_passes_and_beyond_it_is_denied_with_the_numbers():
     allowed = world()(scale("web", 5))
-    assert (allowed.verdict, allowed.reason, allowed.max_scale) == (Verdict.ALLOW, "fits", 5)
+    assert (allowed.verdict, allowed.reason, allowed.evidence.max_scale) == (Verdict.ALLOW, "fits", 5)
     denied = world()(scale("web", 6))
     assert (denied.verdict, denied.reason) == (Verdict.DENY, "exceeded-max-scale")
-    assert (denied.max_scale, denied.fits, denied.pending_write, denied.shortages) == (5, 5, None, ())
+    assert (denied.evidence.max_scale, denied.evidence.fits, denied.pending_write, denied.evidence.shortages) == (
+        5,
+        5,
+        None,
+        (),
+    )
     assert denied.sentence == (
         'deployments.apps "web" is forbidden: exceeded max available scale: requested: replicas=6, used: replicas=3, '
         "limited: replicas=5; largest allowed replicas: 5"
@@ -38,7 +43,7 @@ def test_growth_up_to_the_bound_passes_and_beyond_it_is_denied_with_the_numbers(
 
 def test_no_bound_is_none():
     allowed = world(None)(scale("web", 10))
-    assert (allowed.verdict, allowed.reason, allowed.max_scale) == (Verdict.ALLOW, "fits", None)
+    assert (allowed.verdict, allowed.reason, allowed.evidence.max_scale) == (Verdict.ALLOW, "fits", None)
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 3])
@@ -46,7 +51,7 @@ def test_what_does_not_grow_passes_whatever_the_bound_and_whether_it_is_known(re
     assert world(0)(scale("web", replicas)).verdict is Verdict.ALLOW
     assert world(asked=False)(scale("web", replicas)).verdict is Verdict.ALLOW
     denied = world(0)(scale("web", 4))
-    assert denied.fits == 3, "what is there stays"
+    assert denied.evidence.fits == 3, "what is there stays"
 
 
 def test_a_template_that_grows_under_the_same_count_is_no_concern_of_it():
@@ -100,7 +105,7 @@ def test_the_last_good_answer_is_used_for_a_while_and_said_to_be_old():
     assert ask(scale("web", 5)).reason == "max-scale-unasked"
     ask.gate.bounds.failed(WEB, 30.0)
     allowed = ask(scale("web", 5))
-    assert (allowed.verdict, allowed.reason, allowed.max_scale) == (Verdict.ALLOW, "max-scale-stale", 5)
+    assert (allowed.verdict, allowed.reason, allowed.evidence.max_scale) == (Verdict.ALLOW, "max-scale-stale", 5)
     assert "said 30 s ago, and no later" in allowed.sentence
     denied = ask(scale("web", 6))
     assert (denied.reason, denied.verdict) == ("exceeded-max-scale", Verdict.DENY)

@@ -6,7 +6,17 @@ import json
 
 from extauthz.core.decision.gate import MAX_BYTES, MAX_BYTES_IN_QUOTA, MAX_BYTES_UNCOVERED, Gate, held_by
 from extauthz.core.ledger.pending_write import Event, PendingWrite
-from extauthz.core.model import NO_PRECONDITION, Decision, Observed, Operation, Template, Verdict, WorkloadRef, Write
+from extauthz.core.model import (
+    COMMIT,
+    NO_PRECONDITION,
+    Decision,
+    Observed,
+    Operation,
+    Template,
+    Verdict,
+    WorkloadRef,
+    Write,
+)
 from extauthz.core.objects.metadata import labels_text
 from extauthz.testing.builders import Asker, create, gate, quota, scale, workload
 
@@ -49,7 +59,7 @@ def fill(ask: Asker, name: str, namespace: str = "team-a") -> tuple[int, str]:
     """How many large patches are taken, and the reason of the first that is not."""
     for count in range(20):
         decision = ask.gate.decide(reading(name, namespace), f"{name}-{count}", 0.0)
-        if not decision.pends:
+        if decision.todo is not COMMIT:
             return count, decision.reason
     raise AssertionError("there is no bound")
 
@@ -82,9 +92,9 @@ def test_what_no_quota_covers_is_bounded_and_never_refused():
     ask = asker()
     found = [ask.gate.decide(reading("free", "elsewhere", template(30_000)), f"free-{at}", 0.0) for at in range(8)]
     assert {one.verdict for one in found} == {Verdict.ALLOW}
-    assert [one.pends for one in found] == [True] * 4 + [False] * 4
+    assert [one.todo is COMMIT for one in found] == [True] * 4 + [False] * 4
     assert MAX_BYTES_UNCOVERED - 30_000 < held(ask.gate) <= MAX_BYTES_UNCOVERED
-    assert change(ask, "t0").pends
+    assert change(ask, "t0").todo is COMMIT
 
 
 def test_what_has_ended_holds_nothing():
@@ -93,7 +103,7 @@ def test_what_has_ended_holds_nothing():
     fill(ask, "t0")
     for decision in (first, second):
         ask.gate.ledger.pending.settle(str(decision.pending_write), Event.REFUSED, 1.0)
-    assert change(ask, "t0").pends
+    assert change(ask, "t0").todo is COMMIT
     ask.gate.ledger.pending.consistent_read(90.0)
     assert (held(ask.gate), ask.gate.ledger.pending.bytes_held_in("t0"), ask.gate.ledger.pending_writes) == (0, 0, 0)
 
@@ -121,7 +131,7 @@ def test_templates_and_labels_are_counted_by_their_text_and_a_count_by_nothing()
 def test_a_create_holds_its_template():
     ask = asker()
     made = ask(create(workload("new", 0, labels={"app": "t0"})))
-    assert made.pends
+    assert made.todo is COMMIT
     assert 0 < ask.gate.ledger.pending.bytes_held_in("t0") < 500
 
 

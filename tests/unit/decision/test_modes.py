@@ -42,7 +42,11 @@ def test_a_gate_that_only_audits_allows_all_and_says_what_the_answer_would_have_
     allowed = auditing()(request_)
     assert (enforced.verdict, enforced.would) == (would, None)
     assert (allowed.verdict, allowed.would, allowed.pending_write) == (Verdict.ALLOW, would, None)
-    assert (allowed.reason, allowed.shortages, allowed.fits) == (enforced.reason, enforced.shortages, enforced.fits)
+    assert (allowed.reason, allowed.evidence.shortages, allowed.evidence.fits) == (
+        enforced.reason,
+        enforced.evidence.shortages,
+        enforced.evidence.fits,
+    )
     assert allowed.sentence == f"allowed, as the gate only audits; else: {enforced.sentence}"
     assert reason in (allowed.reason, "body-syntax")
 

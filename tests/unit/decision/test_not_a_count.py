@@ -6,7 +6,7 @@ import pytest
 
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
-from extauthz.core.model import NotACount, Request, Requester, Verdict
+from extauthz.core.model import COMMIT, NotACount, Request, Requester, Verdict
 from extauthz.core.quota.spec import WorkspaceQuota
 from extauthz.testing.builders import create, gate, patch, path, pod, quota, workload
 
@@ -36,7 +36,7 @@ def test_a_whole_object_is_refused_by_default_and_never_as_a_quota_denial(reques
 @pytest.mark.parametrize(("setting", "reason"), [("webhook", "left-to-webhook"), ("observe", "not-gated")])
 def test_by_its_setting_it_passes_undecided(setting: str, reason: str):
     passed = decided(TEMPLATE, objects=setting)
-    assert (passed.verdict, passed.reason, passed.pends) == (Verdict.ALLOW, reason, False)
+    assert (passed.verdict, passed.reason, passed.todo is COMMIT) == (Verdict.ALLOW, reason, False)
 
 
 def test_what_no_quota_covers_passes():

@@ -39,14 +39,16 @@ def test_an_open_grant_is_no_licence_to_grow_back_after_a_cut():
     assert ask(scale("web", 8)).verdict is Verdict.ALLOW
     cut(ask, "5")
     denied = ask(scale("web", 8))
-    assert (denied.verdict, denied.reason, denied.fits) == (Verdict.DENY, "exceeded-quota", 2)
+    assert (denied.verdict, denied.reason, denied.evidence.fits) == (Verdict.DENY, "exceeded-quota", 2)
     assert denied.sentence == (
         'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=6, '
         "used: requests.cpu=2, reserved: requests.cpu=6, limited: requests.cpu=5; largest allowed replicas: 2"
     )
     assert ask(scale("web", 3)).verdict is Verdict.DENY, "within the old grant, and above what is observed"
     assert [ask(scale("web", count)).verdict for count in (2, 1)] == [Verdict.ALLOW] * 2
-    assert ask(scale("web", 12)).shortages[0].requested == 4 * NANO, "above the old grant it is the growth of that"
+    assert ask(scale("web", 12)).evidence.shortages[0].requested == 4 * NANO, (
+        "above the old grant it is the growth of that"
+    )
 
 
 def test_within_the_limit_an_open_grant_is_grown_within():
@@ -82,8 +84,8 @@ def test_a_pending_template_is_not_what_a_count_is_blamed_for():
     cut(ask, "5")
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
     denied = ask(scale("web", 4))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 3)
-    assert ask(scale("web", denied.fits)).verdict is Verdict.ALLOW
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 3)
+    assert ask(scale("web", denied.evidence.fits)).verdict is Verdict.ALLOW
 
 
 def test_a_count_does_not_multiply_a_dear_template_that_pends_with_a_smaller_count():
@@ -143,7 +145,7 @@ def test_a_count_of_what_is_not_there_yet_makes_no_object_where_there_are_too_ma
     assert ask(create(workload("api", 2))).verdict is Verdict.ALLOW
     cut(ask, "10", **{objects: "1"})
     denied = ask(scale("api", 1))
-    assert (denied.verdict, [row.resource for row in denied.shortages]) == (Verdict.DENY, [objects])
+    assert (denied.verdict, [row.resource for row in denied.evidence.shortages]) == (Verdict.DENY, [objects])
     assert ask(scale("web", 2)).verdict is Verdict.ALLOW
 
 
@@ -153,7 +155,7 @@ def test_only_keys_that_the_write_grows_are_looked_at():
     assert ask(scale("web", 8)).verdict is Verdict.ALLOW
     cut(ask, "10", **{"requests.memory": "5Gi"})
     denied = ask(scale("web", 4))
-    assert [short.resource for short in denied.shortages] == ["requests.memory"]
+    assert [short.resource for short in denied.evidence.shortages] == ["requests.memory"]
     ask = asker(made, hard="99", **{"requests.memory": "1Gi"})
     assert (
         ask(
@@ -228,9 +230,9 @@ def test_what_pends_on_others_of_the_family_stays_as_it_is():
 
 def test_in_audit_what_would_be_refused_is_told_and_only_of_what_grows():
     ask = Asker(gate([quota("acme", {CPU: "4"}, mode="Audit")], workload("web", 2)))
-    assert ask(scale("web", 8)).audit
-    assert ask(scale("web", 3)).audit
-    assert not ask(scale("web", 2)).audit
+    assert ask(scale("web", 8)).evidence.audit
+    assert ask(scale("web", 3)).evidence.audit
+    assert not ask(scale("web", 2)).evidence.audit
 
 
 # A question changes nothing, whatever goes wrong within it.

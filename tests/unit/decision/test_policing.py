@@ -85,7 +85,7 @@ class TestFilter:
         assert (denied.verdict, denied.reason) == (Verdict.DENY, "policy-refused")
         assert denied.refusal is Refusal.FORBIDDEN_BY_POLICY
         assert denied.sentence == 'deployments.apps "web" is forbidden: policy p0: not on Fridays'
-        assert [(row.policy, row.quota, row.step, row.message) for row in denied.policies] == [
+        assert [(row.policy, row.quota, row.step, row.message) for row in denied.evidence.policies] == [
             ("p0", "", "filter", "not on Fridays")
         ]
 
@@ -159,7 +159,7 @@ class TestOnlyGrowth:
         says = Says(limit=Limit(3, "three"))
         ask = asker(says, objects=[workload("web", 2), given])
         refused = ask(scale("web", 5))
-        assert (refused.verdict, refused.reason, refused.fits) == (Verdict.DENY, "policy-refused", 3)
+        assert (refused.verdict, refused.reason, refused.evidence.fits) == (Verdict.DENY, "policy-refused", 3)
         assert (says.growth.before, says.growth.to, dict(says.growth.rises)) == (2, 5, {})
         assert ask(scale("web", 2)).verdict is Verdict.ALLOW
 
@@ -201,16 +201,16 @@ class TestLimit:
     def test_the_smallest_limit_holds(self) -> None:
         ask = asker(Says(limit=Limit(5, "five")), Says(limit=Limit(4, "four")), Says(limit=Limit(99)))
         denied = ask(scale("web", 8))
-        assert (denied.reason, denied.fits) == ("policy-refused", 4)
+        assert (denied.reason, denied.evidence.fits) == ("policy-refused", 4)
         assert denied.sentence.endswith("policy p0: five; policy p1: four; largest allowed replicas: 4")
         assert ask(scale("web", 4)).verdict is Verdict.ALLOW
 
     def test_a_quotas_room_may_be_the_smallest(self) -> None:
         ask = asker(Says(limit=Limit(11)), objects=[workload("web", 2), workload("other", 3)])
-        assert ask(scale("web", 12)).fits == 7
+        assert ask(scale("web", 12)).evidence.fits == 7
 
     def test_it_is_never_below_what_is_there(self) -> None:
-        assert asker(Says(limit=Limit(0)))(scale("web", 3)).fits == 2
+        assert asker(Says(limit=Limit(0)))(scale("web", 3)).evidence.fits == 2
 
     def test_it_concerns_counts_alone(self) -> None:
         one = Says(limit=Limit(0))
@@ -221,8 +221,8 @@ class TestLimit:
     def test_one_that_audits_limits_nothing(self) -> None:
         ask = enlisted(Enlisted("a", Says(limit=Limit(3)), audits=True), Enlisted("b", Says(limit=Limit(4))))
         denied = ask(scale("web", 6))
-        assert denied.fits == 4
-        assert [(row.policy, row.audits) for row in denied.policies] == [("a", True), ("b", False)]
+        assert denied.evidence.fits == 4
+        assert [(row.policy, row.audits) for row in denied.evidence.policies] == [("a", True), ("b", False)]
 
 
 class TestPermit:
@@ -233,7 +233,7 @@ class TestPermit:
         assert held.sentence == (
             'deployments.apps "web" is forbidden: policy p0: pool a is at 94 %; ask again in about 30 s'
         )
-        assert held.policies[0].again_s == 30.0
+        assert held.evidence.policies[0].again_s == 30.0
 
     def test_of_several_the_longest_time_is_said(self) -> None:
         ask = asker(Says(permit=NotYet("a", 20.0)), Says(permit=NotYet("b", 60.0)))
@@ -247,7 +247,7 @@ class TestPermit:
     @pytest.mark.parametrize(("said", "kept"), [(-5.0, 0.0), (10.0**9, 24 * 3600.0)])
     def test_a_time_is_bounded(self, said: float, kept: float) -> None:
         held = asker(Says(permit=NotYet("a", said)))(scale("web", 3))
-        assert held.policies[0].again_s == kept
+        assert held.evidence.policies[0].again_s == kept
 
 
 class TestUnknown:
@@ -273,7 +273,7 @@ class TestUnknown:
         assert "the quota gate cannot tell what its policies say: policy p0: it " in refused.sentence
         allowed = asker(says, settings=Policy(on_unknown_policy="allow"))(scale("web", 3))
         assert allowed.verdict is Verdict.ALLOW
-        assert [row.result for row in allowed.policies] == ["unknown"]
+        assert [row.result for row in allowed.evidence.policies] == ["unknown"]
 
     def test_a_quota_has_its_own_say(self) -> None:
         lenient = quota("acme", TEN, on_unknown={"unknownPolicy": "Allow"})
@@ -292,18 +292,18 @@ class TestUnknown:
 
     def test_messages_are_cut(self) -> None:
         denied = asker(Says(filter=Refused("x" * 5000)))(scale("web", 3))
-        assert len(denied.policies[0].message) == 512
+        assert len(denied.evidence.policies[0].message) == 512
 
 
 class TestAudit:
     def test_a_policy_that_audits_is_reported_and_passes(self) -> None:
         allowed = enlisted(Enlisted("a", Says(filter=Refused("no")), audits=True))(scale("web", 3))
         assert allowed.verdict is Verdict.ALLOW
-        assert [(row.policy, row.message, row.audits) for row in allowed.policies] == [("a", "no", True)]
+        assert [(row.policy, row.message, row.audits) for row in allowed.evidence.policies] == [("a", "no", True)]
 
     def test_so_is_one_where_all_quotas_audit(self) -> None:
         found = asker(Says(filter=Refused("no")), quotas=[quota("acme", TEN, mode="Audit")])(scale("web", 3))
-        assert (found.verdict, found.policies[0].audits) == (Verdict.ALLOW, True)
+        assert (found.verdict, found.evidence.policies[0].audits) == (Verdict.ALLOW, True)
 
     def test_so_is_one_where_no_quota_binds_who_asks(self) -> None:
         bound = quota("acme", TEN, requesters={"except": {"users": ["jane"]}})
@@ -409,7 +409,7 @@ def test_a_policy_without_steps_of_its_own_is_not_called() -> None:
 
 def test_where_there_are_no_policies_nothing_is_worked_out_for_them() -> None:
     ask = Asker(gate([quota("acme", TEN)], workload("web", 2)))
-    assert ask(scale("web", 3)).policies == ()
+    assert ask(scale("web", 3)).evidence.policies == ()
     assert ask.gate.policies._reserved == {}
 
 
@@ -496,7 +496,7 @@ class TestTurnedAway:
         held = Held()
         ask = enlisted(Enlisted("held", held, audits), *more, settings=settings)
         decision = ask(request)
-        ask.gate.policies.decided(decision, decision.held)
+        ask.gate.policies.decided(decision, getattr(decision.todo, "growth", None))
         return held.turned
 
     def test_of_a_write_that_it_has_held(self) -> None:

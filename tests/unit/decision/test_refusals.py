@@ -39,7 +39,7 @@ def test_own_growth_that_is_less_than_the_limit_does_not_fit_where_the_whole_is_
     """It has nine and asks for two more: the growth would fit, the workload never does."""
     ask = Asker(gate([quota("acme", TEN)], workload("web", 9)))
     denied = ask(scale("web", 11))
-    assert denied.shortages[0].requested < denied.shortages[0].hard
+    assert denied.evidence.shortages[0].requested < denied.evidence.shortages[0].hard
     assert denied.refusal is Refusal.EXCEEDS_HARD
 
 
@@ -54,7 +54,7 @@ def test_one_limit_that_it_is_above_by_itself_is_enough() -> None:
     tree = [quota("acme", TEN, parent="corp"), quota("corp", {"requests.cpu": "12"}, namespaces={})]
     ask = Asker(gate(tree, workload("web", 1), workload("other", 2)))
     denied = ask(scale("web", 11))
-    assert {row.quota for row in denied.shortages} == {"acme", "corp"}
+    assert {row.quota for row in denied.evidence.shortages} == {"acme", "corp"}
     assert denied.refusal is Refusal.EXCEEDS_HARD
 
 

@@ -34,9 +34,11 @@ def test_who_is_bound_is_refused_and_so_is_who_is_not_known(by: Requester | None
 def test_what_passes_is_charged_and_followed_and_acts_like_a_cut():
     ask = asking()
     decision = ask(scale("web", 9), by=ADMIN)
-    assert (decision.reason, decision.pending_write, decision.grows) == ("not-bound", decision.id, True)
+    assert (decision.reason, decision.pending_write, decision.evidence.grows) == ("not-bound", decision.id, True)
     assert decision.sentence == "fits every quota that binds who asks; acme does not"
-    assert (decision.shortages, decision.audit, decision.would) == ((), (), None), "and is told as no refusal"
+    assert (decision.evidence.shortages, decision.evidence.audit, decision.would) == ((), (), None), (
+        "and is told as no refusal"
+    )
     assert used_and_reserved(ask) == (3, 6)
     assert ask(scale("web", 4), by=HPA).verdict is Verdict.DENY, "for who is bound there is no room"
     assert ask(scale("web", 2), by=HPA).verdict is Verdict.ALLOW
@@ -61,7 +63,7 @@ def test_other_quotas_refuse_as_always_and_say_what_fits_them(charges_surge: boo
     ask.gate.ledger.pod_costs.charge_surge = charges_surge
     decision = ask(scale("web", 9), by=ADMIN)
     assert decision.verdict is Verdict.DENY
-    assert ([row.quota for row in decision.shortages], decision.fits) == (["corp"], fits)
+    assert ([row.quota for row in decision.evidence.shortages], decision.evidence.fits) == (["corp"], fits)
     assert "acme" not in decision.sentence
     for replicas, verdict in ((fits, Verdict.ALLOW), (fits + 1, Verdict.DENY)):
         assert ask(scale("web", replicas), by=ADMIN, charge=False).verdict is verdict

@@ -252,13 +252,13 @@ def test_a_pod_that_no_quota_covers_is_followed():
     assert (decision.verdict, decision.reason) == (Verdict.ALLOW, "no-quota")
     ask.gate.observe_namespace("team-a", {})
     decision = ask(pod("9", "7"), pod("1", "7"))
-    assert (decision.verdict, decision.uncovered) == (Verdict.ALLOW, True)
+    assert (decision.verdict, decision.evidence.uncovered) == (Verdict.ALLOW, True)
 
 
 def test_a_pod_that_no_quota_covers_and_nobody_has_shown_counts_in_any_that_comes():
     ask = Resizer(gate())
     ask.gate.load_quotas(QuotaTree.build([]), 0.0)
-    assert ask(pod("4"), pod("1")).uncovered
+    assert ask(pod("4"), pod("1")).evidence.uncovered
     teams = [quota(n, {"requests.cpu": "9"}, namespaces={"workspace": "acme"}, workloads={"x": n}) for n in "ab"]
     ask.gate.load_quotas(
         QuotaTree.build([*teams, quota("root", {"requests.cpu": "9"}, namespaces={"other": "1"})]), 1.0
@@ -273,7 +273,7 @@ def test_a_pod_that_no_quota_covers_and_nobody_has_shown_counts_in_any_that_come
 def test_a_pod_that_nobody_has_shown_is_looked_up():
     decision = Resizer(gate())(pod("2"), pod("1"))
     assert (decision.verdict, decision.reason) == (Verdict.UNAVAILABLE, "unknown-workload")
-    assert decision.needs == NeedsFetch(Fetch.WORKLOAD, REF)
+    assert decision.todo == NeedsFetch(Fetch.WORKLOAD, REF)
 
 
 def test_dry_runs_and_audits_charge_nothing():
@@ -286,7 +286,7 @@ def test_dry_runs_and_audits_charge_nothing():
     assert (decision.verdict, decision.would) == (Verdict.ALLOW, Verdict.DENY)
     assert audits(pod("4"), pod("1")).pending_write is None
     of_quota = Resizer(gate(*PODS_OF_WEB, mode="Audit"))(pod("6"), pod("1"))
-    assert (of_quota.verdict, len(of_quota.audit)) == (Verdict.ALLOW, 1)
+    assert (of_quota.verdict, len(of_quota.evidence.audit)) == (Verdict.ALLOW, 1)
 
 
 def two_quotas(hard: str = "2") -> Resizer:
@@ -344,7 +344,7 @@ def test_a_resize_is_charged_where_an_owner_that_may_be_set_free_counts():
     assert Asker(ask.gate, "free")(free).verdict is Verdict.ALLOW
     assert charged(ask.gate, of="back") == 4, "with those that the Deployment makes in their place"
     refused = ask(pod("2"), pod("1"))
-    assert [(row.quota, row.resource) for row in refused.shortages] == [("back", "requests.cpu")]
+    assert [(row.quota, row.resource) for row in refused.evidence.shortages] == [("back", "requests.cpu")]
 
 
 def test_a_resize_is_not_charged_by_the_labels_of_what_its_root_covers():

@@ -9,7 +9,7 @@ from extauthz.core.decision.gate import Gate
 from extauthz.core.decision.policy import Policy
 from extauthz.core.intake.read import read
 from extauthz.core.ledger.pending_write import Event
-from extauthz.core.model import Fetch, NeedsFetch, Operation, Request, Verdict, WorkloadRef, Write
+from extauthz.core.model import COMMIT, Fetch, NeedsFetch, Operation, Request, Verdict, WorkloadRef, Write
 from extauthz.core.objects.workloads import observe
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.testing.builders import Asker, create, gate, patch, path, put_scale, quota, scale, workload
@@ -29,7 +29,7 @@ def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
     ask = asker(workspace="acme")
     allowed = ask(scale("web", 9))
     assert (allowed.verdict, allowed.reason, allowed.pending_write) == (Verdict.ALLOW, "no-quota", "d1")
-    assert (allowed.pends, allowed.uncovered) == (True, True)
+    assert (allowed.todo is COMMIT, allowed.evidence.uncovered) == (True, True)
     ask.gate.load_quotas(QuotaTree.build([quota("acme", {CPU: "10"})]), 1.0)
     assert books(ask) == (2, 8)
     assert ask(scale("api", 5)).verdict is Verdict.DENY
@@ -39,8 +39,8 @@ def test_a_quota_that_is_made_a_moment_later_counts_what_may_still_land():
 
 def test_a_namespace_that_is_labelled_into_a_quota_brings_what_may_still_land():
     ask = asker(quota("acme", {CPU: "10"}))
-    assert ask(scale("web", 9)).uncovered
-    assert ask(create(workload("new", 1, {"cpu": "3"}))).pends
+    assert ask(scale("web", 9)).evidence.uncovered
+    assert ask(create(workload("new", 1, {"cpu": "3"}))).todo is COMMIT
     assert books(ask) == (0, 0)
     ask.gate.observe_namespace("team-a", {"workspace": "acme"})
     assert books(ask) == (2, 11)
@@ -51,7 +51,12 @@ def test_a_namespace_that_is_labelled_into_a_quota_brings_what_may_still_land():
 def test_a_count_for_an_object_that_is_not_there_yet_lands_on_the_one_that_is_made():
     ask = asker(quota("acme", {CPU: "10"}))
     allowed = ask(scale("new", 6))
-    assert (allowed.reason, allowed.pending_write, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, True)
+    assert (allowed.reason, allowed.pending_write, allowed.todo is COMMIT, allowed.evidence.uncovered) == (
+        "no-quota",
+        "d1",
+        True,
+        True,
+    )
     ask.gate.observe_namespace("team-a", {"workspace": "acme"})
     assert books(ask) == (2, 0), "a count lands on nothing"
     assert ask(create(workload("new", 1, {"cpu": "2"}))).verdict is Verdict.DENY, "the count lands on what it makes"
@@ -84,7 +89,12 @@ def test_what_is_not_there_is_forgotten_with_the_last_count_for_it():
 def test_a_workload_that_is_labelled_into_a_quota_brings_what_may_still_land():
     ask = asker(quota("acme", {CPU: "10"}, namespaces={}, workloads={"tier": "a"}))
     allowed = ask(scale("web", 100))
-    assert (allowed.reason, allowed.pending_write, allowed.pends, allowed.uncovered) == ("no-quota", "d1", True, False)
+    assert (allowed.reason, allowed.pending_write, allowed.todo is COMMIT, allowed.evidence.uncovered) == (
+        "no-quota",
+        "d1",
+        True,
+        False,
+    )
     label = patch(path("web"), {"metadata": {"labels": {"tier": "a"}}})
     assert ask(label).verdict is Verdict.DENY
     ask.gate.ledger.pending.settle("d1", Event.REFUSED, 2.0)
@@ -113,14 +123,14 @@ def test_both_ends_of_a_label_count_what_may_still_land():
 def test_what_is_not_recorded_of_a_namespace_without_quota(request_: Request, charge: bool, pends: bool):
     ask = asker(quota("acme", {CPU: "10"}))
     decision = ask(request_, charge=charge)
-    assert (decision.verdict, decision.pending_write, decision.pends) == (Verdict.ALLOW, None, pends)
+    assert (decision.verdict, decision.pending_write, decision.todo is COMMIT) == (Verdict.ALLOW, None, pends)
     assert ask.gate.ledger.pending_writes == 0
 
 
 def test_there_nothing_is_refused_and_nothing_is_recorded_beyond_the_bounds():
     ask = asker(quota("acme", {CPU: "10"}), policy=Policy(max_intents=2))
     decisions = [ask(scale("web", count)) for count in (2, 3, 4)]
-    assert [(one.verdict, one.pends) for one in decisions] == [
+    assert [(one.verdict, one.todo is COMMIT) for one in decisions] == [
         (Verdict.ALLOW, True),
         (Verdict.ALLOW, True),
         (Verdict.ALLOW, False),
@@ -129,14 +139,14 @@ def test_there_nothing_is_refused_and_nothing_is_recorded_beyond_the_bounds():
 
 def test_what_pends_is_said_of_covered_writes_too():
     ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
-    assert ask(scale("web", 3)).pends
-    assert ask(scale("web", 3), charge=False).pends
-    assert not ask(scale("web", 30)).pends
-    assert not ask(put_scale("web", 1, "1")).pends
+    assert ask(scale("web", 3)).todo is COMMIT
+    assert ask(scale("web", 3), charge=False).todo is COMMIT
+    assert ask(scale("web", 30)).todo is not COMMIT
+    assert ask(put_scale("web", 1, "1")).todo is not COMMIT
     audits = asker(quota("acme", {CPU: "10"}), workspace="acme", policy=Policy(mode="audit"))
-    assert not audits(scale("web", 3)).pends
+    assert audits(scale("web", 3)).todo is not COMMIT
     full = asker(quota("acme", {CPU: "10"}), workspace="acme", policy=Policy(max_intents=1))
-    assert full(scale("web", 3)).pends
+    assert full(scale("web", 3)).todo is COMMIT
     assert full(scale("web", 4), charge=False).reason == "too-many-intents"
 
 
@@ -171,13 +181,13 @@ def test_a_gate_that_knows_nothing_yet_says_so_of_a_reading():
 def test_what_a_decision_lacks_is_said_by_type_and_not_by_its_reason():
     ask = asker(quota("acme", {CPU: "10"}), workspace="acme")
     nobody = WorkloadRef("apps", "deployments", "team-a", "nobody")
-    assert ask(scale("nobody", 2)).needs == NeedsFetch(Fetch.WORKLOAD, nobody)
+    assert ask(scale("nobody", 2)).todo == NeedsFetch(Fetch.WORKLOAD, nobody)
     elsewhere = create(workload("new", 1, namespace="new"))
-    assert ask(elsewhere).needs == NeedsFetch(Fetch.WORKLOAD, WorkloadRef("apps", "deployments", "new", "new"))
+    assert ask(elsewhere).todo == NeedsFetch(Fetch.WORKLOAD, WorkloadRef("apps", "deployments", "new", "new"))
     web = WorkloadRef("apps", "deployments", "team-a", "web")
     ask.gate.bounds = Bounds(10.0, 60.0)
-    assert ask(scale("web", 2)).needs == NeedsFetch(Fetch.MAX_SCALE, web)
+    assert ask(scale("web", 2)).todo == NeedsFetch(Fetch.MAX_SCALE, web)
     ask.gate.bounds.answered(web, 5, 0.0)
     granted = ask(scale("web", 2))
-    assert (granted.needs, granted.grows) == (None, True)
-    assert ask(scale("web", 1)).grows is False
+    assert (granted.todo, granted.evidence.grows) == (COMMIT, True)
+    assert ask(scale("web", 1)).evidence.grows is False

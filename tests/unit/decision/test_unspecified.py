@@ -49,8 +49,8 @@ def test_more_pods_that_ask_for_nothing_are_refused_as_resource_quota_refuses_th
     assert refused.sentence == (
         'deployments.apps "mute" is forbidden: failed workspace quota: acme: must specify requests.cpu for: main'
     )
-    assert (refused.pending_write, refused.fits, refused.needs) == (None, None, None)
-    assert [row[:4] for row in refused.unspecified] == [("acme", ("acme",), "requests.cpu", ("main",))]
+    assert (refused.pending_write, refused.evidence.fits, refused.todo) == (None, None, None)
+    assert [row[:4] for row in refused.evidence.unspecified] == [("acme", ("acme",), "requests.cpu", ("main",))]
     assert ask.gate.ledger.pending_writes == 0
 
 
@@ -178,7 +178,7 @@ def test_a_label_that_moves_it_under_a_quota_that_limits_it_is_refused():
     ask = Asker(gate(quotas, mute()))
     assert ask(scale("mute", 3), charge=False).verdict is Verdict.ALLOW
     refused = ask(patch(path("mute"), {"metadata": {"labels": {"tier": "front"}}}))
-    assert (refused.verdict, [row.quota for row in refused.unspecified]) == (Verdict.DENY, ["front"])
+    assert (refused.verdict, [row.quota for row in refused.evidence.unspecified]) == (Verdict.DENY, ["front"])
 
 
 def test_a_replicaset_that_nobody_covers_is_refused_and_what_a_controller_makes_costs_nothing_more():
@@ -202,7 +202,9 @@ def test_what_may_pass_counts_as_zero():
 def test_a_quota_that_only_audits_says_it_and_refuses_nothing():
     allowed = asker(mode="Audit")(scale("mute", 3))
     assert allowed.verdict is Verdict.ALLOW
-    assert [(row.quota, row.resource, row.audits) for row in allowed.unspecified] == [("acme", "requests.cpu", True)]
+    assert [(row.quota, row.resource, row.audits) for row in allowed.evidence.unspecified] == [
+        ("acme", "requests.cpu", True)
+    ]
     audited = asker(policy=Policy(mode="audit"))(scale("mute", 3))
     assert (audited.verdict, audited.would, audited.reason) == (Verdict.ALLOW, Verdict.DENY, "must-specify")
 
@@ -227,7 +229,7 @@ def test_many_and_long_names_are_cut():
     names = {f"c{number:03}{'x' * 1000}": {} for number in range(300)}
     web = with_pod(workload("web", 1), containers=containers(**names))
     refused = asker(web)(scale("web", 2))
-    assert len(refused.unspecified[0].containers) == MAX_CONTAINERS
+    assert len(refused.evidence.unspecified[0].containers) == MAX_CONTAINERS
     assert len(refused.sentence) < 3_000
 
 

@@ -40,7 +40,7 @@ from extauthz.testing.builders import admission, owned_by, pod, scale_object, wo
 
 WEB = WorkloadRef("apps", "deployments", "team-a", "web")
 TEMPLATE = intern(prune({"template": pod({"cpu": "1"})}))
-MADE = Observed(1, TEMPLATE, "app=web")
+MADE = Observed(1, TEMPLATE, "app=web", selector="app=web")
 
 
 def encoded(review: Any) -> bytes:
@@ -137,7 +137,7 @@ def test_so_much_of_an_object_may_count(part):
             return workload(labels={"a": "x" * size})
         return workload(requests={"cpu": "1", "x" * size: "1"})
 
-    spare = MAX_COUNTS_BYTES - len(TEMPLATE.text) - len("app=web")
+    spare = MAX_COUNTS_BYTES - len(TEMPLATE.text) - 2 * len("app=web")
     most = spare + len("app=web") - len("a=") if part == "labels" else spare - len(',"":"1"')
     assert isinstance(reading(of(most)), Write)
     for found in (reading(of(most + 1)), reading(of(most + 1), workload()), manifest(WEB, of(most + 1))):

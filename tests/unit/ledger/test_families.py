@@ -221,7 +221,7 @@ def test_a_stateful_set_costs_the_dearest_revision_that_it_may_still_run():
     assert books(ask) == (6, 0)
     assert ask(scale("db", 3, resource="statefulsets")).verdict is Verdict.ALLOW
     assert books(ask) == (6, 3)
-    assert ask(scale("db", 4, resource="statefulsets")).fits == 3
+    assert ask(scale("db", 4, resource="statefulsets")).evidence.fits == 3
     see(ask, *pods(2, owner("db", "StatefulSet"), cpu=3, labels="app=db"))
     assert books(ask) == (6, 3), "its pods run that revision"
     see(ask, (old_revision(3)[0], None))
@@ -312,7 +312,7 @@ def test_a_stateful_set_that_is_made_is_charged_the_claims_that_it_finds_under_a
     ask = two_by_team()
     see(ask, *left_by_team_b(0, 1, 2, 3))
     made = ask(create(db(2, labels={"team": "a"})))
-    assert (made.verdict, made.reason, made.fits) == (Verdict.DENY, "exceeded-quota", None)
+    assert (made.verdict, made.reason, made.evidence.fits) == (Verdict.DENY, "exceeded-quota", None)
     assert storage_of(ask) == {"a": (0, 0), "b": (20, 0)}
 
 
@@ -320,7 +320,7 @@ def test_pods_beyond_the_count_are_no_room_for_a_larger_one():
     ask = asker(workload("web-1", 1, kind="ReplicaSet"), hard={"pods": "9"})
     see(ask, *pods(3, owner("web-1"), labels="app=web-1"))
     refused = ask(scale("web-1", 50, resource="replicasets"))
-    assert (refused.verdict, refused.fits, books(ask, key="pods")) == (Verdict.DENY, 7, (3, 0))
+    assert (refused.verdict, refused.evidence.fits, books(ask, key="pods")) == (Verdict.DENY, 7, (3, 0))
 
 
 def test_claims_that_a_create_would_find_are_charged_no_longer_once_it_has_ended():
@@ -455,7 +455,7 @@ def test_how_much_still_fits_is_exact_where_claims_are_there_already():
     ask = asker(db(1), hard={STORAGE: "22"})
     see(ask, *claims(0, 1, 3))
     denied = ask(scale("db", 9, resource="statefulsets"))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 4)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 4)
     assert ask(scale("db", 4, resource="statefulsets")).verdict is Verdict.ALLOW
 
 
@@ -628,3 +628,65 @@ def test_a_stateful_set_that_is_created_with_claims_of_its_name_there_is_charged
     assert used + reserved >= 10
     see(ask, db(2))
     assert books(ask, key=STORAGE)[0] == 10
+
+
+# What a Deployment takes up.
+
+MADE = {"app": "web", "pod-template-hash": "1"}
+
+
+def left(replicas: int, cpu: str, **more: Any) -> dict[str, Any]:
+    """A ReplicaSet that a Deployment has made and left, as by ``--cascade=orphan``."""
+    return revision("web-1", replicas, **({"labels": MADE, "ownerReferences": [], "requests": {"cpu": cpu}} | more))
+
+
+@pytest.mark.parametrize(
+    "there",
+    [left(1, "4"), left(1, "4", ownerReferences=owned_by("web", "of-the-one-before"))],
+    ids=["left", "of one that has gone"],
+)
+def test_a_deployment_may_bring_a_dearer_replica_set_that_it_takes_up_to_its_own_count(there: dict[str, Any]):
+    """Its controller takes that for a change of the count, which comes before a rollout."""
+    ask = asker(there, hard={"requests.cpu": "12"})
+    assert ask(create(web(3))).verdict is Verdict.DENY, "4 + 3·4 CPU"
+    made = ask(create(web(2)))
+    assert (made.verdict, books(ask)) == (Verdict.ALLOW, (4, 8))
+    see(ask, web(2))
+    assert books(ask) == (12, 0), "nobody has taken it up yet"
+    see(ask, revision("web-1", 2, labels=MADE, requests={"cpu": "4"}))
+    assert books(ask) == (8, 0)
+    see(ask, revision("web-1", 0, labels=MADE, requests={"cpu": "4"}))
+    assert books(ask) == (2, 0)
+    assert not ask.gate.ledger.drift()
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        left(2, "1"),
+        left(0, "4"),
+        left(1, "4", labels={"app": "web"}),
+        left(1, "4", labels={**MADE, "app": "other"}),
+        left(1, "4", ownerReferences=owned_by("other")),
+        left(1, "4", labels={"app": "web"}, ownerReferences=owned_by("web", "of-the-one-before")),
+    ],
+    ids=["as dear", "no pods", "made by no Deployment", "not selected", "another's", "named by hand"],
+)
+def test_a_replica_set_that_it_does_not_take_up_or_that_is_no_dearer_costs_by_itself_alone(there: dict[str, Any]):
+    ask = asker(there)
+    used, _ = books(ask)
+    assert ask(create(web(2))).verdict is Verdict.ALLOW
+    assert books(ask) == (used, 2)
+
+
+@pytest.mark.parametrize("change", [None, left(0, "4"), left(1, "4", labels={"app": "other"})])
+def test_one_that_is_left_counts_with_a_deployment_that_is_there_until_it_has_gone(change: dict[str, Any] | None):
+    ask = asker(web(2))
+    see(ask, left(1, "4"))
+    assert books(ask) == (12, 0)
+    assert ask(scale("web", 1)).pending_write
+    ref, _ = workloads.observe(left(1, "4"))
+    see(ask, (ref, None) if change is None else change)
+    assert books(ask)[0] == 2 + (4 if change and change["spec"]["replicas"] else 0)
+    assert not ask.gate.ledger.ownership._left or change is not None
+    assert not ask.gate.ledger.drift()

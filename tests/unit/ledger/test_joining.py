@@ -71,7 +71,11 @@ def test_each_pod_of_an_owner_may_come_to_run_what_it_is_given():
     """The replica set has 5 pods of 8 CPU, and the Deployment 10 of one."""
     tight = asker(workload("web", 10), old(5, "8"), hard="119")
     denied = tight(patch(TARGET, BY_WEB))
-    assert (denied.verdict, denied.reason, denied.shortages[0].requested) == (Verdict.DENY, "exceeded-quota", 70 * NANO)
+    assert (denied.verdict, denied.reason, denied.evidence.shortages[0].requested) == (
+        Verdict.DENY,
+        "exceeded-quota",
+        70 * NANO,
+    )
     assert charged(tight) == {"acme": 50}
     roomy = asker(workload("web", 10), old(5, "8"), hard="120")
     allowed = roomy(patch(TARGET, BY_WEB))
@@ -107,7 +111,7 @@ def test_what_enters_counts_in_the_quotas_of_its_new_owner_too(before: dict, cha
     web = workload("web", 10, labels={"team": "a"})
     ask = two_teams(web, old(10, **before), a="19")
     denied = ask(patch(TARGET, body))
-    assert (denied.verdict, denied.shortages[0].quota, charged(ask)) == (Verdict.DENY, "a", {"a": 10, "b": 10})
+    assert (denied.verdict, denied.evidence.shortages[0].quota, charged(ask)) == (Verdict.DENY, "a", {"a": 10, "b": 10})
     ask = two_teams(web, old(10, **before), a="20")
     allowed = ask(patch(TARGET, body))
     assert (allowed.verdict, charged(ask)) == (Verdict.ALLOW, {"a": 20, "b": 10})
@@ -150,7 +154,7 @@ def test_an_owner_that_is_not_seen_is_looked_up_first():
     ask = asker(old(1, "8"), hard="20")
     waits = ask(patch(TARGET, BY_WEB))
     assert (waits.verdict, waits.reason) == (Verdict.UNAVAILABLE, "unknown-workload")
-    assert waits.needs == NeedsFetch(Fetch.WORKLOAD, WEB)
+    assert waits.todo == NeedsFetch(Fetch.WORKLOAD, WEB)
     assert 'has not seen its owner, deployments "web"' in waits.sentence
     see(ask, workload("web", 4))
     assert ask(patch(TARGET, BY_WEB)).verdict is Verdict.DENY
@@ -200,8 +204,10 @@ def test_a_custom_resource_multiplies_no_template():
 def test_the_largest_count_that_fits_is_told_of_both():
     ask = asker(workload("web", 4), old(1, "2"), hard="16")
     denied = ask(put(old(9, "2", ownerReferences=owned_by("web"))))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 4), "4 of 2 CPU for the Deployment, and 4 of its own"
-    assert len(denied.shortages) == 1
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 4), (
+        "4 of 2 CPU for the Deployment, and 4 of its own"
+    )
+    assert len(denied.evidence.shortages) == 1
     assert ask(put(old(5, "2", ownerReferences=owned_by("web")))).verdict is Verdict.DENY
     assert ask(put(old(4, "2", ownerReferences=owned_by("web")))).verdict is Verdict.ALLOW
     assert charged(ask) == {"acme": 16}
@@ -230,7 +236,7 @@ def test_a_deployment_s_template_is_weighed_beside_what_may_enter():
 
 def test_in_a_namespace_without_a_quota_it_is_followed_for_one_that_comes():
     ask = Asker(gate([], workload("web", 10), old(5, "8")))
-    assert ask(patch(TARGET, BY_WEB)).uncovered
+    assert ask(patch(TARGET, BY_WEB)).evidence.uncovered
     made = gate([quota("acme", {"requests.cpu": "99"})])
     ask.gate.load_quotas(made.ledger.coverage.tree, 1.0)
     assert charged(ask) == {"acme": 120}

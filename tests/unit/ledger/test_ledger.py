@@ -183,7 +183,7 @@ def test_labels_that_move_a_workload_charge_the_quota_that_it_enters():
     ask = Asker(gate(quotas, workload("web", 3, labels={"tier": "a"})))
     move = {"metadata": {"labels": {"tier": "b"}}}
     denied = ask(patch(path("web"), move))
-    assert [(short.quota, short.requested // CPU) for short in denied.shortages] == [("small", 3)]
+    assert [(short.quota, short.requested // CPU) for short in denied.evidence.shortages] == [("small", 3)]
     ask.gate.load_quotas(
         QuotaTree.build([quotas[0], quota("small", {"requests.cpu": "5"}, namespaces={}, workloads={"tier": "b"})]), 0
     )
@@ -270,7 +270,7 @@ def test_scaling_a_covered_replica_set_above_its_deployment_is_growth():
     assert ask(within).verdict is Verdict.ALLOW, "within the surge"
     denied = ask(scale("web-0", 9, resource="replicasets"))
     assert denied.verdict is Verdict.DENY
-    assert denied.shortages[0].requested == 4 * CPU
+    assert denied.evidence.shortages[0].requested == 4 * CPU
 
 
 def test_two_writes_to_replica_sets_of_one_deployment_add_up():
@@ -320,7 +320,7 @@ def test_objects_are_counted_once_each():
     assert books(ask, key="count/replicasets.apps") == (2, 0)
     assert ask(create(workload("api", 50))).verdict is Verdict.ALLOW
     denied = ask(create(workload("more", 0)))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, None), "no replica count would help"
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, None), "no replica count would help"
 
 
 def test_volume_claims_of_a_stateful_set_count_as_storage():
@@ -330,14 +330,14 @@ def test_volume_claims_of_a_stateful_set_count_as_storage():
     ]
     ask = Asker(gate([quota("acme", {"requests.storage": "12"})], db))
     assert books(ask, key="requests.storage") == (10, 0)
-    assert ask(scale("db", 3, resource="statefulsets")).fits == 2
+    assert ask(scale("db", 3, resource="statefulsets")).evidence.fits == 2
 
 
 def test_quotas_in_audit_are_charged_as_observed():
     ask = Asker(gate([quota("acme", {"requests.cpu": "4"}, mode="Audit")], workload("web", 3)))
     allowed = ask(scale("web", 9))
     assert allowed.verdict is Verdict.ALLOW
-    assert [(short.quota, short.requested // CPU) for short in allowed.audit] == [("acme", 6)]
+    assert [(short.quota, short.requested // CPU) for short in allowed.evidence.audit] == [("acme", 6)]
     assert books(ask) == (3, 0)
 
 

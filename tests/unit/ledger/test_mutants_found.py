@@ -151,14 +151,14 @@ def test_what_fits_of_a_count_that_comes_with_a_cheaper_pod_is_told_by_the_deare
     ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 3, {"cpu": "2"})))
     both = {"spec": {"replicas": 20, "template": pod({"cpu": "1"})}}
     denied = ask(patch(path("web"), both))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 5)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 5)
 
 
 def test_where_not_even_zero_replicas_would_fit_no_count_is_named_with_surge_either():
     policy = Policy(window_s=90.0, charge_surge=True)
     ask = Asker(gate([quota("acme", {"count/deployments.apps": "1"})], workload("web", 1), policy=policy))
     denied = ask(create(workload("api", 3)))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, None)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, None)
 
 
 def test_a_workload_that_only_a_create_tells_of_is_known_to_one_write_after_the_other():
@@ -301,7 +301,7 @@ def test_a_create_that_pends_where_the_object_is_does_not_keep_another_count_fro
 def test_how_many_fit_is_told_to_a_billionth():
     ask = Asker(gate([quota("acme", {"requests.cpu": "1999999999n"})], workload("web", 0, {"cpu": "1"})))
     denied = ask(scale("web", 5))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 1)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 1)
 
 
 def test_of_a_stateful_set_with_larger_claims_from_before_as_many_fit_as_cost_nothing_more():
@@ -311,14 +311,14 @@ def test_of_a_stateful_set_with_larger_claims_from_before_as_many_fit_as_cost_no
         spec = {"resources": {"requests": {"storage": "2Gi"}}}
         ask.gate.observe(CLAIM._replace(name=f"data-db-{ordinal}"), Observed(1, claim_template({"spec": spec})))
     denied = ask(scale("db", 9, resource="statefulsets"))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 5)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 5)
 
 
 def test_of_a_stateful_set_without_claims_it_is_told_how_many_of_a_larger_pod_would_fit():
     ask = Asker(gate([quota("acme", {"requests.cpu": "4"})], workload("db", 3, {"cpu": "1"}, kind="StatefulSet")))
     larger = patch(path("db", resource="statefulsets"), {"spec": {"template": pod({"cpu": "2"})}})
     denied = ask(larger)
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 2)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 2)
 
 
 def test_a_template_that_comes_to_an_owner_with_a_replica_set_of_no_pods_is_growth_of_that_owner():

@@ -254,9 +254,9 @@ class NeverOver(RuleBasedStateMachine):
             one.replicas = replicas
 
         decision = self.send(request(replicas), at, act, version)
-        if decision.fits is not None:
-            assert self.ask(request(decision.fits), charge=False).verdict is Verdict.ALLOW
-            assert self.ask(request(decision.fits + 1), charge=False).verdict is Verdict.DENY
+        if decision.evidence.fits is not None:
+            assert self.ask(request(decision.evidence.fits), charge=False).verdict is Verdict.ALLOW
+            assert self.ask(request(decision.evidence.fits + 1), charge=False).verdict is Verdict.DENY
 
     @rule(name=st.sampled_from(DEPLOYMENTS), cpu=st.integers(1, 4))
     def change_template(self, name: str, cpu: int) -> None:

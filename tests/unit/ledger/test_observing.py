@@ -96,7 +96,7 @@ def test_a_long_list_is_taken_in_steps_between_which_the_gate_decides_by_what_it
         most = 2 + 150 - totals[-1]
         question = scale("w00", most + 1)
         denied = ask(question._replace(target=f"{question.target}?dryRun=All"))
-        assert denied.fits == most
+        assert denied.evidence.fits == most
         if len(totals) == 1:  # a read, or the watch, overtakes the list
             ask.gate.observe(refs[49], seen(3, "62", "w49"))
             ask.gate.observe(refs[48], None, version="62")
@@ -202,7 +202,7 @@ def test_a_label_of_a_namespace_moves_its_workloads_and_their_pending_writes_and
     ask.gate.observe_namespace("team-a", B)
     assert (books(ask), books(ask, "other")) == ((2, 1), (3, 1))
     assert far.standing is before, "it was not counted anew"
-    assert ask(scale("web", 11)).shortages[0].quota == "other"
+    assert ask(scale("web", 11)).evidence.shortages[0].quota == "other"
 
 
 def test_what_did_not_change_counts_nothing_anew():

@@ -70,9 +70,9 @@ class OverIsOver(RuleBasedStateMachine):
         if decision.verdict is not Verdict.ALLOW:
             alone = not self.ask.gate.ledger.pending_writes
             assert while_it_rolls_out > seen.cost or not alone, "less is never refused"
-            if decision.fits is not None and cpu is None:
-                assert self.ask(scale(name, decision.fits), charge=False).verdict is Verdict.ALLOW
-                assert self.ask(scale(name, decision.fits + 1), charge=False).verdict is Verdict.DENY
+            if decision.evidence.fits is not None and cpu is None:
+                assert self.ask(scale(name, decision.evidence.fits), charge=False).verdict is Verdict.ALLOW
+                assert self.ask(scale(name, decision.evidence.fits + 1), charge=False).verdict is Verdict.DENY
             return
         if before > self.hard:
             assert own <= seen.cost, "over is over"

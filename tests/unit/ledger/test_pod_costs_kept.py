@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from extauthz.core.footprint import LimitRangeDefaults
 from extauthz.core.ledger.pod_costs import PodCosts, count_one
 from extauthz.core.model import Template, WorkloadRef
@@ -59,3 +63,9 @@ def test_tables_of_limit_ranges_that_are_no_more_are_dropped_and_those_in_force_
 def test_objects_of_one_kind_count_alike_in_all_namespaces_and_are_kept_once():
     here, there = (WorkloadRef("apps", "deployments", namespace, "web") for namespace in ("a", "b"))
     assert count_one(here) is count_one(there)
+
+
+@pytest.mark.parametrize("name", ["main", "käse", "\ud800", "\U0001f600"])
+def test_a_template_has_one_text_whoever_wrote_it(name: str):
+    tree = {"template": {"spec": {"containers": [{"name": name, "resources": {"limits": {"cpu": "1", "a": "2"}}}]}}}
+    assert intern(tree).text == json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()

@@ -119,6 +119,34 @@ def test_whatever_changes_between_its_steps_a_count_finds_nothing_where_nothing_
     assert world.ask.gate.ledger.drift() == {}
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_load_counts_at_its_end_what_came_one_by_one_elsewhere(seed: int):
+    """Pending writes live on while it goes on, and what is counted afterwards is counted as ever."""
+    plain, loading = Bustle(seed), Bustle(seed)
+    for world in (plain, loading):
+        for _ in range(30):
+            world()
+    loading.ask.gate.load()
+    for world in (plain, loading):
+        world.kinds = [kind for kind in world.kinds if kind.__name__ != "grant"]  # who is not synced grants nothing
+        for _ in range(60):
+            world()
+    loading.ask.gate.state_synced(True)
+    for world in (plain, loading):
+        world.kinds += [world.grant] * 3
+        for _ in range(30):
+            world()
+        assert world.ask.gate.ledger.drift() == {}
+    assert [*loading.ask.gate.usage()] == [*plain.ask.gate.usage()]
+
+
+def test_a_state_that_is_synced_once_more_is_not_counted_anew():
+    ask = web()
+    spoil(ask, "acme", "used", "requests.cpu", CPU)
+    ask.gate.state_synced(True)
+    assert ask.gate.ledger.drift() != {}
+
+
 def spoil(ask: Asker, name: str, table: str, key: str, by: int) -> None:
     accounts = ask.gate.ledger.usage.accounts._accounts
     account = next(account for node, account in accounts.items() if node.quota.name == name)

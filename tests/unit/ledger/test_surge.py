@@ -52,8 +52,8 @@ def test_a_deployment_that_is_recreated_is_charged_with_all_of_its_count_and_not
 
 def test_a_denial_says_with_how_many_pods_of_a_rollout_it_counts_and_what_fits_with_them():
     denied = asker(web(4))(scale("web", 9))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 8)
-    assert denied.shortages[0].requested == 7 * CPU, "9 and a surge of 3, less 4 and one of 1"
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 8)
+    assert denied.evidence.shortages[0].requested == 7 * CPU, "9 and a surge of 3, less 4 and one of 1"
     assert denied.sentence == (
         'deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: requests.cpu=7, '
         "used: requests.cpu=4, reserved: requests.cpu=1, limited: requests.cpu=10; "

@@ -37,8 +37,8 @@ def to(ask: Asker, replicas: int) -> Decision:
 def test_a_sibling_has_what_the_limit_of_the_other_leaves():
     ask = asker(child())
     refused = to(ask, 7)
-    assert (refused.verdict, refused.reason, refused.fits) == (Verdict.DENY, "exceeded-quota", 6)
-    (short,) = refused.shortages
+    assert (refused.verdict, refused.reason, refused.evidence.fits) == (Verdict.DENY, "exceeded-quota", 6)
+    (short,) = refused.evidence.shortages
     assert (short.quota, short.used, short.reserved, short.hard) == ("corp", 2 * 10**9, 3 * 10**9, 10 * 10**9)
     assert to(ask, 6).verdict is Verdict.ALLOW
     assert ask(scale("api", 2)).reason == "unknown-usage", "its own use is not known"

@@ -69,7 +69,7 @@ def test_the_pods_of_a_replica_set_stay_under_a_cheaper_template_and_a_higher_co
     cheaper = patch(path("old", resource="replicasets"), body)
     ask = asker(revision("old", 1, "3", owner=None), hard="10")
     denied = ask(cheaper)
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 4)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 4)
     roomy = asker(revision("old", 1, "3", owner=None), hard="11")
     assert (roomy(cheaper).verdict, books(roomy)) == (Verdict.ALLOW, (3, 8))
 
@@ -143,7 +143,7 @@ def test_a_freed_revision_is_charged_in_the_quotas_of_its_new_labels():
     ]
     ask = Asker(gate(quotas, web(3), revision("web-0", 3)))
     freed = patch(path("web-0", resource="replicasets"), {"metadata": {"labels": {"app": "freed"}}})
-    assert [short.quota for short in ask(freed).shortages] == ["small"]
+    assert [short.quota for short in ask(freed).evidence.shortages] == ["small"]
 
 
 # Writes that were taken for harmless.
@@ -249,10 +249,10 @@ def test_allowing_growth_on_hold_still_weighs_it():
 
 
 def retried(ask: Asker, denied: Decision, request_of: object) -> tuple[Verdict, Verdict]:
-    assert denied.fits is not None
+    assert denied.evidence.fits is not None
     return (
-        ask(request_of(denied.fits), charge=False).verdict,  # type: ignore[operator]
-        ask(request_of(denied.fits + 1), charge=False).verdict,  # type: ignore[operator]
+        ask(request_of(denied.evidence.fits), charge=False).verdict,  # type: ignore[operator]
+        ask(request_of(denied.evidence.fits + 1), charge=False).verdict,  # type: ignore[operator]
     )
 
 
@@ -279,7 +279,7 @@ def test_the_count_that_is_said_to_fit_does_and_no_higher_one():
 def test_for_a_revision_the_count_that_fits_is_its_own():
     ask = asker(web(4), revision("web-0", 3), revision("web-1", 1), hard="6")
     denied = ask(scale_revision("web-0", 50))
-    assert denied.fits == 6, "beside the other's 1, and 1 of surge"
+    assert denied.evidence.fits == 6, "beside the other's 1, and 1 of surge"
     assert retried(ask, denied, lambda n: scale_revision("web-0", n)) == FITTING
 
 
@@ -288,13 +288,13 @@ def test_no_count_is_named_where_none_would_be_allowed():
     ask = asker(web(4), hard="8")
     spec = {"selector": {"matchLabels": {"app": "web"}}, "template": pod({"cpu": "3"})}
     denied = ask(apply(path("web"), spec | {"replicas": 9}))
-    assert denied.fits == 2
+    assert denied.evidence.fits == 2
     alone = {
         "spec": {"template": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}}
     }
     assert ask(patch(path("web"), alone, "strategic")).verdict is Verdict.ALLOW
-    assert ask(apply(path("web"), spec | {"replicas": 9})).fits == 2
-    assert ask(scale("web", 9)).fits == 4, "by the template that pends"
+    assert ask(apply(path("web"), spec | {"replicas": 9})).evidence.fits == 2
+    assert ask(scale("web", 9)).evidence.fits == 4, "by the template that pends"
     ask.gate.ledger.pending.settle("nobody", Event.REFUSED, 0.0)
 
 

@@ -28,8 +28,8 @@ def test_a_resource_that_is_over_and_that_the_workload_does_not_use_keeps_no_cou
     other = workload("other", 1, {"cpu": "0", "nvidia.com/gpu": "2"})
     ask = Asker(gate([quota("acme", hard)], workload("web", 1), other))
     denied = ask(scale("web", 11))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 10)
-    assert [short.resource for short in denied.shortages] == ["requests.cpu"]
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 10)
+    assert [short.resource for short in denied.evidence.shortages] == ["requests.cpu"]
 
 
 def test_no_count_is_named_where_a_pending_count_would_meet_the_new_template():
@@ -40,7 +40,7 @@ def test_no_count_is_named_where_a_pending_count_would_meet_the_new_template():
     denied = ask(put(dearer))
     assert denied.verdict is Verdict.DENY
     assert ask(put(workload("web", 3, {"cpu": "3"}))).verdict is Verdict.DENY, "three would be refused too"
-    assert denied.fits is None
+    assert denied.evidence.fits is None
     assert "largest allowed replicas" not in denied.sentence
 
 
@@ -48,7 +48,7 @@ def test_the_count_that_is_named_beside_a_pending_one_is_granted():
     ask = Asker(gate([quota("acme", {"requests.cpu": "10"})], workload("web", 1)))
     assert ask(scale("web", 3)).verdict is Verdict.ALLOW
     denied = ask(put(workload("web", 9, {"cpu": "2"})))
-    assert (denied.verdict, denied.fits) == (Verdict.DENY, 5)
+    assert (denied.verdict, denied.evidence.fits) == (Verdict.DENY, 5)
     assert denied.sentence.endswith("; largest allowed replicas: 5")
     assert ask(put(workload("web", 5, {"cpu": "2"}))).verdict is Verdict.ALLOW
 
@@ -84,11 +84,11 @@ def test_a_count_that_is_named_would_be_granted_and_one_more_would_not(seen: int
     for request in before:
         ask(request)
     denied = ask(last, charge=False)
-    if denied.fits is None:
+    if denied.evidence.fits is None:
         assert "largest allowed" not in denied.sentence
         return
-    assert ask(with_count(last, denied.fits), charge=False).verdict is Verdict.ALLOW
-    assert ask(with_count(last, denied.fits + 1), charge=False).verdict is Verdict.DENY
+    assert ask(with_count(last, denied.evidence.fits), charge=False).verdict is Verdict.ALLOW
+    assert ask(with_count(last, denied.evidence.fits + 1), charge=False).verdict is Verdict.DENY
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_the_tightest_quota_is_named_first(hard: tuple[str, str]):
     ask = Asker(gate(tree, workload("web", 1)))
     denied = ask(scale("web", 9))
     tightest, other = ("acme", "corp") if child == "4" else ("corp", "acme")
-    assert [row.quota for row in denied.shortages] == [tightest, other]
+    assert [row.quota for row in denied.evidence.shortages] == [tightest, other]
     assert denied.sentence.index(f"workspace quota: {tightest}") < denied.sentence.index(f"workspace quota: {other}")
-    assert denied.fits == 4
+    assert denied.evidence.fits == 4

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Decision, Request, Requester, WorkloadRef
+from extauthz.core.model import COMMIT, Decision, Request, Requester, WorkloadRef
 from extauthz.core.quota.tree import QuotaTree
 from extauthz.ledger_store.committing import Committer
 from extauthz.ledger_store.memory import MemoryStore
@@ -72,9 +72,9 @@ class Member:
         """As ``service.deciding``."""
         reading, decision_id = shown(self.gate, request), f"d{next(self._ids)}"
         decision = self.gate.decide(reading, decision_id, time.monotonic(), charge=False, requester=by)
-        if not decision.pends:
+        if decision.todo is not COMMIT:
             return decision
-        if decision.uncovered:
+        if decision.evidence.uncovered:
             return self.gate.decide(reading, decision_id, time.monotonic())
         return await self.committer.commit(reading, "", decision, by)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ from extauthz.core.model import Requester, Verdict, WorkloadRef
 from extauthz.ledger_store.memory import MemoryStore
 from extauthz.ledger_store.payload import decode
 from extauthz.ledger_store.store import Stored
-from extauthz.testing.builders import create, put_scale, quota, scale, shown, workload
+from extauthz.testing.builders import create, patch, path, pod, put_scale, quota, scale, shown, workload
 from tests.unit.ledger_store.gates import Member, members
 from tests.unit.ledger_store.stores import Odd
 from tests.waiting import until
@@ -91,6 +94,73 @@ async def test_who_is_behind_answers_at_once_what_can_grow_nothing_wherever_it_l
         await until(lambda: second.committer.replica.behind())
         for less in (put_scale("web", 3, "1"), put_scale("web", 5, "1"), scale("web", 0)):
             assert (await second.ask(less)).verdict is Verdict.ALLOW
+
+
+WEB = WorkloadRef("apps", "deployments", "team-a", "web")
+
+
+@asynccontextmanager
+async def one_behind(kind: str = "deployments.apps", *objects: Any) -> AsyncIterator[tuple[Member, Member]]:
+    """Two gates, the second of which has seen less of a kind."""
+    async with members(2, [quota("acme", CPU)], workload("web", 5), *objects) as (first, second):
+        first.sight.shown = first.sight.at = {kind: 7}
+        await first.ask(scale("web", 6))
+        await until(lambda: second.committer.replica.behind())
+        yield first, second
+
+
+@pytest.mark.parametrize(("kind", "looks"), [("pods", []), ("deployments.apps", [WEB])])
+async def test_less_waits_for_no_watch_and_is_known_to_all_gates(kind: str, looks: list[WorkloadRef]):
+    """Nobody may give its room away: somebody else may shrink it further before it lands."""
+    async with one_behind(kind) as (first, second):
+        less = await second.ask(scale("web", 3))
+        assert (less.verdict, second.looks) == (Verdict.ALLOW, looks)
+        await until(lambda: less.id in first.agreed)
+        assert (await second.ask(scale("web", 7))).reason == "ledger-unavailable", "growth waits"
+
+
+async def test_less_is_more_where_another_gate_has_seen_it_shrink():
+    async with one_behind() as (_, second):
+
+        async def look(ref: WorkloadRef) -> bool:
+            second.gate.observe(ref, replace(second.gate.ledger.get(ref).observed, replicas=2, resource_version="7"))
+            return True
+
+        second.committer._look = look
+        assert (await second.ask(scale("web", 3))).reason == "ledger-unavailable"
+        assert second.reserved == {"requests.cpu": 4 * 10**9}, "what the other gate has allowed, and no more"
+
+
+async def test_less_is_no_less_where_nobody_can_look():
+    async with one_behind() as (_, second):
+        second.can_look = False
+        assert (await second.ask(scale("web", 3))).reason == "ledger-unavailable"
+
+
+async def test_what_another_gate_has_seen_since_the_look_is_looked_at_too():
+    async with one_behind("deployments.apps", workload("api", 1)) as (first, second):
+        looks = []
+
+        async def look(ref: WorkloadRef) -> bool:
+            looks.append(ref)
+            if len(looks) == 1:
+                first.sight.shown = first.sight.at = {"deployments.apps": 8}
+                await first.ask(scale("api", 2))
+                await until(lambda: second.committer.replica.mark("deployments.apps") == 8)
+            return True
+
+        second.committer._look = look
+        assert (await second.ask(scale("web", 3))).verdict is Verdict.ALLOW
+        assert looks == [WEB, WEB]
+
+
+async def test_a_count_that_may_land_on_an_object_that_pends_is_no_less():
+    """Another gate may have seen the pods go that made it less."""
+    async with one_behind() as (first, second):
+        dearer = {"spec": {"replicas": 1, "template": pod({"cpu": "1500m"})}}
+        object_ = await first.ask(patch(path("web"), dearer))
+        await until(lambda: object_.id in second.agreed)
+        assert (await second.ask(scale("web", 3))).reason == "ledger-unavailable"
 
 
 async def test_who_lists_anew_a_kind_of_which_there_is_nothing_keeps_nobody_waiting():
@@ -170,7 +240,7 @@ async def test_a_workload_of_two_trees_is_charged_in_both_at_every_gate():
         granted = await first.ask(scale("web", 7))
         assert granted.verdict is Verdict.ALLOW
         await until(lambda: granted.id in second.agreed)
-        assert (await second.ask(scale("api", 1))).shortages[0].quota == "gpu"
+        assert (await second.ask(scale("api", 1))).evidence.shortages[0].quota == "gpu"
         first.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)
         await until(lambda: not second.gate.ledger.pending.follows(granted.id))
         assert (await second.ask(scale("api", 1))).verdict is Verdict.ALLOW
@@ -270,15 +340,14 @@ async def test_what_was_decided_while_behind_is_decided_anew():
     async with members(2, [quota("acme", CPU)], *objects) as (first, second):
         granted = await first.ask(scale("web", 9))
         await until(lambda: second.gate.ledger.pending.follows(granted.id))
-        web = WorkloadRef("apps", "deployments", "team-a", "web")
-        grown = replace(first.gate.ledger.get(web).observed, replicas=9, resource_version="7")
-        first.gate.observe(web, grown)
+        grown = replace(first.gate.ledger.get(WEB).observed, replicas=9, resource_version="7")
+        first.gate.observe(WEB, grown)
         first.sight.shown = first.sight.at = {"deployments.apps": 7}
         first.gate.ledger.pending.settle(granted.id, Event.REFUSED, 0.0)  # or a read after its answer: it ends
         await until(lambda: not second.gate.ledger.pending.follows(granted.id))
         waiting = asyncio.create_task(second.ask(scale("api", 5)))
         await asyncio.sleep(0.05)
-        second.gate.observe(web, grown)
+        second.gate.observe(WEB, grown)
         second.sight.at = {"deployments.apps": 7}
         assert (await waiting).verdict is Verdict.DENY
 
@@ -286,16 +355,15 @@ async def test_what_was_decided_while_behind_is_decided_anew():
 async def test_an_object_that_is_to_be_made_anew_is_looked_at_first():
     """Another gate may know that it is gone, and have given its room away."""
     async with members(1, [quota("acme", CPU)], workload("web", 5)) as (gate,):
-        web = WorkloadRef("apps", "deployments", "team-a", "web")
         made = await gate.ask(create(workload("web", 5)))
         assert made.reason == "no-growth"
-        assert gate.looks == [web]
+        assert gate.looks == [WEB]
         gate.gate.ledger.pending.settle(made.id, Event.REFUSED, 0.0)
         gate.can_look = False
         refused = await gate.ask(create(workload("web", 5)))
         assert (refused.verdict, refused.reason) == (Verdict.UNAVAILABLE, "ledger-unavailable")
         await gate.ask(create(workload("new", 1)))
-        assert gate.looks == [web, web], "what is not there is growth as it is"
+        assert gate.looks == [WEB, WEB], "what is not there is growth as it is"
 
 
 async def test_what_a_look_shows_to_be_gone_is_growth():

@@ -141,7 +141,7 @@ async def test_one_in_a_namespace_that_no_quota_covers_is_told_to_the_others_wit
     other = [quota("other", PODS)]
     async with members(2, other, WEB, API) as (first, second):
         free = await first.ask(scale("web", 9))
-        assert (free.verdict, free.uncovered) == (Verdict.ALLOW, True)
+        assert (free.verdict, free.evidence.uncovered) == (Verdict.ALLOW, True)
         await until(lambda: free.id in second.agreed)
         second.gate.load_quotas(tree(quota("acme", PODS)), 0.0)
         assert (await second.ask(scale("api", 5))).reason == "exceeded-quota"
@@ -221,6 +221,7 @@ async def test_one_tenants_large_templates_leave_room_for_its_neighbours():
         for number in range(12):
             made = large(f"big{number}", 200)
             made["metadata"]["labels"] = {"app": "acme"}
+            made["spec"]["template"]["spec"]["containers"][0]["name"] = f"no other's {number}"
             answers.append(await first.ask(create(made)))
         assert {one.reason for one in answers if one.verdict is not Verdict.ALLOW} == {"ledger-full"}
         assert (await second.ask(scale("lion", 5))).verdict is Verdict.ALLOW
@@ -233,10 +234,35 @@ async def test_a_template_stands_once_however_many_writes_name_it():
         for number in range(5):
             await first.ask(create({**(made := large("w", 3)), "metadata": {**made["metadata"], "name": f"w{number}"}}))
         await until(lambda: len(second.agreed) == 5)
-        assert len(newest(store).templates) == 1
+        texts = newest(store).texts.values()
+        assert len([one for one in texts if one.startswith("{")]) == 1
         seen = [one.templates for _, one in second.gate.ledger.pending]
         assert len(seen) == 5
         assert len(set(seen)) == 1
+
+
+def charted(number: int) -> dict:
+    """As a chart makes it: many labels, and its name in some of them and in its container."""
+    name = f"shop-{number}"
+    labels = {"app": name, "app.kubernetes.io/name": name} | {f"platform.example.com/{n}": "x" * 40 for n in range(20)}
+    made = workload(name, 1, labels=labels)
+    made["spec"]["template"] = pod({"cpu": "10m"})
+    made["spec"]["template"]["spec"]["containers"][0]["name"] = name
+    return made
+
+
+async def test_a_tenant_makes_hundreds_of_objects_that_differ_by_their_names_at_once():
+    """43 of these were all, while each had its own labels."""
+    async with members(2, [quota("acme", {"pods": "1000"})]) as (first, second):
+        answers = await asyncio.gather(*(first.ask(create(charted(number))) for number in range(300)))
+        granted = [one.id for one in answers if one.verdict is Verdict.ALLOW]
+        assert {one.reason for one in answers} == {"fits", "ledger-full"}
+        assert 200 < len(granted) < 300
+        await until(lambda: second.agreed == set(granted))
+        here, there = (
+            {one.id: (one.templates, one.labels) for _, one in gate.gate.ledger.pending} for gate in (first, second)
+        )
+        assert here == there
 
 
 # The object itself.

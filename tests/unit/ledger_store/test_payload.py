@@ -9,7 +9,9 @@ import zlib
 
 import pytest
 
+from extauthz.ledger_store.lines import unpack
 from extauthz.ledger_store.payload import (
+    BEFORE,
     FORMAT,
     MAX_TEXT_BYTES,
     OtherFormatError,
@@ -40,8 +42,8 @@ def test_an_empty_payload_holds_nothing_and_its_clock_is_at_the_start():
 
 
 RECORDED = (
-    "eAE9jE0KgCAQhfedImYtUW4CLxOSE0GaohMRMndvKmj3/r5XYYk5WAKjFcw+ztsUCphB3Bq9E0n5wM9MuLvy1rpXcFpCIfMGpoLD"
-    "5OMVcKfS2ZQEG1kBYUheZs8hN+vQ1j8SiLlxEvENcYAssg=="
+    "eAEljEsKwzAQQ/c5RdHalHwWAV8mmHhKIHZs7AlpMXP3TtqdnsRTwyuV6Bh2MlhDWvclVthhNNhS8Bq5nPSHhQ5ff/PYG1yOSc2ywzZ4"
+    "yiF9Ih1cny5n1WYxYHrzfSbdNjyaYsxBLRVEOq+VfAG5Aisc"
 )
 
 
@@ -65,7 +67,7 @@ def test_what_does_not_fit_is_an_error_that_says_how_much_there_is():
         encode(Payload(pending_writes))
 
 
-GOOD = {"format": FORMAT, "watermark": {}, "templates": 0, "clock_ms": 0, "holds": False, "hold_ends_ms": 0}
+GOOD = {"format": FORMAT, "watermark": {}, "texts": 0, "clock_ms": 0, "holds": False, "hold_ends_ms": 0}
 
 
 def good(**other: object) -> bytes:
@@ -85,13 +87,13 @@ def good(**other: object) -> bytes:
         text(good())[:-8],
         f"{text(good())[:8]}%%{text(good())[8:]}",
         text(good() + b"\nlonely"),
-        text(good(templates=2) + b"\nd1 {}"),
-        text(good(templates="1")),
+        text(good(texts=2) + b"\nd1 {}"),
+        text(good(texts="1")),
         text(good(watermark=[])),
         text(good(watermark={"pods": "x"})),
         text(good(clock_ms="1")),
         text(json.dumps({k: v for k, v in GOOD.items() if k != "holds"}).encode()),
-        text(good(templates=-1) + b"\nd1 {}"),
+        text(good(texts=-1) + b"\nd1 {}"),
         text(good() + b" " * (17 << 20)),
     ],
     ids=lambda bad: bad[:12],
@@ -101,6 +103,31 @@ def test_what_is_no_payload_is_an_error(bad: str):
         decode(bad)
 
 
-def test_one_of_another_release_is_told_from_gibberish():
+@pytest.mark.parametrize("other", [BEFORE - 1, FORMAT + 1, "3"])
+def test_one_of_another_release_is_told_from_gibberish(other: object):
     with pytest.raises(OtherFormatError, match="run one release"):
-        decode(text(json.dumps({"format": FORMAT - 1, "intents": {}}).encode()))
+        decode(text(json.dumps({"format": other, "intents": {}}).encode()))
+
+
+WEB = '{"workload":["apps","deployments","shop","web"],"templates":["h"],"labels":["app=web,b=c"]}'
+
+
+def of_format_before(*lines: str, templates: int = 0) -> str:
+    header = {key: value for key, value in GOOD.items() if key != "texts"}
+    first = json.dumps({**header, "format": BEFORE, "templates": templates})
+    return text("\n".join([first, *lines]).encode())
+
+
+def test_one_of_the_format_before_says_the_same():
+    count = '{"workload":["apps","deployments","shop","api"],"replicas":2}'
+    was = decode(of_format_before('h {"name":"web"}', f"d1 {WEB}", f"d2 {count}", templates=1))
+    assert was == decode(encode(was))
+    found = [unpack(line, was.texts) for line in was.pending_writes.values()]
+    assert found[0] == {**json.loads(WEB), "templates": ['{"name":"web"}'], "labels": ["app=web,b=c"]}
+    assert found[1] == {**json.loads(count), "templates": [], "labels": []}
+
+
+@pytest.mark.parametrize("line", [f"d1 {WEB}", "d1 {}", "d1 []", "d1 {", 'd1 {"workload":["a"]}'])
+def test_a_line_of_the_format_before_that_cannot_be_read_is_an_error(line: str):
+    with pytest.raises(PayloadError):
+        decode(of_format_before(line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Lower, Operation, Verdict, WorkloadRef
 from extauthz.observe.episodes import SILENCE_S, UPDATE_S, Episodes
 
 WEB = WorkloadRef("apps", "deployments", "shop", "web")
@@ -34,7 +34,7 @@ def test_the_first_refusal_is_told_at_once_and_the_next_ones_are_only_counted():
 
 
 def test_a_count_that_was_lowered_begins_an_episode_and_the_refusals_after_it_belong_to_it():
-    lowered = DENIED._replace(clamped_to=6, sentence="asked for 8 and may have 6")
+    lowered = DENIED._replace(todo=Lower(6, ""), sentence="asked for 8 and may have 6")
     granted = ALLOWED._replace(replicas=6)
     episodes = blocked((0.0, lowered), (0.1, granted), (15.0, DENIED), (30.0, lowered))
     assert episodes.due(30.0) == [], "one event an episode"
@@ -45,7 +45,7 @@ def test_a_count_that_was_lowered_begins_an_episode_and_the_refusals_after_it_be
 
 
 def test_a_dry_run_that_was_lowered_is_told_to_nobody():
-    assert blocked((0.0, DENIED._replace(clamped_to=6, dry_run=True))).due(1.0) == []
+    assert blocked((0.0, DENIED._replace(todo=Lower(6, ""), dry_run=True))).due(1.0) == []
 
 
 def test_a_count_that_has_grown_is_told_when_its_time_has_come():

@@ -9,7 +9,7 @@ import pytest
 
 from extauthz.cluster.live import DEPLOYMENTS
 from extauthz.core.decision.gate import Gate
-from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Lower, Operation, Verdict, WorkloadRef
 from extauthz.kube.connection import ApiError, Unreachable
 from extauthz.observe.autoscalers import ABSENT_S, KEPT_S, KINDS, MOST_FOUND
 from extauthz.observe.episodes import RETRY_S
@@ -113,7 +113,7 @@ async def test_the_autoscaler_that_names_the_workload_is_told(resource: Any, tar
 
 async def test_a_count_that_was_lowered_is_told_by_a_reason_of_its_own_and_the_refusals_after_it_are_not():
     cluster = Cluster()
-    cluster.events.decided(Told(refusal()._replace(clamped_to=6, sentence="asked for 8 and may have 6")))
+    cluster.events.decided(Told(refusal()._replace(todo=Lower(6, ""), sentence="asked for 8 and may have 6")))
     await cluster.events.write()
     await cluster.refused()
     (event,) = cluster.api.writes(EVENTS.collection("team-a"))

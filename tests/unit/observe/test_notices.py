@@ -14,7 +14,7 @@ import pytest
 
 from extauthz.core.decision.gate import Gate
 from extauthz.core.ledger.accounts import UsageRow
-from extauthz.core.model import Decision, Operation, Shortage, Verdict, WorkloadRef
+from extauthz.core.model import COMMIT, Decision, Evidence, Lower, Operation, Shortage, Verdict, WorkloadRef
 from extauthz.core.queries import Queries
 from extauthz.core.quota.standing import Standing, compact
 from extauthz.core.quota.tree import QuotaTree
@@ -42,13 +42,23 @@ DENIED = Decision(
     False,
     8,
     2,
-    (SHORT,),
-    fits=4,
+    evidence=Evidence((SHORT,), fits=4),
 )
 GRANTED = Decision(
-    "d2", Verdict.ALLOW, "fits", "fits every quota", WEB, Operation.UPDATE, True, False, 8, 2, pends=True, grows=True
+    "d2",
+    Verdict.ALLOW,
+    "fits",
+    "fits every quota",
+    WEB,
+    Operation.UPDATE,
+    True,
+    False,
+    8,
+    2,
+    evidence=Evidence(grows=True),
+    todo=COMMIT,
 )
-LOWERED = DENIED._replace(clamped_to=4, sentence="asked for 8 and may have 4")
+LOWERED = DENIED._replace(todo=Lower(4, ""), sentence="asked for 8 and may have 4")
 OPS, TEAM, ALL = (
     Receiver("ops", "https://a/"),
     Receiver("team", "https://b/", named=True),
@@ -275,7 +285,7 @@ async def test_a_growth_that_both_ways_ask_about_is_told_once():
     [
         {"dry_run": True},
         {"would": Verdict.DENY},
-        {"grows": False},
+        {"evidence": Evidence()},
         {"replicas": 2},
         {"replicas": 1},
         {"replicas": None},
@@ -415,7 +425,7 @@ async def test_too_many_at_once_are_dropped_loudly(monkeypatch: pytest.MonkeyPat
 
 async def test_a_fault_of_ours_ends_one_notice_and_nothing_else():
     desk = Desk(receivers=[ALL])
-    bad = DENIED._replace(shortages=(SHORT._replace(hard=None),))  # type: ignore[arg-type]
+    bad = DENIED._replace(evidence=Evidence((SHORT._replace(hard=None),)))  # type: ignore[arg-type]
     assert await desk.told(bad, GRANTED._replace(ref=WEB._replace(name="api"))) == [("granted", ("all",))]
     (line,) = desk.lines
     assert line["event"] == "notice-failed"

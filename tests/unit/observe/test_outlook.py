@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extauthz.core.model import Decision, Operation, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Evidence, Operation, Verdict, WorkloadRef
 from extauthz.core.objects.workloads import observe
 from extauthz.core.queries import Queries
 from extauthz.core.quota.tree import QuotaTree
@@ -48,8 +48,8 @@ def test_while_it_does_not_fit_its_numbers_are_todays():
     world.limit("7")
     assert world.look() == []
     (episode,) = world.episodes.open()
-    assert episode.latest.fits == 6, "one is used by api"
-    assert [row.hard for row in episode.latest.shortages] == [7 * 10**9]
+    assert episode.latest.evidence.fits == 6, "one is used by api"
+    assert [row.hard for row in episode.latest.evidence.shortages] == [7 * 10**9]
     assert "limited: requests.cpu=7; largest allowed replicas: 6" in episode.latest.sentence
     assert episode.latest.refusal == "ExceedsHard"
     world.limit("9")
@@ -90,7 +90,7 @@ def test_a_quota_that_binds_some_people_ends_it_only_if_it_was_the_one_that_refu
     world = World()
     world.limit("4", requesters=some)
     assert world.look() == [], "it has refused, so it binds who asked"
-    others = world.denied._replace(shortages=(world.denied.shortages[0]._replace(quota="gone"),))
+    others = world.denied._replace(evidence=Evidence((world.denied.evidence.shortages[0]._replace(quota="gone"),)))
     found = world.outlook(others)
     assert found is not None
     assert found.verdict is Verdict.ALLOW, "whoever asked may not be bound"

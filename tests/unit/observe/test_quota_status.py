@@ -32,6 +32,9 @@ GIB = 2**30
 ROWS = (row("requests.cpu", 3, 10, 2), row("requests.memory", 12 * GIB, 64 * GIB), row("pods", 12, 100))
 
 
+LENT = UsageRow("acme", "pods", 4 * NANOS, 1 * NANOS, 8 * NANOS, kept=4 * NANOS)
+
+
 def conditions(facts: Facts) -> dict[str, tuple[str, str]]:
     return {one["type"]: (one["status"], one["reason"]) for one in status_of(facts, NOW)["conditions"]}
 
@@ -47,6 +50,24 @@ def test_amounts_are_printed_as_kubernetes_prints_them():
     assert status["hard"] == {"requests.cpu": "10", "requests.memory": "64Gi", "pods": "100"}
     assert status["reserved"] == {"requests.cpu": "2"}
     assert status["observedGeneration"] == 2
+
+
+def test_one_that_audits_keeps_nothing():
+    facts = Facts(standing(), (LENT,), Mode.AUDIT, promised={"pods": 9 * NANOS})
+    assert conditions(facts)["GuaranteesKept"] == ("True", "Kept")
+
+
+def test_guarantees_are_shown_where_there_are_any():
+    shown = status_of(Facts(standing(), (*ROWS, LENT._replace(guaranteed=3 * NANOS))), NOW)
+    assert {field: shown[field] for field in ("guaranteed", "kept", "borrowed")} == {
+        "guaranteed": {"pods": "3"},
+        "kept": {"pods": "4"},
+        "borrowed": {"pods": "2"},
+    }
+    plain = status_of(Facts(standing(), ROWS), NOW)
+    assert [plain[field] for field in ("guaranteed", "kept", "borrowed")] == [{}, {}, {}]
+    left_out = {field: value for field, value in plain.items() if field not in ("guaranteed", "kept", "borrowed")}
+    assert same(plain, compact(left_out)), "an API server, or a definition of before, leaves out what is empty"
 
 
 def test_all_conditions_are_true_where_nobody_needs_to_look():
@@ -105,6 +126,18 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
             "requests.cpu: used 12, hard 10; nothing that needs more of it may grow, shrinking may always",
         ),
         (
+            Facts(standing(), (LENT, row("requests.cpu", 1, 3)), promised={"pods": 4 * NANOS}),
+            "GuaranteesKept",
+            "Lent",
+            "pods: kept 4, left 3; others had it before; it comes back as they shrink, and until then they do not grow",
+        ),
+        (
+            Facts(standing(), (LENT, row("requests.cpu", 1, 3)), promised={"pods": 9 * NANOS}),
+            "GuaranteesKept",
+            "Overpromised",
+            "pods: guaranteed below 9, hard 8; lower some of these, or raise the limit",
+        ),
+        (
             Facts(standing(), (row("pods", 12, 10),), Mode.AUDIT),
             "WithinHard",
             "OverLimit",
@@ -156,8 +189,9 @@ def test_all_conditions_are_true_where_nobody_needs_to_look():
         ),
     ],
     ids=[
-        "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over",
-        "over in audit", "not asked", "no webhook", "not lowered", "auditing gates", "unpriced", "stranger",
+        "invalid", "never valid", "no parent", "ring", "above parent", "no namespace", "no workload", "over", "lent",
+        "overpromised", "over in audit", "not asked", "no webhook", "not lowered", "auditing gates", "unpriced",
+        "stranger",
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_a_condition_with_a_sentence(facts: Facts, condition: str, reason: str, sentence: str):
@@ -219,6 +253,8 @@ def test_every_reason_is_in_the_table_that_the_documentation_shows():
         Facts(standing(), serving=Serving(unknown="no right"), mode=Mode.CLAMP),
         Facts(standing(), serving=Serving(audits=True)),
         Facts(standing(), mode=Mode.CLAMP, lowers=False),
+        Facts(standing(), (LENT,)),
+        Facts(standing(), (LENT,), promised={"pods": 9 * NANOS}),
     ]
     given = {(kind, reason) for facts in tried for kind, (_, reason) in conditions(facts).items()}
     assert given == {(one.type, reason) for one in TABLE for reason in one.reasons}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from extauthz.core.model import Decision, Operation, Shortage, Verdict, WorkloadRef
+from extauthz.core.model import Decision, Evidence, Operation, Shortage, Verdict, WorkloadRef
 from extauthz.observe.episodes import SILENCE_S
 from extauthz.observe.observers import Told
 from extauthz.observe.recent import Recent
@@ -48,7 +48,9 @@ def test_only_so_many_bytes_are_kept_whatever_is_said():
     for number in range(3_000):
         long = decision(f"{number}" + "n" * 250, Verdict.ALLOW, f"{number}" + "s" * 1_000)
         rows = tuple(row._replace(requested=number + n) for n in range(5))
-        recent.decided(Told(long._replace(shortages=rows), f"u{number}" + "u" * 9_000, f"a{number}" + "a" * 9_000))
+        recent.decided(
+            Told(long._replace(evidence=Evidence(rows)), f"u{number}" + "u" * 9_000, f"a{number}" + "a" * 9_000)
+        )
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 100 < len(list(recent.decisions())) < 1_000

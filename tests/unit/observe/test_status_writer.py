@@ -178,6 +178,7 @@ async def test_a_selector_that_matches_nothing_is_told(objects, spec, reason):
     assert await reasons(gate([], *objects), quota("a", **spec)) == {
         "Ready": "InForce",
         "WithinParent": "WithinParent",
+        "GuaranteesKept": "Kept",
         "SelectsWorkloads": reason,
         "WithinHard": "WithinHard",
         "UsageKnown": "Priced",

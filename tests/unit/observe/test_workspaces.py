@@ -85,8 +85,8 @@ async def test_a_write_that_only_audits_counts_once_for_a_resource_that_it_lacks
     silent["spec"]["template"]["spec"]["containers"].append({"name": "silent", "image": "x"})
     world = World(gate([quota("acme", {"requests.cpu": "10"}, mode="Audit")], silent))
     found = world.scale("web", 11)
-    assert found.audit
-    assert found.unspecified
+    assert found.evidence.audit
+    assert found.evidence.unspecified
     assert await world.series("extauthz_quota_audit_refusals_total") == {("acme", "requests.cpu"): 1}
 
 
@@ -143,6 +143,25 @@ async def test_headroom_is_the_least_of_the_quota_and_those_above_that_refuse(mo
     found = await world.series("extauthz_quota_headroom")
     assert found["acme", "requests.cpu"] == left
     assert found["corp", "requests.cpu"] == 3
+
+
+async def test_what_is_kept_for_guarantees_is_no_headroom_of_others() -> None:
+    """Of 8 CPUs a has 1 of the 4 that it is guaranteed, b all of its own, and c 2 that are not."""
+    below = [
+        quota(name, {"requests.cpu": "8"}, parent="corp", guaranteed={"requests.cpu": cpus})
+        for name, cpus in (("a", "4"), ("b", "1"), ("c", "0"))
+    ]
+    corp = quota("corp", {"requests.cpu": "8"}, namespaces={"none": "none"})
+    has = {"a": 1, "b": 1, "c": 2}
+    objects = [workload(name, count, namespace=name) for name, count in has.items()]
+    world = World(gate([corp, *below], *objects, namespaces={name: {"workspace": name} for name in has}))
+    found = await world.series("extauthz_quota_headroom")
+    assert {name: found[name, "requests.cpu"] for name in ("corp", *has)} == {"corp": 1, "a": 4, "b": 1, "c": 1}
+    types = await world.series("extauthz_quota")
+    told = {
+        (name, kind): amount for (name, _, kind), amount in types.items() if kind not in ("hard", "used", "reserved")
+    }
+    assert told == {("corp", "kept"): 3, ("a", "guaranteed"): 4, ("b", "guaranteed"): 1}
 
 
 async def test_the_three_numbers_are_told_by_type_too() -> None:

@@ -40,7 +40,7 @@ def asked(name: str, before: int, to: int, by: Requester | None = None, at: str 
 @pytest.mark.parametrize(("before", "to", "fits"), [(3, 6, None), (3, 7, 6), (0, 4, None), (0, 5, 4), (7, 1, None)])
 def test_not_more_than_double(before: int, to: int, fits: int | None) -> None:
     found = asked("no-more-than-double", before, to)
-    assert found.fits == fits
+    assert found.evidence.fits == fits
     assert (found.reason == "policy-refused") is (fits is not None)
 
 
@@ -96,7 +96,7 @@ def test_all_of_them_at_once() -> None:
     made.load_quotas(QuotaTree.build([node.quota]), 0.0)
     found = Asker(made)(scale("web", 31), by=Requester("jane"))
     assert found.reason == "policy-refused"
-    assert [(row.policy, row.audits) for row in found.policies] == [
+    assert [(row.policy, row.audits) for row in found.evidence.policies] == [
         ("business-hours", True),
         ("approval-above-20", False),
         ("only-autoscalers", True),
@@ -110,7 +110,7 @@ def test_where_one_of_several_fails_only_that_one_is_unknown() -> None:
     ]
     found = quota("acme", {"pods": "9"}, policies=policies, compiler=cel.compiler())
     refused = Asker(gate([found], workload("web", 2)))(scale("web", 3))
-    assert [(row.policy, row.result) for row in refused.policies] == [("bad", "unknown")]
+    assert [(row.policy, row.result) for row in refused.evidence.policies] == [("bad", "unknown")]
 
 
 def test_policies_that_are_too_deep_together_are_asked_one_by_one() -> None:

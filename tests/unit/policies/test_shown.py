@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extauthz.cli.report import as_table
-from extauthz.core.model import Decision, Operation, PolicyAnswer, Verdict, WorkloadRef
+from extauthz.core.model import NO_EVIDENCE, Decision, Evidence, Operation, PolicyAnswer, Verdict, WorkloadRef
 from extauthz.observe.log import decision_fields
 from extauthz.servers.api import shown, veil
 from extauthz.servers.terse import shortened
@@ -16,7 +16,17 @@ ROWS = (
 )
 SENTENCE = 'deployments.apps "web" is forbidden: policy hours of workspace quota acme: later'
 DENIED = Decision(
-    "d1", Verdict.DENY, "policy-refused", SENTENCE, REF, Operation.PATCH, True, False, 9, 3, policies=ROWS
+    "d1",
+    Verdict.DENY,
+    "policy-refused",
+    SENTENCE,
+    REF,
+    Operation.PATCH,
+    True,
+    False,
+    9,
+    3,
+    evidence=Evidence(policies=ROWS),
 )
 
 
@@ -36,7 +46,7 @@ def test_the_log_has_a_row_for_each() -> None:
         },
         {"policy": "calm", "step": "permit", "result": "unknown", "message": "it failed: gone"},
     ]
-    assert "policies" not in decision_fields(DENIED._replace(policies=()), "", 0.0)
+    assert "policies" not in decision_fields(DENIED._replace(evidence=NO_EVIDENCE), "", 0.0)
 
 
 def test_the_api_hides_those_of_quotas_that_who_asks_may_not_see() -> None:

@@ -1,0 +1,254 @@
+"""``spec.guaranteed``: room that siblings never get, used or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extauthz.core.ledger.accounts import Difference
+from extauthz.core.model import Decision, Observed, Verdict, WorkloadRef
+from extauthz.core.objects.workloads import observe
+from extauthz.core.quota.spec import WorkspaceQuota
+from extauthz.core.quota.tree import QuotaTree
+from extauthz.testing.builders import Asker, create, gate, quota, scale, workload
+
+GPU = "requests.nvidia.com/gpu"
+NANO = 10**9
+NOBODY = {"none": "such"}
+
+
+def root(hard: int) -> WorkspaceQuota:
+    return quota("root", {GPU: str(hard)}, namespaces=NOBODY)
+
+
+def child(name: str, hard: int, guaranteed: int = 0, parent: str = "root", **more: Any) -> WorkspaceQuota:
+    """Over the namespace of its name."""
+    promised = {"guaranteed": {GPU: str(guaranteed)}} if guaranteed else {}
+    return quota(name, {GPU: str(hard)}, parent=parent, namespaces={"team": name}, **promised, **more)
+
+
+def asker(quotas: Sequence[WorkspaceQuota], has: Mapping[str, int]) -> Asker:
+    """In each namespace a Deployment of its name, of one GPU a pod."""
+    objects = [workload(name, count, {"nvidia.com/gpu": "1"}, namespace=name) for name, count in has.items()]
+    return Asker(gate(quotas, *objects, namespaces={name: {"team": name} for name in has}))
+
+
+def more(ask: Asker, name: str, by: int) -> Decision:
+    entry = ask.gate.ledger.get(WorkloadRef("apps", "deployments", name, name))
+    assert entry is not None
+    return ask(scale(name, entry.top_replicas() + by, namespace=name))
+
+
+FIRST = (root(8), child("a", 8, 4), child("b", 8))
+SECOND = (root(10), child("above", 10, 6), child("a1", 10, 3, "above"), child("a2", 10, 3, "above"), child("b", 10))
+
+
+@pytest.mark.parametrize(
+    ("quotas", "has", "asked"),
+    [
+        (FIRST, {"a": 0, "b": 4}, [("b", 1, "kept", 4), ("a", 4, "", None), ("a", 1, "hard", 4)]),
+        (FIRST, {"a": 0, "b": 6}, [("b", 1, "kept", 6), ("a", 2, "", None), ("a", 1, "hard", 2)]),
+        (SECOND, {"a1": 5, "a2": 0, "b": 0}, [("b", 3, "kept", 2), ("b", 2, "", None), ("a2", 3, "", None)]),
+    ],
+    ids=["idle", "lent", "two-levels"],
+)
+def test_the_worked_examples(quotas: Any, has: dict[str, int], asked: list[tuple[str, int, str, int | None]]):
+    ask = asker(quotas, has)
+    for name, by, why, largest in asked:
+        said = more(ask, name, by)
+        assert said.verdict is (Verdict.DENY if why else Verdict.ALLOW), (name, by)
+        assert said.fits == largest
+        assert [bool(row.kept) for row in said.shortages] == ([why == "kept"] if why else [])
+        assert ask.gate.ledger.drift() == {}
+
+
+def test_the_sentence_names_what_is_kept_and_nobody():
+    said = more(asker(FIRST, {"a": 0, "b": 4}), "b", 1)
+    assert said.sentence == (
+        f'deployments.apps "b" is forbidden: exceeded workspace quota: root, requested: {GPU}=1, used: {GPU}=4, '
+        f"kept for guarantees: {GPU}=4, limited: {GPU}=8; largest allowed replicas: 4"
+    )
+
+
+def test_what_counts_in_two_children_uses_both():
+    both = quota("c", {GPU: "8"}, parent="root", namespaces={"team": "a"}, guaranteed={GPU: "2"})
+    ask = asker([*FIRST, both], {"a": 0, "b": 2})
+    assert more(ask, "b", 1).verdict is Verdict.DENY, "2 used, 6 kept"
+    assert more(ask, "a", 2).verdict is Verdict.ALLOW
+    assert more(ask, "b", 2).verdict is Verdict.ALLOW, "4 used, 2 kept"
+    assert more(ask, "b", 1).fits == 4
+
+
+def test_mode_audit_neither_gives_nor_takes():
+    ask = asker([root(8), child("a", 8, 4, mode="Audit"), child("b", 8)], {"a": 0, "b": 4})
+    assert more(ask, "b", 4).verdict is Verdict.ALLOW, "nothing is kept for one that audits"
+    audits = quota("root", {GPU: "8"}, namespaces=NOBODY, mode="Audit")
+    said = more(asker([audits, *FIRST[1:]], {"a": 0, "b": 4}), "b", 1)
+    assert (said.verdict, said.audit) == (Verdict.ALLOW, ())
+
+
+def test_below_one_that_audits_a_guarantee_holds_against_those_above():
+    quotas = [root(8), child("mid", 8, mode="Audit"), child("a", 8, 4, "mid"), child("b", 8)]
+    ask = asker(quotas, {"a": 0, "b": 4})
+    assert more(ask, "b", 1).verdict is Verdict.DENY
+    assert more(ask, "a", 4).verdict is Verdict.ALLOW
+
+
+def test_a_parent_that_does_not_limit_it_keeps_it_of_those_above():
+    mid = quota("mid", {"pods": "8"}, parent="root", namespaces=NOBODY)
+    ask = asker([root(8), mid, child("a", 8, 4, "mid"), child("b", 8)], {"a": 0, "b": 4})
+    assert more(ask, "b", 1).verdict is Verdict.DENY
+    assert more(ask, "a", 4).verdict is Verdict.ALLOW
+
+
+def test_what_was_lent_is_not_lent_again():
+    """Of a guarantee that comes when the room is in use: who has it may stay, and shrink; nobody else gets it."""
+    ask = asker([FIRST[0], child("a", 8), child("b", 8)], {"a": 0, "b": 6})
+    ask.gate.load_quotas(QuotaTree.build(FIRST), 0.0)
+    assert ask.gate.ledger.drift() == {}
+    assert more(ask, "b", 1).fits == 6
+    assert more(ask, "b", -2).verdict is Verdict.ALLOW
+    ask.gate.observe(*observe(workload("b", 4, {"nvidia.com/gpu": "1"}, namespace="b", version="2")))
+    assert more(ask, "b", 1).verdict is Verdict.DENY
+
+
+def test_a_guarantee_that_is_taken_back_keeps_nothing():
+    ask = asker(FIRST, {"a": 0, "b": 4})
+    ask.gate.load_quotas(QuotaTree.build([FIRST[0], child("a", 8), child("b", 8)]), 0.0)
+    assert more(ask, "b", 4).verdict is Verdict.ALLOW
+    assert ask.gate.ledger.drift() == {}
+
+
+def test_a_quota_that_does_not_bind_who_asks_keeps_nothing_from_them():
+    free = quota("root", {GPU: "8"}, namespaces=NOBODY, requesters={"include": {"users": ["somebody"]}})
+    ask = asker([free, *FIRST[1:]], {"a": 0, "b": 4})
+    assert more(ask, "b", 1).verdict is Verdict.DENY, "whoever is not known is bound"
+
+
+def test_a_create_takes_nothing_that_is_kept():
+    ask = asker(FIRST, {"a": 0, "b": 4})
+    made = workload("more", 1, {"nvidia.com/gpu": "1"}, namespace="b")
+    said = ask(create(made))
+    assert (said.verdict, said.fits) == (Verdict.DENY, 0)
+    assert ask(create(made | {"spec": made["spec"] | {"replicas": 0}})).verdict is Verdict.ALLOW
+
+
+def test_objects_are_guaranteed_too():
+    key = "count/deployments.apps"
+    top = quota("root", {key: "3"}, namespaces=NOBODY)
+    one = quota("a", {key: "3"}, parent="root", namespaces={"team": "a"}, guaranteed={key: "2"})
+    ask = Asker(gate([top, one, quota("b", {key: "3"}, parent="root", namespaces={"team": "b"})],
+                     workload("b", 1, namespace="b"), namespaces={"a": {"team": "a"}, "b": {"team": "b"}}))  # fmt: skip
+    said = ask(create(workload("more", 1, namespace="b")))
+    assert (said.verdict, said.fits) == (Verdict.DENY, None), "no count helps"
+    assert ask(create(workload("more", 1, namespace="a"))).verdict is Verdict.ALLOW
+
+
+def test_what_an_unknown_may_use_is_set_aside_beside_guarantees():
+    ask = asker([root(8), child("a", 8, 2), child("b", 8), child("u", 3)], {"a": 0, "b": 4, "u": 0})
+    ask.gate.observe(WorkloadRef("example.dev", "gadgets", "u", "gizmo"), Observed(2, None))
+    said = more(ask, "b", 2)
+    assert [(row.reserved, row.kept) for row in said.shortages] == [(3 * NANO, 0)], "guarantees leave room for it"
+    assert said.fits == 5
+
+
+def test_headroom_says_how_much_is_within_the_guarantee():
+    asked = asker([root(8), child("a", 8, 4), child("b", 8, 1)], {"a": 3, "b": 2}).gate
+    from extauthz.core.queries import Queries
+
+    found = Queries(asked.ledger).headroom(WorkloadRef("apps", "deployments", "a", "a"))
+    assert found is not None
+    assert (found.replicas, found.guaranteed) == (6, 4)
+    without = Queries(asker([root(8), child("a", 8)], {"a": 3}).gate.ledger)
+    plain = without.headroom(WorkloadRef("apps", "deployments", "a", "a"))
+    assert plain is not None
+    assert (plain.replicas, plain.guaranteed) == (8, None)
+
+
+def test_a_wrong_number_of_what_is_kept_is_found_and_repaired():
+    ask = asker(FIRST, {"a": 1, "b": 4})
+    usage = ask.gate.ledger.usage
+    (account,) = [one for node, one in usage.accounts._accounts.items() if node.quota.name == "root"]
+    account.kept[GPU] += NANO
+    assert usage.drift() == {("root", f"kept {GPU}"): NANO}
+    repair = usage.repair(1)
+    found = None
+    while found is None:
+        try:
+            next(repair)
+        except StopIteration as ended:
+            found = ended.value
+    assert found == (Difference("root", f"kept {GPU}", 4 * NANO, 3 * NANO),)
+    assert usage.drift() == {}
+
+
+# For all trees: what may be said of guarantees without looking at how they are kept.
+
+TREES = {
+    "a": "root", "b": "root", "c": "root", "a1": "a", "a2": "a", "b1": "b", "a11": "a1",
+}  # fmt: skip
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[WorkspaceQuota], dict[str, int], list[tuple[str, int]]]:
+    """Quotas, what workloads have, and what is asked."""
+    hard = draw(st.integers(2, 12))
+    quotas = [root(hard)]
+    for name, parent in TREES.items():
+        own = draw(st.integers(1, 12))
+        quotas.append(child(name, own, draw(st.integers(0, min(own, 4))), parent))
+    has = {name: draw(st.integers(0, 3)) for name in TREES}
+    asked = draw(st.lists(st.tuples(st.sampled_from(sorted(TREES)), st.integers(-2, 6)), min_size=1, max_size=8))
+    return quotas, has, asked
+
+
+def without(quotas: Sequence[WorkspaceQuota]) -> list[WorkspaceQuota]:
+    return [replace(one, guaranteed={}) for one in quotas]
+
+
+def kept_of(ask: Asker) -> dict[str, int]:
+    """By the definition, from used and reserved alone."""
+    rows = {row.quota: row for row in ask.gate.usage()}
+    nodes = {node.quota.name: node for node in ask.gate.ledger.coverage.tree.nodes}
+
+    def kept(name: str) -> int:
+        return sum(idle(one) for one, parent in TREES.items() if parent == name)
+
+    def idle(name: str) -> int:
+        row = rows[name]
+        return max(0, nodes[name].quota.guaranteed.get(GPU, 0) - row.used - row.reserved, kept(name))
+
+    return {name: kept(name) for name in rows}
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_whatever_is_asked_guarantees_only_lower_grants_and_are_kept(world: Any):
+    quotas, has, asked = world
+    ask = asker(quotas, has)
+    for name, by in asked:
+        entry = ask.gate.ledger.get(WorkloadRef("apps", "deployments", name, name))
+        assert entry is not None
+        to = max(entry.top_replicas() + by, 0)
+        plain = asker(without(quotas), dict.fromkeys(has, 0) | has)
+        for ref, pending in ask.gate.ledger.pending:
+            assert pending.replicas is not None
+            plain.gate.ledger.adopt(ref, replace(pending))
+        before = {row.quota: row for row in ask.gate.usage()}
+        said = ask(scale(name, to, namespace=name))
+        if said.verdict is Verdict.ALLOW:
+            assert plain(scale(name, to, namespace=name), charge=False).verdict is Verdict.ALLOW, "only lower"
+        elif plain(scale(name, to, namespace=name), charge=False).verdict is Verdict.ALLOW:
+            node = next(one for one in ask.gate.ledger.coverage.tree.nodes if one.quota.name == name)
+            own = before[name]
+            assert own.used + own.reserved + by * NANO > node.quota.guaranteed.get(GPU, 0), "its own is never refused"
+        if said.fits is not None:
+            assert ask(scale(name, said.fits, namespace=name), charge=False).verdict is Verdict.ALLOW, "fits is granted"
+            assert ask(scale(name, said.fits + 1, namespace=name), charge=False).verdict is Verdict.DENY
+        assert {row.quota: row.kept for row in ask.gate.usage()} == kept_of(ask)
+        assert ask.gate.ledger.drift() == {}
