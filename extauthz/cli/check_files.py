@@ -89,7 +89,7 @@ def _is_gated(tree: Tree, custom: Container[str]) -> bool:
         raise ObjectError("apiVersion", "is missing")
     group, name = metadata.kind_of(tree)
     kind = BY_NAME.get((group, name))
-    return kind.is_gated if kind is not None else f"{_plural(name.lower())}.{group}" in custom
+    return kind.is_gated or kind.is_admitted if kind is not None else f"{_plural(name.lower())}.{group}" in custom
 
 
 def _plural(singular: str) -> str:

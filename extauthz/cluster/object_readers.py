@@ -10,8 +10,8 @@ from extauthz.core.errors import ObjectError
 from extauthz.core.footprint import LimitRangeDefaults, parse_limit_range, parse_runtime_class
 from extauthz.core.kinds import BY_KEY, BY_NAME, CLAIMS, DEVICE_CLAIMS, JOBS, PODS, REVISIONS, STATEFUL_SETS
 from extauthz.core.model import Amounts, Observed, Template, Tree, WorkloadRef
-from extauthz.core.objects import devices, workloads
-from extauthz.core.objects.fields import MAX_REPLICAS, boolean, items, mapping, replicas, text
+from extauthz.core.objects import devices, jobs, workloads
+from extauthz.core.objects.fields import MAX_REPLICAS, mapping, replicas, text
 from extauthz.core.objects.metadata import controller, labels_text, plain_selector, required, version_of
 from extauthz.core.objects.metadata import observed as observed_as
 
@@ -19,9 +19,6 @@ Workload: TypeAlias = tuple[WorkloadRef, Observed]
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod counts no more: ``QuotaV1Pod`` in ``pkg/quota/v1/evaluator/core/pods.go``."""
-
-_FINISHED = frozenset({"Complete", "Failed"})
-"""Conditions of a Job that runs no pod any more: ``IsJobFinished`` in ``pkg/controller/job/utils.go``."""
 
 _IS_DEFAULT = (
     "storageclass.kubernetes.io/is-default-class",
@@ -170,29 +167,12 @@ def device_claim(root: Tree) -> Workload:
 
 def job(root: Tree) -> Workload | None:
     """A Job, as a workload of as many replicas as may run at once; none once it has finished. Raises ObjectError."""
-    status = mapping(root.get("status"), "status")
-    for condition, _ in items(status.get("conditions"), "status.conditions"):
-        if condition.get("type") in _FINISHED and condition.get("status") == "True":
-            return None
+    if jobs.is_finished(root):
+        return None
     spec = mapping(root.get("spec"), "spec")
-    template = _pruned({"template": spec.get("template")})
-    ref, observed = observed_as(*JOBS, root, _parallel(spec, status), template)
+    ref, observed = observed_as(*JOBS, root, jobs.pods(root), _pruned({"template": spec.get("template")}))
     observed.selector = plain_selector(spec.get("selector"))
     return ref, observed
-
-
-def _parallel(spec: Mapping[str, Tree], status: Mapping[str, Tree]) -> int:
-    """The most pods that it may have: ``manageJob`` in ``pkg/controller/job/job_controller.go``."""
-    if boolean(spec.get("suspend"), "spec.suspend"):
-        return 0
-    parallelism = replicas(spec.get("parallelism"), 1, "spec.parallelism")
-    succeeded = replicas(status.get("succeeded"), 0, "status.succeeded")
-    if spec.get("completions") is not None:
-        left = replicas(spec["completions"], 1, "spec.completions") - succeeded
-        return max(min(parallelism, left), 0)
-    if succeeded:  # a work queue that has run empty: no pod is started any more
-        return min(parallelism, replicas(status.get("active"), 0, "status.active"))
-    return parallelism
 
 
 def revision(root: Tree) -> Workload:

@@ -40,6 +40,8 @@ class WorkloadKind(NamedTuple):
     """Groups under which old API servers have the same objects too."""
     is_gated: bool = False
     """It has replicas and a scale subresource: its writes are decided."""
+    is_admitted: bool = False
+    """It has no replicas at Envoy, and its objects are decided where the webhook is shown them."""
     created_by_custom: bool = False
     """A custom resource with a scale subresource may create it. It must select what it creates, or the pods of that."""
     shares_template: bool = False
@@ -97,7 +99,7 @@ KINDS: Final = (
         lets_go=True,
     ),
     WorkloadKind(REVISIONS, "ControllerRevision", "v1", ("data", *_SPEC), created_by=(STATEFUL_SETS,)),
-    WorkloadKind(JOBS, "Job", "v1", _SPEC, created_by_custom=True, lets_go=True),
+    WorkloadKind(JOBS, "Job", "v1", _SPEC, is_admitted=True, created_by_custom=True, lets_go=True),
     WorkloadKind(
         PODS,
         "Pod",
@@ -114,6 +116,7 @@ KINDS: Final = (
 BY_KEY: Final[Mapping[Kind, WorkloadKind]] = {kind.key: kind for kind in KINDS}
 
 GATED: Final = tuple(kind for kind in KINDS if kind.is_gated)
+ADMITTED: Final = tuple(kind for kind in KINDS if kind.is_admitted)
 
 BY_NAME: Final[Mapping[tuple[str, str], WorkloadKind]] = {
     (group, kind.name): kind for kind in KINDS for group in (kind.key[0], *kind.also_in)

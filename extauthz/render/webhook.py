@@ -12,7 +12,7 @@ from typing import Any as Tree
 from typing import TypeAlias
 
 from extauthz.core.intake.admission import CLAMP_NAME, MOVED_BY_STATUS, NAME
-from extauthz.core.kinds import GATED
+from extauthz.core.kinds import ADMITTED, GATED
 from extauthz.core.quota.selectors import LabelSelector
 from extauthz.render.manifests import Part
 
@@ -153,6 +153,7 @@ def _rules(options: WebhookOptions, operations: list[str]) -> list[dict[str, Tre
     if "CREATE" in operations:  # here is no count that could be lowered
         rules += [_rule([group], ["v1"], status, ["UPDATE"]) for group, status in _moved_by_status()]
         rules += [_rule([""], ["v1"], ["pods/resize"], ["UPDATE"])]
+        rules += [_rule([kind.key[0]], ["v1"], [kind.key[1]], operations) for kind in ADMITTED]
     rules += [_rule([one.group], ["*"], [one.plural, f"{one.plural}/scale"], operations) for one in options.custom]
     return rules
 
@@ -223,7 +224,7 @@ _SPEC_KEYS = "{0}.?spec.orValue({{}}).exists(k, !(k in ['replicas', 'template'])
 
 _HAS_A_POD_TEMPLATE = "object.?spec.?template.?spec.?containers.hasValue()"
 
-_GROUPS = ", ".join(repr(group) for group in sorted({kind.key[0] for kind in GATED}))
+_GROUPS = ", ".join(repr(group) for group in sorted({kind.key[0] for kind in (*GATED, *ADMITTED)}))
 
 CUSTOM_CHANGED = " || ".join(
     [
@@ -241,9 +242,18 @@ CUSTOM_MAY_GROW = (
 )
 
 
+_MORE = "object.?spec.?{0}.orValue(0) > oldObject.?spec.?{0}.orValue(0)"
+
+JOB_MAY_GROW = (
+    f"request.resource.group == 'batch' && ({_MORE.format('parallelism')} || {_MORE.format('completions')}"
+    " || !object.?spec.?suspend.orValue(false) && oldObject.?spec.?suspend.orValue(false))"
+)
+"""More pods at once, or a Job that was suspended and starts."""
+
+
 def may_grow(labels: tuple[str, ...] | None) -> str:
-    """More replicas; a pod that is resized; or, of what pods cost and whom they are charged to, something else. In a
-    Scale, zero is left out.
+    """More replicas, or pods of a Job; a pod that is resized; or, of what pods cost and whom they are charged to,
+    something else. In a Scale, zero is left out.
 
     Args:
         labels: as ``WebhookOptions.workload_labels``.
@@ -254,6 +264,7 @@ def may_grow(labels: tuple[str, ...] | None) -> str:
             "request.?subResource.orValue('') == 'resize'",
             MORE_REPLICAS,
             f"request.?subResource.orValue('') != 'scale' && ({' || '.join(_changed(labels))})",
+            JOB_MAY_GROW,
             CUSTOM_MAY_GROW,
         ]
     )

@@ -73,6 +73,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for kind in KINDS:
             plane.api.create(workload(kind))
+        plane.api.create(JOB)
         for definition, (kind, made) in zip(fixtures.DEFINITIONS, CUSTOMS.items(), strict=True):
             plane.api.create(definition)
             eventually(lambda kind=kind: plane.api.serves(kind))
@@ -145,6 +146,37 @@ def test_what_cannot_grow_is_not_asked_about(guarded: Plane, kind: str, what: st
 def test_a_scale_is_asked_about_where_it_grows(guarded: Plane, kind: str):
     asked = [is_asked(guarded, kind, {"spec": {"replicas": count}}, sub="scale") for count in (0, 1, 2, 3)]
     assert asked == [False, False, False, True]
+
+
+JOB = {
+    "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sum", "namespace": "shop"},
+    "spec": {"parallelism": 2, "completions": 4, "completionMode": "Indexed", "suspend": True,
+             "template": pod(restartPolicy="Never")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("patch", "asked"),
+    [
+        ({"spec": {"parallelism": 3}}, True),
+        ({"spec": {"parallelism": 6, "completions": 6}}, True),
+        ({"spec": {"suspend": False}}, True),
+        ({"metadata": {"labels": {"tier": "b"}}}, True),
+        ({"spec": {"parallelism": 1}}, False),
+        ({"spec": {"suspend": True}}, False),
+        ({"spec": {"activeDeadlineSeconds": 9}}, False),
+        ({"metadata": {"annotations": {"a": "b"}}}, False),
+    ],
+)
+def test_a_job_is_asked_about_where_more_pods_may_run(guarded: Plane, patch: Tree, asked: bool):
+    assert is_asked(guarded, "Job", patch, "sum") is asked
+
+
+def test_a_new_job_is_asked_about_and_its_status_is_not(guarded: Plane):
+    with pytest.raises(RefusedError, match=ASKED):
+        guarded.api.create(JOB | {"metadata": {"name": "new", "namespace": "shop"}})
+    guarded.api.create(JOB | {"metadata": {"name": "new", "namespace": "spared"}})
+    guarded.api.patch("Job", "sum", "shop", {"metadata": {"annotations": {"seen": "1"}}}, sub="status")
 
 
 def test_a_pod_that_is_resized_is_asked_about_and_no_other_write_of_pods(guarded: Plane):

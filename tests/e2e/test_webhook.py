@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,54 @@ def test_every_writer_and_form_is_asked_about(world, workspace):
     for name, sentence in said.items():
         assert f"exceeded workspace quota: {acme.name}" in sentence, (name, sentence)
     assert acme.charged() == 1, "a refusal has charged nothing"
+
+
+def job(name: str, parallelism: int, **spec: Any) -> dict[str, Any]:
+    made = workload(name, parallelism, {"cpu": "1"})
+    template = made["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": parallelism, "template": template} | spec
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_job_is_decided_by_the_pods_that_may_run_at_once(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+
+    def patch(name: str, **spec: Any) -> Any:
+        return acme.api.patch("Job", name, acme.namespace, {"spec": spec})
+
+    acme.create(job("few", 5, completions=2))
+    eventually(lambda: (acme.used(), acme.charged()) == (2, 2))
+    said = refused(lambda: acme.create(job("large", 5)))
+    assert f'{DENIED}jobs.batch "large" is forbidden: exceeded workspace quota: {acme.name}' in said
+    assert "largest allowed parallelism: 2" in said
+    acme.create(job("queued", 9, suspend=True))  # as Kueue does
+    assert "largest allowed parallelism: 2" in refused(lambda: patch("queued", suspend=False))
+    patch("queued", parallelism=2, suspend=False)
+    eventually(lambda: (acme.used(), acme.charged()) == (4, 4))
+    assert "exceeded workspace quota" in refused(lambda: patch("queued", parallelism=3))
+    patch("queued", parallelism=1)
+    eventually(lambda: (acme.used(), acme.charged()) == (3, 3))
+
+
+def test_a_cron_job_says_that_its_job_was_refused(world, workspace):
+    acme = workspace({"requests.cpu": "4"})
+    assert world.manager.running
+    acme.create(job("small", 1))
+    eventually(lambda: acme.used() == 1)
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job("nightly", 5)["spec"]}}
+    acme.create({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec})
+    before = (datetime.now(UTC) - timedelta(seconds=90)).strftime("%Y-%m-%dT%H:%M:%SZ")  # so that one is due now
+    path = f"/apis/batch/v1/namespaces/{acme.namespace}/cronjobs/nightly/status"
+    acme.api.call("PATCH", path, {"status": {"lastScheduleTime": before}}, "application/merge-patch+json")
+
+    def told() -> list[str]:
+        path = f"/api/v1/namespaces/{acme.namespace}/events"
+        events = acme.api.call("GET", path)["items"]
+        return [one["message"] for one in events if one["involvedObject"]["kind"] == "CronJob"]
+
+    eventually(lambda: any(f"exceeded workspace quota: {acme.name}" in one for one in told()), told)
+    assert [one["metadata"]["name"] for one in acme.api.list("Job", acme.namespace)] == ["small"]
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,7 @@ def test_every_kind_that_envoy_asks_about_is_in_the_rules_with_its_scale(capsys)
         ("", "replicationcontrollers"),
         ("", "replicationcontrollers/scale"),
         ("", "pods/resize"),
+        ("batch", "jobs"),
         ("apps", "statefulsets/status"),
         ("apps", "replicasets/status"),
         ("", "replicationcontrollers/status"),
@@ -82,7 +83,12 @@ def test_by_default_the_count_is_asked_about_before_and_passes_where_nobody_answ
     assert lowers["sideEffects"] == "NoneOnDryRun"
     assert lowers["namespaceSelector"] == decides["namespaceSelector"]
     resources = [rule["resources"] for rule in decides["rules"]]
-    for others in (["pods/resize"], ["statefulsets/status", "replicasets/status"], ["replicationcontrollers/status"]):
+    for others in (
+        ["pods/resize"],
+        ["jobs"],
+        ["statefulsets/status", "replicasets/status"],
+        ["replicationcontrollers/status"],
+    ):
         resources.remove(others)  # here is no count that could be lowered
     assert [rule["resources"] for rule in lowers["rules"]] == resources
     assert {tuple(rule["operations"]) for rule in lowers["rules"]} == {("UPDATE",)}

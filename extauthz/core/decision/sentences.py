@@ -7,6 +7,7 @@ from itertools import groupby
 from math import ceil
 
 from extauthz.core import quantities
+from extauthz.core.kinds import JOBS
 from extauthz.core.model import PolicyAnswer, Shortage, Unspecified, WorkloadRef
 
 
@@ -28,7 +29,8 @@ def exceeded(ref: WorkloadRef, shortages: Iterable[Shortage], fits: int | None, 
     deployments.apps "web" is forbidden: exceeded workspace quota: acme, requested: pods=2, used: pods=3,
     limited: pods=4; largest allowed replicas: 4
     """
-    room = f"; largest allowed replicas: {fits}" if fits is not None else ""
+    count = "parallelism" if ref[:2] == JOBS else "replicas"
+    room = f"; largest allowed {count}: {fits}" if fits is not None else ""
     pods = "1 pod" if surge == 1 else f"{surge} pods"
     counted = f"; counted with {pods} more for a rollout (maxSurge)" if surge else ""
     return f"{subject(ref)} is forbidden: {_quotas(shortages)}{counted}{room}"

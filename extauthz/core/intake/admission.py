@@ -14,7 +14,7 @@ from extauthz.core import budget, texts
 from extauthz.core.budget import AT_ONCE_BYTES, TOO_COMPLEX, Work
 from extauthz.core.errors import BodyError, ObjectError
 from extauthz.core.intake import counts, routes
-from extauthz.core.kinds import PODS
+from extauthz.core.kinds import JOBS, PODS
 from extauthz.core.model import (
     NotAWrite,
     Observed,
@@ -28,7 +28,7 @@ from extauthz.core.model import (
     WorkloadRef,
     Write,
 )
-from extauthz.core.objects import custom, metadata
+from extauthz.core.objects import custom, jobs, metadata
 from extauthz.core.objects.custom import NO_SHAPES, Shape, Shapes
 from extauthz.core.objects.fields import boolean, mapping, text, text_list
 from extauthz.core.objects.workloads import described, interned, pod_template
@@ -148,6 +148,8 @@ def _review(tree: Tree, shapes: Shapes) -> Review:
     if len(who.groups) + len(who.pods) > MAX_GROUPS or sum(map(len, (who.user, *who.groups, *who.pods))) > MAX_WHO:
         return Review(uid, Question(_by_nobody(reading), user))
     question = Question(reading, user, who if who.user else None)
+    if isinstance(reading, Write) and reading.ref[:2] == JOBS:
+        return Review(uid, question, "/spec/parallelism")
     return Review(uid, question) if shape is None else Review(uid, question, shape.pointer)
 
 
@@ -221,7 +223,8 @@ def _named(request: Mapping[str, Tree], shapes: Shapes) -> tuple[WorkloadRef, bo
         return WorkloadRef(*PODS, parts["namespace"], parts["name"]), False
     if parts["subresource"] == "status" and parts["resource"] in MOVED_BY_STATUS:
         parts["subresource"] = ""
-    if not parts["subresource"] and (parts["group"], parts["resource"]) in shapes:
+    kind = parts["group"], parts["resource"]
+    if not parts["subresource"] and (kind == JOBS or kind in shapes):
         return WorkloadRef(parts["group"], parts["resource"], parts["namespace"], parts["name"]), False
     return routes.workload(**parts)
 
@@ -260,7 +263,10 @@ def manifest(ref: WorkloadRef, document: Mapping[str, Tree], shapes: Shapes = NO
 
 def _described(ref: WorkloadRef, given: Mapping[str, Tree], shape: Shape | None) -> Observed:
     """What of an object counts. Raises BodyError, ObjectError."""
-    found = described(ref.resource, given) if shape is None else custom.described(shape, given)
+    if shape is not None:
+        found = custom.described(shape, given)
+    else:
+        found = jobs.described(given) if ref[:2] == JOBS else described(ref.resource, given)
     size = len(found.template.text) if found.template is not None else 0
     if size + len(found.labels) + len(found.selector or "") + sum(map(len, found.owner or ())) > MAX_COUNTS_BYTES:
         raise _too_much()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from extauthz.core.intake.admission import manifest as read_manifest
 from extauthz.core.intake.read import read
-from extauthz.core.kinds import BY_NAME, BY_PATH, GATED
+from extauthz.core.kinds import ADMITTED, BY_NAME, BY_PATH, GATED
 from extauthz.core.model import Kind, Observed, Operation, Reading, Request, Unreadable, WorkloadRef, Write
 from extauthz.core.objects.custom import NO_CUSTOMS, Customs
 from extauthz.core.objects.fields import MAX_REPLICAS, at
@@ -98,16 +98,17 @@ def manifest(asked: Json, customs: Customs = NO_CUSTOMS) -> Manifest:
     mapping(document, "spec")
     shapes = customs.shapes.get(key, {}).values()
     has_count = any(at(document, *path) is not None for path in ({one.replicas for one in shapes} or {REPLICAS}))
+    has_count = has_count or key in {kind.key for kind in ADMITTED}
     return Manifest(ref, read_manifest(ref, document, customs.shapes), has_count)
 
 
 def _kind(group: str, name: str, customs: Customs) -> Kind:
     """API group and plural. Raises Problem: it has no replicas, as far as is known."""
     kind, plural = BY_NAME.get((group, name)), customs.resources.get((group, name))
-    if kind is not None and kind.is_gated:
+    if kind is not None and (kind.is_gated or kind.is_admitted):
         return kind.key
     if plural is None:
-        known = ", ".join(kind.name for kind in GATED)
+        known = ", ".join(kind.name for kind in (*GATED, *ADMITTED))
         raise Problem(
             400, f"object.kind: must be one of {known}, or of a known definition with a scale, not {name[:63]!r}"
         )
