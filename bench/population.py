@@ -68,6 +68,14 @@ class Population:
         return ""
 
     @property
+    def claim_templates(self) -> dict[str, dict[str, Template]]:
+        return {}
+
+    @property
+    def device_classes(self) -> dict[str, str]:
+        return {}
+
+    @property
     def workloads(self) -> Iterator[tuple[WorkloadRef, Observed]]:
         """Every string of a workload is its own, and templates are shared, as in what a state source reads."""
         templates = [_template(i) for i in range(max(1, self.workload_count // WORKLOADS_PER_TEMPLATE))]

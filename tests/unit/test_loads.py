@@ -56,7 +56,7 @@ items:
 CLIENT = {"ssl"}
 """Of a server: Python's own, which can do https."""
 HELP = {name: set[str]() for name in COMMANDS} | {"render": {"yaml"}, "simulate": {"asyncio", "ssl"}}
-FILES = {"yaml", "cachetools"}
+FILES = {"yaml", "cachetools", "orjson"}
 """What the gate reads files by, and remembers in."""
 
 

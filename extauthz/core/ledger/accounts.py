@@ -449,7 +449,7 @@ class Accounts:
                 growth = growth_of(key, 0)
                 if growth or key in above_here:
                     grows_here = True
-                    is_unpriced = is_unpriced or account.is_unbounded(key)
+                    is_unpriced = is_unpriced or (account.unbounded > 0 and account.is_unbounded(key))
                     aside = self._set_aside(node, key, growth, after.envelope_in) if some_unknown else 0
                     others = kept.get((node, key), 0) if kept else 0
                     if growth > available(key, hard) - (max(aside, others)):

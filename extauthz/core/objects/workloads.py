@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-import orjson
-
 from extauthz.core import quantities
 from extauthz.core.errors import ObjectError
 from extauthz.core.kinds import BY_NAME, DEPLOYMENTS, REPLICATION_CONTROLLERS, WorkloadKind
@@ -226,6 +224,8 @@ def _text(tree: Tree) -> bytes:
 
     orjson is ten times as quick, but writes what is not ASCII otherwise, and takes no half of a surrogate pair.
     """
+    import orjson  # of no use to commands that read no object
+
     try:
         quick = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)
     except TypeError:

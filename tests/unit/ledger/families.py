@@ -85,6 +85,7 @@ class Cluster:
         made, old = self.copy(), self.objects.get(at)
         if not made.lands(request):
             return None
+        self.version = made.version  # no other create has its UID
         new, ref = made.objects[at], found.ref._replace(name=at[1])
         asked = (
             {**new, "metadata": {**new["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}}

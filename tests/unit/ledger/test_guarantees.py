@@ -62,8 +62,8 @@ def test_the_worked_examples(quotas: Any, has: dict[str, int], asked: list[tuple
     for name, by, why, largest in asked:
         said = more(ask, name, by)
         assert said.verdict is (Verdict.DENY if why else Verdict.ALLOW), (name, by)
-        assert said.fits == largest
-        assert [bool(row.kept) for row in said.shortages] == ([why == "kept"] if why else [])
+        assert said.evidence.fits == largest
+        assert [bool(row.kept) for row in said.evidence.shortages] == ([why == "kept"] if why else [])
         assert ask.gate.ledger.drift() == {}
 
 
@@ -81,7 +81,7 @@ def test_what_counts_in_two_children_uses_both():
     assert more(ask, "b", 1).verdict is Verdict.DENY, "2 used, 6 kept"
     assert more(ask, "a", 2).verdict is Verdict.ALLOW
     assert more(ask, "b", 2).verdict is Verdict.ALLOW, "4 used, 2 kept"
-    assert more(ask, "b", 1).fits == 4
+    assert more(ask, "b", 1).evidence.fits == 4
 
 
 def test_mode_audit_neither_gives_nor_takes():
@@ -89,7 +89,7 @@ def test_mode_audit_neither_gives_nor_takes():
     assert more(ask, "b", 4).verdict is Verdict.ALLOW, "nothing is kept for one that audits"
     audits = quota("root", {GPU: "8"}, namespaces=NOBODY, mode="Audit")
     said = more(asker([audits, *FIRST[1:]], {"a": 0, "b": 4}), "b", 1)
-    assert (said.verdict, said.audit) == (Verdict.ALLOW, ())
+    assert (said.verdict, said.evidence.audit) == (Verdict.ALLOW, ())
 
 
 def test_below_one_that_audits_a_guarantee_holds_against_those_above():
@@ -111,7 +111,7 @@ def test_what_was_lent_is_not_lent_again():
     ask = asker([FIRST[0], child("a", 8), child("b", 8)], {"a": 0, "b": 6})
     ask.gate.load_quotas(QuotaTree.build(FIRST), 0.0)
     assert ask.gate.ledger.drift() == {}
-    assert more(ask, "b", 1).fits == 6
+    assert more(ask, "b", 1).evidence.fits == 6
     assert more(ask, "b", -2).verdict is Verdict.ALLOW
     ask.gate.observe(*observe(workload("b", 4, {"nvidia.com/gpu": "1"}, namespace="b", version="2")))
     assert more(ask, "b", 1).verdict is Verdict.DENY
@@ -134,7 +134,7 @@ def test_a_create_takes_nothing_that_is_kept():
     ask = asker(FIRST, {"a": 0, "b": 4})
     made = workload("more", 1, {"nvidia.com/gpu": "1"}, namespace="b")
     said = ask(create(made))
-    assert (said.verdict, said.fits) == (Verdict.DENY, 0)
+    assert (said.verdict, said.evidence.fits) == (Verdict.DENY, 0)
     assert ask(create(made | {"spec": made["spec"] | {"replicas": 0}})).verdict is Verdict.ALLOW
 
 
@@ -145,7 +145,7 @@ def test_objects_are_guaranteed_too():
     ask = Asker(gate([top, one, quota("b", {key: "3"}, parent="root", namespaces={"team": "b"})],
                      workload("b", 1, namespace="b"), namespaces={"a": {"team": "a"}, "b": {"team": "b"}}))  # fmt: skip
     said = ask(create(workload("more", 1, namespace="b")))
-    assert (said.verdict, said.fits) == (Verdict.DENY, None), "no count helps"
+    assert (said.verdict, said.evidence.fits) == (Verdict.DENY, None), "no count helps"
     assert ask(create(workload("more", 1, namespace="a"))).verdict is Verdict.ALLOW
 
 
@@ -153,8 +153,10 @@ def test_what_an_unknown_may_use_is_set_aside_beside_guarantees():
     ask = asker([root(8), child("a", 8, 2), child("b", 8), child("u", 3)], {"a": 0, "b": 4, "u": 0})
     ask.gate.observe(WorkloadRef("example.dev", "gadgets", "u", "gizmo"), Observed(2, None))
     said = more(ask, "b", 2)
-    assert [(row.reserved, row.kept) for row in said.shortages] == [(3 * NANO, 0)], "guarantees leave room for it"
-    assert said.fits == 5
+    assert [(row.reserved, row.kept) for row in said.evidence.shortages] == [(3 * NANO, 0)], (
+        "guarantees leave room for it"
+    )
+    assert said.evidence.fits == 5
 
 
 def test_headroom_says_how_much_is_within_the_guarantee():
@@ -246,9 +248,12 @@ def test_whatever_is_asked_guarantees_only_lower_grants_and_are_kept(world: Any)
         elif plain(scale(name, to, namespace=name), charge=False).verdict is Verdict.ALLOW:
             node = next(one for one in ask.gate.ledger.coverage.tree.nodes if one.quota.name == name)
             own = before[name]
-            assert own.used + own.reserved + by * NANO > node.quota.guaranteed.get(GPU, 0), "its own is never refused"
-        if said.fits is not None:
-            assert ask(scale(name, said.fits, namespace=name), charge=False).verdict is Verdict.ALLOW, "fits is granted"
-            assert ask(scale(name, said.fits + 1, namespace=name), charge=False).verdict is Verdict.DENY
+            taken = own.used + own.reserved + own.kept  # what it keeps for its children is theirs
+            assert taken + by * NANO > node.quota.guaranteed.get(GPU, 0), "its own is never refused"
+        if said.evidence.fits is not None:
+            assert ask(scale(name, said.evidence.fits, namespace=name), charge=False).verdict is Verdict.ALLOW, (
+                "fits is granted"
+            )
+            assert ask(scale(name, said.evidence.fits + 1, namespace=name), charge=False).verdict is Verdict.DENY
         assert {row.quota: row.kept for row in ask.gate.usage()} == kept_of(ask)
         assert ask.gate.ledger.drift() == {}
